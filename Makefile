@@ -1,0 +1,35 @@
+# Two commands for a newcomer: `make demo` and `make test`. Everything they need is set up in .venv first.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test test-long check docs clean
+
+$(STAMP): setup.py
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+demo: $(STAMP) ## a real broker, a stream of orders, a second member that joins and leaves
+	$(BIN)/rocketmq-spark demo $(DEMO)
+
+test: $(STAMP) ## all tests but the long forms
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m "not long" $(TESTS)
+
+test-long: $(STAMP) ## the long forms of fuzz, soak and kill sweeps
+	$(BIN)/python -m pytest -m long $(TESTS)
+
+check: $(STAMP) ## lint, format, types, layers, generated docs
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tools/generate_docs.py --check
+
+docs: $(STAMP) ## write the generated parts of the documentation
+	$(BIN)/python tools/generate_docs.py
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info

@@ -1,0 +1,9 @@
+"""Apache RocketMQ for PySpark: ``spark.readStream.format("rocketmq")``.
+
+Importing this package opens nothing and imports neither Spark nor Arrow.
+"""
+
+from rocketmq_spark._version import __version__
+from rocketmq_spark.source.graceful_stop import stop
+
+__all__ = ["__version__", "stop"]

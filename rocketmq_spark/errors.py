@@ -1,0 +1,252 @@
+"""The one error tree, and the one table of conditions behind its messages.
+
+An error says what happened, where, and what the user can do. The texts live in ``CONDITIONS``; code raises
+``SomeError("CONDITION", name=value, ...)`` with the parameters that the template names. The reference page
+``docs/errors.md`` is generated from this table.
+
+The class says whose fault it is, the condition says what exactly:
+
+    RocketMQError
+    |-- OptionError (also ValueError)   what the user wrote; raised before any socket is opened
+    |-- ProtocolError                   bytes that are not RocketMQ's
+    |   |-- LocalProtocolError          we were asked to send something that no broker would take
+    |   `-- RemoteProtocolError         the peer sent it
+    |-- TransportError                  no connection, no answer in time, connection lost
+    |-- BrokerError                     the peer answered, and the answer is no
+    |-- RouteError                      no name server answers, or a topic has no readable queue
+    |-- DataLossError                   stored messages that should be there are gone
+    |-- MembershipError                 the consumer group is in a state that no correct member can work in
+    `-- EmbeddedBrokerError             the child JVM of ``rocketmq_spark.embedded``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from string import Formatter
+from types import MappingProxyType
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One row of the table: ``what`` is a format string over the error's context, ``advice`` tells what to do."""
+
+    what: str
+    advice: str
+    retriable: bool = False
+
+    @property
+    def parameters(self) -> frozenset[str]:
+        """Names that ``what`` and ``advice`` expect in the context."""
+        fields = (*Formatter().parse(self.what), *Formatter().parse(self.advice))
+        return frozenset(name for _, name, _, _ in fields if name)
+
+
+CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
+    {
+        # ---- options and schema
+        "UNKNOWN_OPTION": Condition(
+            "Unknown option {option!r}.", "{suggestion} The README lists every option; names are not case-sensitive."
+        ),
+        "MISSING_OPTION": Condition("Option {option!r} is required and was not given.", "{hint}"),
+        "BAD_OPTION_VALUE": Condition("Option {option!r} cannot be {value!r}.", "It must be {expected}."),
+        "CONTRADICTORY_OPTIONS": Condition("Options {first!r} and {second!r} contradict each other.", "{reason}"),
+        "UNKNOWN_COLUMN": Condition(
+            "The schema names columns that RocketMQ messages do not have: {columns}.", "There are: {available}."
+        ),
+        "BAD_COLUMN_TYPE": Condition(
+            "Column {column!r} cannot be read as {given}.", "Declare it as {expected}; there are: {available}."
+        ),
+        "BAD_OFFSET": Condition(
+            "The checkpoint holds an offset that this version cannot read: {problem}.",
+            "Use the version of rocketmq_spark that wrote it, or start with a new checkpoint location; "
+            "the consumer group's offsets then say where to go on.",
+        ),
+        # ---- protocol
+        "FRAME_TOO_LARGE": Condition(
+            "{peer} announced a frame of {length_bytes} bytes; at most {limit_bytes} are accepted.",
+            "Check that the address is a RocketMQ name server or broker, and not another service.",
+        ),
+        "BAD_FRAME": Condition(
+            "{peer} sent bytes that are no RocketMQ frame: {problem}.",
+            "Check that the address is a RocketMQ name server or broker, and not another service.",
+        ),
+        "BAD_BODY": Condition(
+            "The body of a {subject} cannot be read: {problem}.", "Report this with the broker's version."
+        ),
+        "BAD_HEADER": Condition(
+            "The header of a {subject} cannot be read: {problem}.", "Report this with the broker's version."
+        ),
+        "CORRUPT_MESSAGE": Condition(
+            "Message number {index} of a pull, at byte {position} of {length_bytes}, cannot be decoded: {problem}.",
+            "The stored message may be damaged; 'mqadmin queryMsgByOffset' shows it.",
+        ),
+        "CORRUPT_MESSAGE_IN_QUEUE": Condition(
+            "A message of {queue}, pulled from offset {offset}, cannot be decoded: {problem}",
+            "The stored message may be damaged; 'mqadmin queryMsgByOffset' shows it.",
+        ),
+        "PULL_STALLED": Condition(
+            "{queue} cannot be read at offset {offset}: for {waited_ms} ms its broker has answered {reason} and "
+            "named no later offset.",
+            "The broker's store may be damaged; its log says more.",
+        ),
+        "UNSENDABLE": Condition("This cannot be sent: {problem}.", "Change the message or the request."),
+        # ---- transport
+        "CONNECT_FAILED": Condition(
+            "No connection to {address}: {reason}.", "Check the address and that the server is up.", retriable=True
+        ),
+        "RESPONSE_TIMED_OUT": Condition(
+            "{address} did not answer {request} within {timeout_ms} ms.",
+            "Raise 'brokerTimeoutMs' if the server is only slow.",
+            retriable=True,
+        ),
+        "CONNECTION_LOST": Condition(
+            "The connection to {address} was lost: {reason}.", "Check the server and the network.", retriable=True
+        ),
+        "CLUSTER_UNREACHABLE": Condition(
+            "{doing} was tried for {waited_ms} ms without success; the last failure: {cause}",
+            "Bring the servers back, or raise 'clusterTimeoutMs' ({limit_ms} ms now). Nothing is lost: "
+            "a restart from the checkpoint goes on where this query stopped.",
+        ),
+        # ---- answers
+        "BROKER_REFUSED": Condition(
+            "{address} answered {request} with {code_name} ({code}): {remark}",
+            "See RocketMQ's ResponseCode {code_name}.",
+        ),
+        "OFFSET_NOT_TAKEN": Condition(
+            "{address} did not store the offset of group {group!r} for {queue}: it has been reset by an operator.",
+            "Reading goes on from where it was reset to.",
+        ),
+        "TOPIC_NOT_FOUND": Condition(
+            "Topic {topic!r} does not exist on {address}.",
+            "Create it, or correct 'subscribe'; 'missingTopicTimeoutMs' says how long a query waits for it.",
+        ),
+        "NO_READABLE_QUEUE": Condition(
+            "Topic {topic!r} has no readable queue.", "Give it read permission and at least one read queue."
+        ),
+        "NO_WRITABLE_QUEUE": Condition(
+            "Topic {topic!r} has no queue that can be written to.",
+            "Bring its brokers back, or give it write permission and at least one write queue.",
+            retriable=True,
+        ),
+        "NO_MASTER": Condition(
+            "Broker {broker!r} has no master in the route of topic {topic!r}.", "Bring the master back.", retriable=True
+        ),
+        # ---- data
+        "OFFSETS_GONE": Condition(
+            "Messages [{begin}, {end}) of {queue} are not in the broker any more: {cause}.",
+            "Set 'failOnDataLoss' to false to go on without them, or start with a new checkpoint location "
+            "and reset the group.",
+        ),
+        # ---- the group
+        "DUPLICATE_CLIENT_ID": Condition(
+            "Another live member of group {group!r} uses the client id {client_id!r}.",
+            "Give one of the two queries another 'instanceName'.",
+        ),
+        "NOT_DRAINED": Condition(
+            "Query {query!r} was not drained within {timeout_s} s.",
+            "Allow more time than one micro-batch and one trigger interval take; the query still runs.",
+        ),
+        "NOT_LISTED": Condition(
+            "The brokers do not list {client_id!r} as a member of group {group!r}.",
+            "Check that the group exists or may be created, and that it may consume.",
+        ),
+        "NO_MACHINE_ROOM": Condition(
+            "The machine room resolver names no room for {subject}.",
+            "It must know every broker and every client of the group; all members need the same resolver.",
+        ),
+        # ---- embedded broker
+        "NO_JAVA": Condition("No usable Java was found: {problem}.", "Install Java 17 or newer, or set JAVA_HOME."),
+        "JARS_UNAVAILABLE": Condition(
+            "The jars of Apache RocketMQ {version} could not be fetched: {problem}.",
+            "Connect to a Maven repository once, or set ROCKETMQ_HOME to an unpacked distribution.",
+        ),
+        "JAR_CHECKSUM": Condition(
+            "{jar} was fetched, and does not have its pinned SHA-256 sum.",
+            "It was thrown away. Run again, and if that does not help, look at what your Maven repository delivers.",
+        ),
+        "SERVER_FAILED": Condition(
+            "RocketMQ's embedded server failed: {problem}.",
+            "Look whether its port is taken, or its store in use by another broker.",
+        ),
+        "JVM_FAILED": Condition("The embedded broker's JVM failed: {problem}.", "Its log ends:\n{log_tail}"),
+        "CLUSTER_STATE": Condition("The embedded cluster cannot do this now: {problem}.", "{hint}"),
+    }
+)
+
+
+class RocketMQError(Exception):
+    """Base of all errors of this package.
+
+    Attributes: ``condition`` (a key of ``CONDITIONS``), ``context`` (the parameters of its texts) and ``retriable``
+    (whether the same call may succeed later). Errors cross process borders by pickle with all three.
+    """
+
+    def __init__(self, condition: str, **context: str | int) -> None:
+        self.condition = condition
+        self.context: Mapping[str, str | int] = context
+        super().__init__(condition, context)
+
+    @property
+    def retriable(self) -> bool:
+        return CONDITIONS[self.condition].retriable
+
+    def __str__(self) -> str:
+        row = CONDITIONS[self.condition]
+        text = f"{row.what} {row.advice}".format(**self.context)
+        return f"[ROCKETMQ_{self.condition}] {text.strip()}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.condition, dict(self.context))
+
+
+def _rebuild(cls: type[RocketMQError], condition: str, context: dict[str, str | int]) -> RocketMQError:
+    return cls(condition, **context)
+
+
+class OptionError(RocketMQError, ValueError):
+    """An option, schema or checkpoint that the user gave cannot be used."""
+
+
+class ProtocolError(RocketMQError):
+    """Bytes or values that do not follow RocketMQ's protocol."""
+
+
+class LocalProtocolError(ProtocolError):
+    """We were asked to send something that the protocol cannot carry."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """The peer sent something that cannot be understood; its connection must be closed."""
+
+
+class TransportError(RocketMQError):
+    """The peer could not be reached, or did not answer."""
+
+
+class BrokerError(RocketMQError):
+    """The peer answered with an error code.
+
+    ``code`` is RocketMQ's ResponseCode. Whether to try again is decided by code (``wire.retriable``).
+    """
+
+    @property
+    def code(self) -> int:
+        return int(self.context["code"])
+
+
+class RouteError(RocketMQError):
+    """Where a topic lives cannot be found out, or it lives nowhere readable."""
+
+
+class DataLossError(RocketMQError):
+    """Messages that were promised are not in the broker any more; ``failOnDataLoss`` governs."""
+
+
+class MembershipError(RocketMQError):
+    """The consumer group is in a state that no correct member can work in."""
+
+
+class EmbeddedBrokerError(RocketMQError):
+    """The embedded broker could not be set up, started or controlled."""

@@ -1,0 +1,174 @@
+"""Frozen value types that every room may use. No behaviour beyond what follows from the values themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+RETRY_TOPIC_PREFIX: Final = "%RETRY%"
+DLQ_TOPIC_PREFIX: Final = "%DLQ%"
+
+PERM_WRITE: Final = 2
+PERM_READ: Final = 4
+MASTER_ID: Final = 0
+
+
+def java_string_order(text: str) -> bytes:
+    """Sort key that orders strings as ``java.lang.String.compareTo`` does: by UTF-16 code units."""
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+@dataclass(frozen=True, slots=True)
+class MessageQueue:
+    """One queue of a topic on one broker. Source: ``common/message/MessageQueue.java``."""
+
+    topic: str
+    broker_name: str
+    queue_id: int
+
+    def sort_key(self) -> tuple[bytes, bytes, int]:
+        """Java's ``MessageQueue.compareTo``: topic, broker name, queue id."""
+        return java_string_order(self.topic), java_string_order(self.broker_name), self.queue_id
+
+    def __str__(self) -> str:
+        return f"{self.topic}@{self.broker_name}:{self.queue_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRange:
+    """Offsets ``[begin_offset, end_offset)`` of one queue."""
+
+    queue: MessageQueue
+    begin_offset: int
+    end_offset: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.begin_offset <= self.end_offset:
+            raise ValueError(f"not a range: [{self.begin_offset}, {self.end_offset}) of {self.queue}")
+
+    def __len__(self) -> int:
+        return self.end_offset - self.begin_offset
+
+
+@dataclass(frozen=True, slots=True)
+class QueueBounds:
+    """What a broker holds of a queue: offsets ``[min_offset, max_offset)``; store time of the last message or 0."""
+
+    min_offset: int
+    max_offset: int
+    last_store_timestamp_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerData:
+    """The addresses of one broker name: ``{broker id: "host:port"}``, id 0 is the master."""
+
+    cluster: str
+    broker_name: str
+    addresses: Mapping[int, str]
+
+    @property
+    def master_address(self) -> str | None:
+        return self.addresses.get(MASTER_ID)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueData:
+    """How many queues of a topic one broker serves, and what may be done with them."""
+
+    broker_name: str
+    read_queue_count: int
+    write_queue_count: int
+    permission: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRoute:
+    """Where a topic lives. Source: ``remoting/protocol/route/TopicRouteData.java``."""
+
+    topic: str
+    brokers: tuple[BrokerData, ...]
+    queues: tuple[QueueData, ...]
+
+    def read_queues(self) -> tuple[MessageQueue, ...]:
+        """Queues a consumer may read, in Java's order.
+
+        Source: ``MQClientInstance#topicRouteData2TopicSubscribeInfo`` (static topics are not covered).
+        """
+        readable = (data for data in self.queues if data.permission & PERM_READ)
+        queues = (
+            MessageQueue(self.topic, data.broker_name, queue_id)
+            for data in readable
+            for queue_id in range(data.read_queue_count)
+        )
+        return tuple(sorted(queues, key=MessageQueue.sort_key))
+
+    def write_queues(self) -> tuple[MessageQueue, ...]:
+        """Queues a producer may write: write permission, and a master that is up."""
+        writable = (
+            data
+            for data in self.queues
+            if data.permission & PERM_WRITE and self.master_address(data.broker_name) is not None
+        )
+        queues = (
+            MessageQueue(self.topic, data.broker_name, queue_id)
+            for data in writable
+            for queue_id in range(data.write_queue_count)
+        )
+        return tuple(sorted(queues, key=MessageQueue.sort_key))
+
+    def master_address(self, broker_name: str) -> str | None:
+        """Address of the named broker's master; None while it is away."""
+        for broker in self.brokers:
+            if broker.broker_name == broker_name:
+                return broker.master_address
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message to be sent. ``properties`` must not repeat what ``tags`` and ``keys`` say."""
+
+    topic: str
+    body: bytes
+    tags: str | None = None
+    keys: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    flag: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MessageExt:
+    """A stored message as a consumer gets it. Source: ``common/message/MessageExt.java``.
+
+    ``body`` is decompressed. ``msg_id`` is the producer's UNIQ_KEY where there is one, else ``offset_msg_id``.
+    ``body_crc`` covers the stored (maybe compressed) body. Hosts are ``"ip:port"``.
+    """
+
+    topic: str
+    broker_name: str
+    queue_id: int
+    queue_offset: int
+    msg_id: str
+    offset_msg_id: str
+    body: bytes
+    properties: Mapping[str, str]
+    born_timestamp_ms: int
+    store_timestamp_ms: int
+    born_host: str
+    store_host: str
+    reconsume_times: int
+    commit_log_offset: int
+    sys_flag: int
+    flag: int
+    body_crc: int
+    prepared_transaction_offset: int
+
+    @property
+    def tags(self) -> str | None:
+        return self.properties.get("TAGS")
+
+    @property
+    def keys(self) -> str | None:
+        return self.properties.get("KEYS")

@@ -1,0 +1,335 @@
+"""The option table: names, kinds, defaults and documentation, all in the fields of one frozen dataclass.
+
+``ReadOptions.parse`` turns what a user wrote into typed values or an ``OptionError``; the options reference of the
+README, ``docs/options.md`` and ``conf/connector.options.example`` are generated from the same fields.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+from rocketmq_spark.errors import OptionError
+from rocketmq_spark.model import MessageQueue
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[T]):
+    """How a text becomes a value. ``parse`` raises ValueError for what it does not take."""
+
+    expected: str
+    parse: Callable[[str], T]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One row of the table, as the generated documentation shows it."""
+
+    name: str
+    kind: Kind[Any]
+    doc: str
+    aliases: tuple[str, ...] = ()
+    default: str | None = None
+    required: bool = False
+    secret: bool = False
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        return (self.name, *self.aliases)
+
+    def parse(self, text: str) -> Any:
+        """The value. The OptionError for a bad one is raised outside of the handler: no chain leads to a secret."""
+        with suppress(ValueError):
+            return self.kind.parse(text.strip())
+        shown = "***" if self.secret else text
+        raise OptionError("BAD_OPTION_VALUE", option=self.name, value=shown, expected=self.kind.expected)
+
+
+# ---------------------------------------------------------------------------------------------------- kinds
+
+_ADDRESS: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:;,\[\]]+):(\d{1,5})")
+_TOPIC: Final = re.compile(r"[%|a-zA-Z0-9_-]{1,255}")
+_GROUP: Final = re.compile(r"[%|a-zA-Z0-9_-]{1,120}")
+_QUEUE: Final = re.compile(r"([%|a-zA-Z0-9_-]+)@(\S+):(\d{1,6})")
+_INSTANCE: Final = re.compile(r"[^\s@]{1,100}")
+
+
+def _parse_address(text: str) -> str:
+    match = _ADDRESS.fullmatch(text)
+    if match is None or not 0 < int(match[2]) <= 65535:
+        raise ValueError(text)
+    return text
+
+
+def _parse_addresses(text: str) -> tuple[str, ...]:
+    parts = [part.strip() for part in re.split(r"[;,]", text)]
+    return tuple(dict.fromkeys(_parse_address(part) for part in parts))
+
+
+def _matching(pattern: re.Pattern[str]) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if not pattern.fullmatch(text):
+            raise ValueError(text)
+        return text
+
+    return parse
+
+
+def _parse_topics(text: str) -> tuple[str, ...]:
+    topic = _matching(_TOPIC)
+    return tuple(dict.fromkeys(topic(part.strip()) for part in text.split(",")))
+
+
+def _parse_names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _parse_queues(text: str) -> tuple[MessageQueue, ...]:
+    return tuple(map(_parse_queue, _parse_names(text)))
+
+
+def _parse_queue(text: str) -> MessageQueue:
+    match = _QUEUE.fullmatch(text)
+    if match is None:
+        raise ValueError(text)
+    return MessageQueue(match[1], match[2], int(match[3]))
+
+
+def _parse_boolean(text: str) -> bool:
+    return {"true": True, "false": False}[text.lower()] if text.lower() in {"true", "false"} else _refuse(text)
+
+
+def _refuse(text: str) -> Any:
+    raise ValueError(text)
+
+
+def integer(minimum: int, maximum: int = 2**31 - 1) -> Kind[int]:
+    """A whole number in ``[minimum, maximum]``."""
+
+    def parse(text: str) -> int:
+        value = int(text)
+        return value if minimum <= value <= maximum else _refuse(text)
+
+    return Kind(f"a whole number from {minimum} to {maximum}", parse)
+
+
+def choice(*names: str) -> Kind[str]:
+    """One of ``names``, in any case; the value is the spelling given here."""
+    by_lower = {name.lower(): name for name in names}
+
+    def parse(text: str) -> str:
+        return by_lower[text.lower()] if text.lower() in by_lower else _refuse(text)
+
+    return Kind(" or ".join(f"'{name}'" for name in names), parse)
+
+
+ADDRESSES: Final = Kind("one or more 'host:port', separated by semicolons", _parse_addresses)
+TOPICS: Final = Kind("topic names separated by commas (letters, digits and %|_-)", _parse_topics)
+GROUP: Final = Kind("a group name (letters, digits and %|_-)", _matching(_GROUP))
+INSTANCE: Final = Kind("a name without white space or '@', at most 100 characters", _matching(_INSTANCE))
+EXPRESSION: Final = Kind(
+    "tags joined by '||', or '*'", _matching(re.compile(r"[^\x00-\x1f]*[^\x00-\x20|][^\x00-\x1f]*"))
+)
+NAMES: Final = Kind("names separated by commas", _parse_names)
+QUEUES: Final = Kind("queues 'topic@broker:id' separated by commas", _parse_queues)
+STRATEGY: Final = Kind("a strategy's name or 'module:Class'", _matching(re.compile(r"[\w.:-]+")))
+TEXT: Final = Kind("text", str)
+BOOLEAN: Final = Kind("'true' or 'false'", _parse_boolean)
+
+
+def option(
+    name: str,
+    kind: Kind[T],
+    *,
+    doc: str,
+    aliases: tuple[str, ...] = (),
+    default: str | None = None,
+    required: bool = False,
+    secret: bool = False,
+) -> Any:
+    """A dataclass field that carries its row of the table. The default is checked here, when it is defined."""
+    row = Option(name, kind, doc, aliases, default, required, secret)
+    if default is not None:
+        row.parse(default)
+    return dataclasses.field(metadata={"option": row}, repr=not secret)
+
+
+# ---------------------------------------------------------------------------------------------------- the table
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions:
+    """Options of ``spark.readStream.format("rocketmq")``. Times are milliseconds, sizes are messages."""
+
+    name_servers: tuple[str, ...] = option(
+        "namesrvAddr",
+        ADDRESSES,
+        aliases=("nameServer",),
+        required=True,
+        doc="Name servers, `host:port` separated by `;`. One that does not answer is passed over for the next.",
+    )
+    consumer_group: str = option(
+        "consumerGroup",
+        GROUP,
+        required=True,
+        doc="The consumer group that the query joins as one member. Its offsets at the broker show the progress.",
+    )
+    topics: tuple[str, ...] = option(
+        "subscribe",
+        TOPICS,
+        aliases=("topic",),
+        required=True,
+        doc="Topics to read, separated by commas. All members of a group must subscribe to the same topics.",
+    )
+    sub_expression: str = option(
+        "subExpression",
+        EXPRESSION,
+        default="*",
+        doc="Tags to read, such as `TagA || TagB`; `*` reads all. Filtered by the broker, checked again here.",
+    )
+    starting_offsets: str = option(
+        "startingOffsets",
+        choice("earliest", "latest"),
+        default="latest",
+        doc="Where to begin when neither the checkpoint nor the group has an offset. "
+        "Queues that a topic gains later always begin at their first message.",
+    )
+    max_offsets_per_trigger: int | None = option(
+        "maxOffsetsPerTrigger",
+        integer(1, 2**63 - 1),
+        doc="At most so many offsets in one micro-batch, shared among the queues in proportion to what waits in them.",
+    )
+    fail_on_data_loss: bool = option(
+        "failOnDataLoss",
+        BOOLEAN,
+        default="true",
+        doc="Whether the query fails when messages were deleted before it read them. "
+        "If false it logs the exact offsets and goes on.",
+    )
+    instance_name: str | None = option(
+        "instanceName",
+        INSTANCE,
+        doc="The part of the client id after `@`. By default each query start gets its own; "
+        "a fixed name makes a restarted query the same member again. Two live queries must not share one.",
+    )
+    allocate_strategy: str = option(
+        "allocateStrategy",
+        STRATEGY,
+        default="AVG",
+        doc="How the group's members share the queues: RocketMQ's `AVG`, `AVG_BY_CIRCLE`, `CONSISTENT_HASH`, `CONFIG`, "
+        "`MACHINE_ROOM`, `MACHINE_ROOM_NEARBY-<name>`, which give what the Java client's give; `AVG_ALL_TOPICS`, for "
+        "groups of Spark members only, which shares the queues of all topics together; or a class of your own, "
+        "`module:Class`. All members must use the same.",
+    )
+    message_queue_list: tuple[MessageQueue, ...] = option(
+        "messageQueueList",
+        QUEUES,
+        default="",
+        doc="For `allocateStrategy` `CONFIG`: the queues of this member, `topic@broker:id` separated by commas.",
+    )
+    consumer_idcs: tuple[str, ...] = option(
+        "consumeridcs",
+        NAMES,
+        default="",
+        doc="For `allocateStrategy` `MACHINE_ROOM`: the rooms whose brokers (`room@name`) are read.",
+    )
+    machine_room_resolver: str = option(
+        "machineRoomResolver",
+        TEXT,
+        default="",
+        doc="For `allocateStrategy` `MACHINE_ROOM_NEARBY-<name>`: `module:Class`, which knows where things are.",
+    )
+    consume_orderly: bool = option(
+        "consumeOrderly",
+        BOOLEAN,
+        default="false",
+        doc="Lock each queue at its broker while this query reads it, as RocketMQ's orderly consumers do: "
+        "a queue changes hands only between micro-batches, and no two members ever read it at once.",
+    )
+    rebalance_interval_ms: int = option(
+        "rebalanceIntervalMs",
+        integer(1_000, 600_000),
+        default="20000",
+        doc="How often the member compares its queues with the group even when nobody told it of a change.",
+    )
+    broker_timeout_ms: int = option(
+        "brokerTimeoutMs",
+        integer(100, 600_000),
+        default="3000",
+        doc="How long one request waits for its answer. A request that can be repeated is, up to `clusterTimeoutMs`.",
+    )
+    cluster_timeout_ms: int = option(
+        "clusterTimeoutMs",
+        integer(0),
+        default="300000",
+        doc="How long a query goes on retrying a cluster that cannot be reached before it fails.",
+    )
+    missing_topic_timeout_ms: int = option(
+        "missingTopicTimeoutMs",
+        integer(0),
+        default="60000",
+        doc="How long a query waits for a subscribed topic that no name server knows.",
+    )
+    persist_offset_interval_ms: int = option(
+        "persistOffsetIntervalMs",
+        integer(100, 600_000),
+        default="5000",
+        doc="How often offsets are sent again that a broker did not confirm when a micro-batch was committed.",
+    )
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> ReadOptions:
+        """Options from what the user wrote; names in any case. Raises OptionError."""
+        return cls(**_parse_table(cls, given))
+
+
+# ---------------------------------------------------------------------------------------------------- parsing
+
+
+def rows(table: type) -> Iterator[tuple[str, Option]]:
+    """(attribute, row) for every option of ``table``, in order of definition."""
+    for attribute in dataclasses.fields(table):
+        yield attribute.name, attribute.metadata["option"]
+
+
+def _parse_table(table: type, given: Mapping[str, str]) -> dict[str, Any]:
+    wanted = {name.lower(): text for name, text in given.items() if not _is_of_spark_sql(name)}
+    values: dict[str, Any] = {}
+    for attribute, row in rows(table):
+        text = _take(row, wanted)
+        values[attribute] = None if text is None else row.parse(text)
+    for name in wanted:
+        raise _unknown(name, table)
+    return values
+
+
+def _is_of_spark_sql(name: str) -> bool:
+    """Spark's CREATE TABLE adds these to what the user wrote."""
+    return name.lower() in {"owner", "provider"} or name.lower().startswith("option.")
+
+
+def _take(row: Option, wanted: dict[str, str]) -> str | None:
+    """Remove the row's text from ``wanted``, whichever spelling it has; the default where there is none."""
+    found = [(spelling, wanted.pop(spelling.lower())) for spelling in row.spellings if spelling.lower() in wanted]
+    if len(found) > 1 and found[0][1] != found[1][1]:
+        reason = f"They are two names of one option and have different values; give '{row.name}' alone."
+        raise OptionError("CONTRADICTORY_OPTIONS", first=found[0][0], second=found[1][0], reason=reason)
+    if found:
+        return found[0][1]
+    if row.required:
+        raise OptionError("MISSING_OPTION", option=row.name, hint=f"It is {row.kind.expected}.")
+    return row.default
+
+
+def _unknown(name: str, table: type) -> OptionError:
+    known = {spelling.lower(): spelling for _, row in rows(table) for spelling in row.spellings}
+    nearest = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
+    suggestion = f"Did you mean {known[nearest[0]]!r}?" if nearest else ""
+    return OptionError("UNKNOWN_OPTION", option=name, suggestion=suggestion)
