@@ -1,0 +1,89 @@
+"""Cutting a byte stream into frames."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from rocketmq_spark.errors import RemoteProtocolError
+
+LENGTH_BYTES: Final = 4
+MIN_FRAME_BYTES: Final = 4
+DEFAULT_LIMIT_BYTES: Final = 256 * 1024 * 1024
+"""A broker caps one pull at 128 MiB. What other protocols send first reads as more: "HTTP", a TLS record."""
+
+
+class FrameBuffer:
+    """Bytes in, frames out: the same frames however the stream was chunked.
+
+    A frame within one chunk is a view of it, one across chunks is collected once; nothing is copied twice. Memory: the
+    unfinished frame as far as it has arrived, not as far as it was announced. An error is final: the stream is out of
+    step, and every further ``next_frame`` raises it again.
+    """
+
+    def __init__(self, peer: str, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
+        self._peer = peer
+        self._limit_bytes = limit_bytes
+        self._chunks: deque[memoryview] = deque()
+        self._unfinished = bytearray()
+
+    def __len__(self) -> int:
+        """Bytes that are held."""
+        return len(self._unfinished) + sum(map(len, self._chunks))
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes of the stream. They must not change: frames are views of them."""
+        if data:
+            self._chunks.append(memoryview(data))
+
+    def next_frame(self) -> memoryview | None:
+        """The next whole frame without its length, or None until more is fed.
+
+        Raises RemoteProtocolError[FRAME_TOO_LARGE | BAD_FRAME].
+        """
+        if not self._unfinished and self._chunks:
+            frame = self._cut_first_chunk()
+            if frame is not None:
+                return frame
+        return self._collect()
+
+    def _cut_first_chunk(self) -> memoryview | None:
+        """A frame that lies within the first chunk."""
+        chunk = self._chunks[0]
+        if len(chunk) < LENGTH_BYTES:
+            return None
+        end = LENGTH_BYTES + self._frame_bytes(chunk)
+        if len(chunk) < end:
+            return None
+        if len(chunk) == end:
+            self._chunks.popleft()
+        else:
+            self._chunks[0] = chunk[end:]
+        return chunk[LENGTH_BYTES:end]
+
+    def _collect(self) -> memoryview | None:
+        """A frame that lies across chunks."""
+        if not self._fill(LENGTH_BYTES) or not self._fill(LENGTH_BYTES + self._frame_bytes(self._unfinished)):
+            return None
+        frame, self._unfinished = self._unfinished, bytearray()
+        return memoryview(frame).toreadonly()[LENGTH_BYTES:]
+
+    def _fill(self, wanted_bytes: int) -> bool:
+        """Move bytes from the chunks until the unfinished frame has ``wanted_bytes``; False: not enough there."""
+        while (missing := wanted_bytes - len(self._unfinished)) > 0 and self._chunks:
+            chunk = self._chunks.popleft()
+            self._unfinished += chunk[:missing]
+            if len(chunk) > missing:
+                self._chunks.appendleft(chunk[missing:])
+        return missing <= 0
+
+    def _frame_bytes(self, start: memoryview | bytearray) -> int:
+        length = int.from_bytes(start[:LENGTH_BYTES], "big")
+        if length > self._limit_bytes:
+            raise RemoteProtocolError(
+                "FRAME_TOO_LARGE", peer=self._peer, length_bytes=length, limit_bytes=self._limit_bytes
+            )
+        if length < MIN_FRAME_BYTES:
+            problem = f"a length of {length}, where a header alone has {MIN_FRAME_BYTES}"
+            raise RemoteProtocolError("BAD_FRAME", peer=self._peer, problem=problem)
+        return length

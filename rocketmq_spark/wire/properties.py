@@ -1,0 +1,67 @@
+"""Properties of a message: ``name 0x01 value 0x02 name 0x01 value 0x02 ...`` in UTF-8, and the names that matter here.
+
+Source: ``common/message/MessageDecoder.java#messageProperties2String`` and ``#string2messageProperties``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from rocketmq_spark.errors import LocalProtocolError
+
+NAME_VALUE_SEPARATOR: Final = "\x01"
+PROPERTY_SEPARATOR: Final = "\x02"
+PROPERTIES_LIMIT_BYTES: Final = 2**15 - 1
+"""Their length travels as a signed 16-bit number."""
+
+TAGS: Final = "TAGS"
+KEYS: Final = "KEYS"
+UNIQ_KEY: Final = "UNIQ_KEY"
+"""The producer's id of a message."""
+
+_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+
+
+def decode_utf8(data: bytes) -> str:
+    """Text as Java's ``new String(data, UTF_8)`` makes it: what is malformed becomes U+FFFD, nothing is refused.
+
+    Python agrees but for encoded surrogates, which Java replaces as one and Python byte by byte.
+    """
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return _SURROGATE.sub("\ufffd".encode(), data).decode(errors="replace")
+
+
+def decode_properties(data: bytes) -> dict[str, str]:
+    """Properties with Java's leniency.
+
+    The first 0x01 of a property splits it, further ones belong to the value. What has no name or no value vanishes, of
+    a repeated name the last value stays, and the last 0x02 may be missing.
+    """
+    splits = (text.partition(NAME_VALUE_SEPARATOR) for text in decode_utf8(data).split(PROPERTY_SEPARATOR))
+    return {name: value for name, _, value in splits if name and value}
+
+
+def encode_properties(properties: Mapping[str, str]) -> bytes:
+    """Properties as bytes that decode to the same. LocalProtocolError[UNSENDABLE] where none would."""
+    for name, value in properties.items():
+        _check(name, value)
+    text = "".join(f"{name}{NAME_VALUE_SEPARATOR}{value}{PROPERTY_SEPARATOR}" for name, value in properties.items())
+    try:
+        data = text.encode()
+    except UnicodeEncodeError as error:
+        raise LocalProtocolError("UNSENDABLE", problem=f"the properties are no text: {error.reason}") from error
+    if len(data) > PROPERTIES_LIMIT_BYTES:
+        problem = f"the properties have {len(data)} bytes, at most {PROPERTIES_LIMIT_BYTES} are possible"
+        raise LocalProtocolError("UNSENDABLE", problem=problem)
+    return data
+
+
+def _check(name: str, value: str) -> None:
+    if not name or not value:
+        raise LocalProtocolError("UNSENDABLE", problem=f"property {name!r} is empty, and RocketMQ would drop it")
+    if NAME_VALUE_SEPARATOR in name or PROPERTY_SEPARATOR in name or PROPERTY_SEPARATOR in value:
+        raise LocalProtocolError("UNSENDABLE", problem=f"property {name!r} contains a separator (0x01 or 0x02)")

@@ -1,0 +1,138 @@
+"""Each column of many records as one Arrow array."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rocketmq_spark.wire.codes import MessageSysFlag
+from rocketmq_spark.wire.message_id import format_host
+from rocketmq_spark.wire.properties import KEYS, TAGS, UNIQ_KEY
+from rocketmq_spark.wire.property_table import PropertyTable, read_properties
+from rocketmq_spark.wire.record_index import COMMIT_LOG_OFFSET_AT, HEAD, TAIL, TIMESTAMP, RecordIndex, gather
+from rocketmq_spark.wire.slices import Positions, as_text, cut
+
+TIMESTAMP_TYPE: Final = pa.timestamp("us", tz="UTC")
+TIMESTAMP_LIMIT_MS: Final = (2**63 - 1) // 1000
+"""Times further than this from 1970 have no microseconds in 64 bits; they are null."""
+
+_HEX: Final = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), np.dtype("V2"))
+
+
+class RecordColumns:
+    """The columns of records without inner batches. Each is computed when it is asked for.
+
+    Named as the attributes of MessageExt, whose values they have; but ``body`` is the stored one, which must not be
+    compressed, and times are null where ``TIMESTAMP_TYPE`` cannot hold them.
+    """
+
+    def __init__(self, records: RecordIndex, broker_name: str) -> None:
+        self._records = records
+        self._broker_name = broker_name
+
+    def topic(self) -> pa.StringArray:
+        return as_text(self._cut(self._records.topic_begins, self._records.topic_ends))
+
+    def broker_name(self) -> pa.StringArray:
+        return pa.repeat(pa.scalar(self._broker_name, pa.string()), len(self._records))
+
+    def queue_id(self) -> pa.Int32Array:
+        return _integers(self._records.head["queue_id"])
+
+    def queue_offset(self) -> pa.Int64Array:
+        return _integers(self._records.head["queue_offset"])
+
+    def msg_id(self) -> pa.StringArray:
+        producers_id = self.properties_table.value_of(UNIQ_KEY)
+        return pc.coalesce(producers_id, self.offset_msg_id()) if producers_id.null_count else producers_id
+
+    def keys(self) -> pa.StringArray:
+        return self.properties_table.value_of(KEYS)
+
+    def tags(self) -> pa.StringArray:
+        return self.properties_table.value_of(TAGS)
+
+    def body(self) -> pa.BinaryArray:
+        return self._cut(self._records.tails + TAIL.itemsize, self._records.body_ends)
+
+    def properties(self) -> pa.MapArray:
+        return self.properties_table.as_map()
+
+    def born_timestamp_ms(self) -> pa.TimestampArray:
+        return _timestamps(self._records.head["born_timestamp_ms"])
+
+    def store_timestamp_ms(self) -> pa.TimestampArray:
+        return _timestamps(gather(self._records.data, TIMESTAMP, self._records.store_timestamps))
+
+    def reconsume_times(self) -> pa.Int32Array:
+        return _integers(self._records.tail["reconsume_times"])
+
+    def born_host(self) -> pa.StringArray:
+        return _hosts(self._cut(self._records.begins + HEAD.itemsize, self._records.store_timestamps))
+
+    def store_host(self) -> pa.StringArray:
+        return _hosts(self._stored_store_hosts())
+
+    def offset_msg_id(self) -> pa.StringArray:
+        place = self._records.begins + COMMIT_LOG_OFFSET_AT
+        offsets = self._cut(place, place + TIMESTAMP.itemsize)
+        return _upper_hex(pc.binary_join_element_wise(self._stored_store_hosts(), offsets, b""))
+
+    def commit_log_offset(self) -> pa.Int64Array:
+        return _integers(self._records.head["commit_log_offset"])
+
+    def sys_flag(self) -> pa.Int32Array:
+        """Without the bit that asks for decompression, where there is something to decompress."""
+        stored = self._records.head["sys_flag"]
+        return _integers(
+            np.where(self._records.tail["body_bytes"] > 0, stored & ~MessageSysFlag.COMPRESSED.value, stored)
+        )
+
+    def flag(self) -> pa.Int32Array:
+        return _integers(self._records.head["flag"])
+
+    def body_crc(self) -> pa.Int32Array:
+        return _integers(self._records.head["body_crc"])
+
+    @cached_property
+    def properties_table(self) -> PropertyTable:
+        return read_properties(self._records)
+
+    @cached_property
+    def _buffer(self) -> pa.Buffer:
+        return pa.py_buffer(self._records.data)
+
+    def _cut(self, begins: Positions, ends: Positions) -> pa.BinaryArray:
+        return cut(self._buffer, begins, ends)
+
+    def _stored_store_hosts(self) -> pa.BinaryArray:
+        return self._cut(self._records.store_timestamps + TIMESTAMP.itemsize, self._records.tails)
+
+
+def _integers(stored: npt.NDArray[Any]) -> pa.Array:
+    """Big-endian numbers as Arrow's."""
+    return pa.array(stored.astype(stored.dtype.newbyteorder("=")))
+
+
+def _timestamps(stored_ms: npt.NDArray[np.int64]) -> pa.TimestampArray:
+    milliseconds = stored_ms.astype(np.int64)
+    too_far = (milliseconds > TIMESTAMP_LIMIT_MS) | (milliseconds < -TIMESTAMP_LIMIT_MS)
+    return pa.array(milliseconds * 1000, mask=too_far if too_far.any() else None).view(TIMESTAMP_TYPE)
+
+
+def _hosts(stored: pa.BinaryArray) -> pa.StringArray:
+    """Few hosts send and store many messages, so each is formatted once."""
+    distinct = stored.dictionary_encode()
+    return pa.array([format_host(host) for host in distinct.dictionary.to_pylist()], pa.string()).take(distinct.indices)
+
+
+def _upper_hex(values: pa.BinaryArray) -> pa.StringArray:
+    _, offsets, data = values.buffers()
+    ends = np.frombuffer(offsets, np.int32)[: len(values) + 1] * np.int32(2)
+    text = _HEX[np.frombuffer(data, np.uint8)]
+    return pa.Array.from_buffers(pa.string(), len(values), [None, pa.py_buffer(ends), pa.py_buffer(text)])

@@ -1,0 +1,25 @@
+"""Which failures may pass by themselves, so that the same reading call is worth another attempt."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rocketmq_spark.errors import BrokerError, RocketMQError
+from rocketmq_spark.wire.codes import ResponseCode
+
+RETRIABLE: Final = frozenset(
+    {
+        ResponseCode.SYSTEM_ERROR,  # also what a broker says while it starts and stops
+        ResponseCode.SYSTEM_BUSY,
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.FLOW_CONTROL,
+        ResponseCode.NOT_LEADER_FOR_QUEUE,
+        ResponseCode.GO_AWAY,
+    }
+)
+"""Refusals of a broker that another attempt may improve."""
+
+
+def is_retriable(error: RocketMQError) -> bool:
+    """Whether the same call may succeed later."""
+    return error.code in RETRIABLE if isinstance(error, BrokerError) else error.retriable

@@ -1,0 +1,66 @@
+"""Typed access to parsed bodies. What is missing or of another type is a ValueError that names it."""
+
+from __future__ import annotations
+
+from typing import Final, TypeVar
+
+T = TypeVar("T")
+
+INT64_MIN: Final = -(2**63)
+INT64_MAX: Final = 2**63 - 1
+
+Object = dict[object, object]
+
+
+def as_object(value: object, name: str) -> Object:
+    """``value`` itself, an object; an object that served as a key is one, too."""
+    return dict(value) if type(value) is tuple else _expect(dict, value, name)
+
+
+def as_text(value: object, name: str) -> str:
+    """``value`` itself, a string."""
+    return _expect(str, value, name)
+
+
+def as_int64(value: object, name: str) -> int:
+    """``value`` itself, an integer of 64 bits."""
+    number = _expect(int, value, name)
+    if not INT64_MIN <= number <= INT64_MAX:
+        raise ValueError(f"{name} has more than 64 bits")
+    return number
+
+
+def table(entry: Object, name: str) -> Object:
+    """The object in field ``name``."""
+    return as_object(entry.get(name), name)
+
+
+def text(entry: Object, name: str) -> str:
+    """The string in field ``name``."""
+    return as_text(entry.get(name), name)
+
+
+def int64(entry: Object, name: str) -> int:
+    """The integer in field ``name``."""
+    return as_int64(entry.get(name), name)
+
+
+def array(entry: Object, name: str) -> list[object]:
+    """The array in field ``name``."""
+    return _expect(list, entry.get(name), name)
+
+
+def texts(entry: Object, name: str) -> list[str]:
+    """The array of strings in field ``name``."""
+    return [as_text(value, name) for value in array(entry, name)]
+
+
+def objects(entry: Object, name: str) -> list[Object]:
+    """The array of objects in field ``name``."""
+    return [as_object(value, name) for value in array(entry, name)]
+
+
+def _expect(kind: type[T], value: object, name: str) -> T:
+    if type(value) is not kind:
+        raise ValueError(f"{name} is {repr(value)[:50]}, not of type {kind.__name__}")
+    return value
