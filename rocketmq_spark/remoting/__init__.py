@@ -1,0 +1,1 @@
+"""The only sockets: connections, name servers, brokers, and when to try again."""

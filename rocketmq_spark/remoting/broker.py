@@ -1,0 +1,394 @@
+"""One broker, one short method a request.
+
+Every method raises TransportError (no connection, no answer in time), BrokerError[BROKER_REFUSED] (any code that it
+does not list as an answer) and RemoteProtocolError. Which refusals are worth another attempt says ``wire.retriable``.
+Source: ``client/impl/MQClientAPIImpl.java``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from rocketmq_spark.errors import BrokerError, RocketMQError
+from rocketmq_spark.model import Message, MessageExt, MessageQueue, QueueBounds
+from rocketmq_spark.remoting.peer import Peer, Question, code_only
+from rocketmq_spark.wire.batch import encode_batch, message_properties
+from rocketmq_spark.wire.bodies import (
+    ConsumeProgress,
+    Heartbeat,
+    decode_consume_stats,
+    decode_consumer_ids,
+    decode_lock_ok,
+    decode_offset_table,
+    decode_topic_stats,
+    encode_heartbeat,
+    encode_lock_batch,
+    encode_subscription_group,
+)
+from rocketmq_spark.wire.codes import PullSysFlag, RequestCode, ResponseCode
+from rocketmq_spark.wire.command import RemotingCommand
+from rocketmq_spark.wire.fields import Header
+from rocketmq_spark.wire.headers import (
+    ALL_QUEUES,
+    ConsumerSendMsgBackRequest,
+    CreateTopicRequest,
+    DeleteTopicRequest,
+    GetConsumerListByGroupRequest,
+    GetConsumeStatsRequest,
+    GetMaxOffsetRequest,
+    GetMinOffsetRequest,
+    GetSubscriptionGroupRequest,
+    GetTopicStatsInfoRequest,
+    OffsetResponse,
+    PullMessageRequest,
+    PullMessageResponse,
+    QueryConsumerOffsetRequest,
+    ResetOffsetRequest,
+    SearchOffsetRequest,
+    SendMessageRequest,
+    SendMessageResponse,
+    UnregisterClientRequest,
+    UpdateConsumerOffsetRequest,
+)
+from rocketmq_spark.wire.properties import encode_properties
+from rocketmq_spark.wire.pull import OFFSET_RESET, PULL_STATUS, PullResult
+
+HOLD_SLACK_MS: Final = 6_000
+"""A broker looks at the pulls that it holds every 5 s."""
+
+NO_CONSUMER: Final = "no consumer for this group"
+RESET_PENDING: Final = "Offset has been previously reset"
+"""How a broker words two answers that have no code of their own."""
+
+
+class SendStatus(Enum):
+    """What became of a message; it is stored in every case. Source: ``client/producer/SendStatus.java``."""
+
+    SEND_OK = ResponseCode.SUCCESS
+    FLUSH_DISK_TIMEOUT = ResponseCode.FLUSH_DISK_TIMEOUT
+    SLAVE_NOT_AVAILABLE = ResponseCode.SLAVE_NOT_AVAILABLE
+    FLUSH_SLAVE_TIMEOUT = ResponseCode.FLUSH_SLAVE_TIMEOUT
+
+
+STORED: Final = frozenset(status.value for status in SendStatus)
+
+
+@dataclass(frozen=True, slots=True)
+class SendResult:
+    """Where messages were stored. ``offset_msg_ids``: one a message; ``queue_offset``: that of the first."""
+
+    status: SendStatus
+    queue: MessageQueue
+    queue_offset: int
+    offset_msg_ids: tuple[str, ...]
+
+
+class Broker(Peer):
+    """One broker, by its address. Offsets and locks belong to masters; ask no slave."""
+
+    # ---------------------------------------------------------------------------------------------------- pulling
+
+    def pull(
+        self, group: str, queue: MessageQueue, offset: int, max_messages: int, expression: str = "*"
+    ) -> PullResult:
+        """Up to ``max_messages`` from ``offset`` on, at once, whatever there is; the broker has limits of its own.
+
+        The broker filters by the hashes of the tags in ``expression``; whoever decodes filters again.
+        """
+        return self.ask(_pull(group, queue, offset, max_messages, expression))
+
+    def pull_then(
+        self,
+        group: str,
+        queue: MessageQueue,
+        offset: int,
+        max_messages: int,
+        on_answer: Callable[[PullResult | RocketMQError], None],
+        expression: str = "*",
+    ) -> None:
+        """``pull`` without waiting; ``on_answer`` gets the result or the error, see ``Peer.ask_then``."""
+        self.ask_then(_pull(group, queue, offset, max_messages, expression), on_answer)
+
+    def long_poll(
+        self,
+        group: str,
+        queue: MessageQueue,
+        offset: int,
+        suspend_ms: int,
+        on_answer: Callable[[PullResult | RocketMQError], None],
+        expression: str = "*",
+    ) -> None:
+        """``pull_then`` of one message that the broker holds, when there is none, for ``suspend_ms`` to 5 s longer."""
+        question = _pull(group, queue, offset, 1, expression, suspend_ms)
+        self.ask_then(question, on_answer, suspend_ms + HOLD_SLACK_MS + self._timeout_ms)
+
+    # --------------------------------------------------------------------------------------------------- positions
+
+    def topic_stats(self, topic: str) -> dict[MessageQueue, QueueBounds]:
+        """Bounds of all queues of ``topic`` on this broker. BrokerError with TOPIC_NOT_EXIST where it has none."""
+        header = GetTopicStatsInfoRequest(topic=topic)
+        command = _command(RequestCode.GET_TOPIC_STATS_INFO, header)
+        return self.ask(Question(command, lambda answer: decode_topic_stats(answer.body)))
+
+    def min_offset(self, queue: MessageQueue) -> int:
+        """First offset of the queue; 0 where the broker knows no such queue."""
+        header = GetMinOffsetRequest(topic=queue.topic, queue_id=queue.queue_id)
+        return self.ask(Question(_command(RequestCode.GET_MIN_OFFSET, header), _read_offset))
+
+    def max_offset(self, queue: MessageQueue) -> int:
+        """Offset that the next message will get; 0 where the broker knows no such queue."""
+        header = GetMaxOffsetRequest(topic=queue.topic, queue_id=queue.queue_id)
+        return self.ask(Question(_command(RequestCode.GET_MAX_OFFSET, header), _read_offset))
+
+    def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        """Offset of the first message stored at ``timestamp_ms`` (unix) or later, else the max offset."""
+        header = SearchOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, timestamp_ms=timestamp_ms)
+        return self.ask(Question(_command(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header), _read_offset))
+
+    # ----------------------------------------------------------------------------------------------- group offsets
+
+    def query_offset(self, group: str, queue: MessageQueue) -> int | None:
+        """The group's next offset; None where the broker has stored none."""
+        return self.ask(_query_offset(group, queue))
+
+    def query_offsets(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
+        """``query_offset`` for each queue, all in flight at once."""
+        answers = {queue: self.submit(_query_offset(group, queue)) for queue in queues}
+        return {queue: answer.result() for queue, answer in answers.items()}
+
+    def update_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
+        """Store the group's next offset; the broker takes any number. The group must exist (``ensure_group``).
+
+        Raises BrokerError[OFFSET_NOT_TAKEN] while an operator's reset waits for a pull to notice it.
+        """
+        self.ask(self._update_offset(group, queue, offset))
+
+    def update_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, RocketMQError]:
+        """``update_offset`` for each queue, all in flight at once. Returns the failures; what it lacks is stored."""
+        failures: dict[MessageQueue, RocketMQError] = {}
+        answers = {queue: self.submit(self._update_offset(group, queue, offset)) for queue, offset in offsets.items()}
+        for queue, answer in answers.items():
+            try:
+                answer.result()
+            except RocketMQError as error:
+                failures[queue] = error
+        return failures
+
+    def _update_offset(self, group: str, queue: MessageQueue, offset: int) -> Question[None]:
+        header = UpdateConsumerOffsetRequest(
+            consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset
+        )
+
+        def read(answer: RemotingCommand) -> None:
+            if answer.remark is not None and answer.remark.startswith(RESET_PENDING):
+                raise BrokerError(
+                    "OFFSET_NOT_TAKEN", address=self.address, queue=str(queue), group=group, code=answer.code
+                )
+
+        return Question(_command(RequestCode.UPDATE_CONSUMER_OFFSET, header), read)
+
+    def take_reset(self, group: str, queue: MessageQueue) -> int | None:
+        """Where an operator has reset the group's offset to; None without a reset. Only the first to ask is told."""
+        answer = self.pull(group, queue, 0, 1)
+        return answer.next_begin_offset if answer.reason == OFFSET_RESET else None
+
+    def reset_offset(self, group: str, queue: MessageQueue, offset: int) -> dict[MessageQueue, int]:
+        """What an operator does: mark the group's offset as reset. The next pull of the queue gets OFFSET_RESET."""
+        header = ResetOffsetRequest(
+            group=group, topic=queue.topic, queue_id=queue.queue_id, offset=offset, timestamp_ms=-1
+        )
+        return self.ask(_reset_offset(header))
+
+    def reset_offsets_to_time(self, group: str, topic: str, timestamp_ms: int) -> dict[MessageQueue, int]:
+        """``reset_offset`` of all queues to what was stored at ``timestamp_ms`` (unix), -1: to the end; says where."""
+        header = ResetOffsetRequest(group=group, topic=topic, queue_id=ALL_QUEUES, timestamp_ms=timestamp_ms)
+        return self.ask(_reset_offset(header))
+
+    def consume_stats(self, group: str, topic: str | None = None) -> dict[MessageQueue, ConsumeProgress]:
+        """How far the group is, per queue of ``topic`` or of all its topics."""
+        command = _command(RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequest(consumer_group=group, topic=topic))
+        return self.ask(Question(command, lambda answer: decode_consume_stats(answer.body)))
+
+    # -------------------------------------------------------------------------------------------------- membership
+
+    def ensure_group(self, group: str) -> None:
+        """Create the group where there is none; one that exists keeps its settings.
+
+        A broker that may create groups does so when it is asked for one; others say SUBSCRIPTION_GROUP_NOT_EXIST.
+        """
+        command = _command(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GetSubscriptionGroupRequest(group=group))
+        accepted = {ResponseCode.SUCCESS, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST}
+        if self.ask(Question(command, lambda answer: answer.code, accepted)) != ResponseCode.SUCCESS:
+            create = _command(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=encode_subscription_group(group))
+            self.ask(Question(create, code_only))
+
+    def heartbeat(self, heartbeat: Heartbeat) -> None:
+        """Register or keep alive: the connection becomes a member of each group in it. One connection a client id."""
+        self.ask(Question(_command(RequestCode.HEART_BEAT, body=encode_heartbeat(heartbeat)), code_only))
+
+    def unregister(self, client_id: str, group: str) -> None:
+        """Leave the group; what leaves is the connection."""
+        header = UnregisterClientRequest(client_id=client_id, consumer_group=group)
+        self.ask(Question(_command(RequestCode.UNREGISTER_CLIENT, header), code_only))
+
+    def consumer_ids(self, group: str) -> list[str]:
+        """Client ids of the group's members, one for each of their connections; empty where it has no member."""
+        command = _command(RequestCode.GET_CONSUMER_LIST_BY_GROUP, GetConsumerListByGroupRequest(consumer_group=group))
+        return self.ask(Question(command, self._read_consumer_ids, {ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR}))
+
+    def _read_consumer_ids(self, answer: RemotingCommand) -> list[str]:
+        if answer.code == ResponseCode.SUCCESS:
+            return decode_consumer_ids(answer.body)
+        if answer.remark is not None and answer.remark.startswith(NO_CONSUMER):
+            return []
+        raise self.refusal(RequestCode.GET_CONSUMER_LIST_BY_GROUP, answer)
+
+    def lock_batch(self, group: str, client_id: str, queues: Collection[MessageQueue]) -> set[MessageQueue]:
+        """Lock queues for a client id, or renew the locks; those that it holds now. They expire after 60 s."""
+        body = encode_lock_batch(group, client_id, queues)
+        command = _command(RequestCode.LOCK_BATCH_MQ, body=body)
+        return self.ask(Question(command, lambda answer: decode_lock_ok(answer.body)))
+
+    def unlock_batch(self, group: str, client_id: str, queues: Collection[MessageQueue]) -> None:
+        """Unlock queues; those that another client id holds stay as they are."""
+        body = encode_lock_batch(group, client_id, queues)
+        self.ask(Question(_command(RequestCode.UNLOCK_BATCH_MQ, body=body), code_only))
+
+    # ----------------------------------------------------------------------------------------------------- sending
+
+    def send(self, message: Message, queue: MessageQueue, producer_group: str, sys_flag: int = 0) -> SendResult:
+        """Send one message. ``sys_flag`` says how its body is compressed, or that it is half of a transaction."""
+        properties = encode_properties(message_properties(message)).decode()
+        header = _send_header(queue, producer_group, sys_flag=sys_flag, flag=message.flag, properties=properties)
+        return self.ask(_send(RequestCode.SEND_MESSAGE_V2, header, message.body, queue))
+
+    def send_batch(self, messages: Sequence[Message], queue: MessageQueue, producer_group: str) -> SendResult:
+        """Send messages of one topic that are stored one after another, or not at all."""
+        header = _send_header(queue, producer_group, is_batch=True)
+        return self.ask(_send(RequestCode.SEND_BATCH_MESSAGE, header, encode_batch(messages), queue))
+
+    def send_back(self, group: str, message: MessageExt, delay_level: int = 0) -> None:
+        """Have a message delivered to the group again, through its retry topic; in the end it goes to its DLQ.
+
+        ``delay_level`` 0 grows with the number of attempts; below 0: to the DLQ at once. Ask the broker that stores it.
+        """
+        header = ConsumerSendMsgBackRequest(
+            group=group,
+            commit_log_offset=message.commit_log_offset,
+            delay_level=delay_level,
+            origin_message_id=message.msg_id,
+            origin_topic=message.topic,
+        )
+        self.ask(Question(_command(RequestCode.CONSUMER_SEND_MSG_BACK, header), code_only))
+
+    # ---------------------------------------------------------------------------------------------- administration
+
+    def create_topic(
+        self, topic: str, queue_count: int, permission: int = 6, attributes: Mapping[str, str] | None = None
+    ) -> None:
+        """Create or change a topic on this broker. ``attributes`` such as ``{"message.type": "FIFO"}``."""
+        texts = [f"+{name}={value}" for name, value in (attributes or {}).items()]
+        header = CreateTopicRequest(
+            topic=topic,
+            read_queue_count=queue_count,
+            write_queue_count=queue_count,
+            permission=permission,
+            attributes=",".join(texts) or None,
+        )
+        self.ask(Question(_command(RequestCode.UPDATE_AND_CREATE_TOPIC, header), code_only))
+
+    def delete_topic(self, topic: str) -> None:
+        """Delete a topic on this broker, with its messages and all groups' offsets."""
+        command = _command(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequest(topic=topic))
+        self.ask(Question(command, code_only))
+
+    def update_config(self, properties: Mapping[str, str]) -> None:
+        """Change the running broker's configuration. The broker skips names that it does not know."""
+        body = "".join(f"{name}={value}\n" for name, value in properties.items()).encode()
+        self.ask(Question(_command(RequestCode.UPDATE_BROKER_CONFIG, body=body), code_only))
+
+
+def _command(code: RequestCode, header: Header | None = None, body: bytes = b"") -> RemotingCommand:
+    return RemotingCommand(code, fields=header.to_fields() if header is not None else {}, body=body)
+
+
+def _pull(
+    group: str, queue: MessageQueue, offset: int, max_messages: int, expression: str, suspend_ms: int = 0
+) -> Question[PullResult]:
+    """A pull that brings its subscription along, so that the broker needs no heartbeat of this group to serve it."""
+    header = PullMessageRequest(
+        consumer_group=group,
+        topic=queue.topic,
+        queue_id=queue.queue_id,
+        queue_offset=offset,
+        max_message_count=max_messages,
+        sys_flag=PullSysFlag.SUBSCRIPTION | (PullSysFlag.SUSPEND if suspend_ms > 0 else 0),
+        suspend_timeout_ms=suspend_ms,
+        subscription=expression,
+    )
+    return Question(_command(RequestCode.PULL_MESSAGE, header), _read_pull, PULL_STATUS)
+
+
+def _read_pull(answer: RemotingCommand) -> PullResult:
+    header = PullMessageResponse.from_fields(answer.fields)
+    return PullResult(
+        status=PULL_STATUS[answer.code],
+        reason=answer.remark or "",
+        next_begin_offset=header.next_begin_offset,
+        min_offset=header.min_offset,
+        max_offset=header.max_offset,
+        body=memoryview(answer.body),
+    )
+
+
+def _query_offset(group: str, queue: MessageQueue) -> Question[int | None]:
+    header = QueryConsumerOffsetRequest(consumer_group=group, topic=queue.topic, queue_id=queue.queue_id)
+    command = _command(RequestCode.QUERY_CONSUMER_OFFSET, header)
+
+    def read(answer: RemotingCommand) -> int | None:
+        return None if answer.code == ResponseCode.QUERY_NOT_FOUND else _read_offset(answer)
+
+    return Question(command, read, {ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND})
+
+
+def _read_offset(answer: RemotingCommand) -> int:
+    return OffsetResponse.from_fields(answer.fields).offset
+
+
+def _reset_offset(header: ResetOffsetRequest) -> Question[dict[MessageQueue, int]]:
+    command = _command(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
+    return Question(command, lambda answer: decode_offset_table(answer.body))
+
+
+def _send_header(
+    queue: MessageQueue,
+    producer_group: str,
+    *,
+    sys_flag: int = 0,
+    flag: int = 0,
+    properties: str = "",
+    is_batch: bool = False,
+) -> SendMessageRequest:
+    return SendMessageRequest(
+        producer_group=producer_group,
+        topic=queue.topic,
+        queue_id=queue.queue_id,
+        sys_flag=sys_flag,
+        born_timestamp_ms=int(time.time() * 1000),
+        flag=flag,
+        properties=properties,
+        is_batch=is_batch,
+    )
+
+
+def _send(code: RequestCode, header: SendMessageRequest, body: bytes, queue: MessageQueue) -> Question[SendResult]:
+    def read(answer: RemotingCommand) -> SendResult:
+        stored = SendMessageResponse.from_fields(answer.fields)
+        where = MessageQueue(queue.topic, queue.broker_name, stored.queue_id)
+        return SendResult(SendStatus(answer.code), where, stored.queue_offset, tuple(stored.message_id.split(",")))
+
+    return Question(_command(code, header, body), read, STORED)

@@ -1,0 +1,279 @@
+"""One connection: many requests in flight, one thread that reads.
+
+The reader is the only thread that receives, and the one that runs callbacks and answers the server's own requests. Any
+thread may send. Who takes a ``Pending`` out of the table settles it; a dictionary's ``pop`` has one winner, so the
+table needs no lock, and a slow sender never holds up the reader.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import count
+from typing import Final
+
+from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, TransportError
+from rocketmq_spark.remoting.clock import Clock, monotonic_ms
+from rocketmq_spark.remoting.stream import Stream, not_taken
+from rocketmq_spark.wire.codes import RequestCode, ResponseCode, code_name
+from rocketmq_spark.wire.command import FLAG_ONEWAY, FLAG_RESPONSE, RemotingCommand, decode, encode
+from rocketmq_spark.wire.frame import FrameBuffer
+
+READ_BYTES: Final = 512 * 1024
+SWEEP_INTERVAL_MS: Final = 200
+SILENCE_LIMIT_MS: Final = 30_000
+ANSWER_TIMEOUT_MS: Final = 3_000
+CLOSE_TIMEOUT_S: Final = 2.0
+MAX_OPAQUE: Final = 0x7FFFFFFF
+
+OnRequest = Callable[[RemotingCommand], RemotingCommand | None]
+"""What a request of the server is answered; None: it is not supported, or it is oneway."""
+
+logger = logging.getLogger("rocketmq_spark")
+
+
+def support_nothing(_request: RemotingCommand) -> None:
+    """The OnRequest of a client that the server has nothing to ask."""
+
+
+class Pending:
+    """An answer that is still to come, until it did, its deadline passed or the connection was lost."""
+
+    __slots__ = ("_connection", "_gate", "_on_done", "_outcome", "code", "deadline_ms", "opaque", "timeout_ms")
+
+    def __init__(
+        self,
+        connection: Connection,
+        code: int,
+        opaque: int,
+        timeout_ms: int,
+        deadline_ms: int,
+        on_done: Callable[[Pending], None] | None,
+    ) -> None:
+        self.code = code
+        self.opaque = opaque
+        self.timeout_ms = timeout_ms
+        self.deadline_ms = deadline_ms
+        self._connection = connection
+        self._on_done = on_done
+        self._outcome: RemotingCommand | RocketMQError | None = None
+        self._gate = threading.Lock()
+        self._gate.acquire()
+
+    def result(self) -> RemotingCommand:
+        """Wait, at most until the deadline, for the answer, whatever its code.
+
+        Raises TransportError[RESPONSE_TIMED_OUT | CONNECTION_LOST], or the RemoteProtocolError that ended the
+        connection. Threads: any but the reader, unless ``is_done``.
+        """
+        if not self._gate.acquire(timeout=self._connection.seconds_until(self.deadline_ms)):
+            self._connection.expire(self)
+            self._gate.acquire()  # settled now, by us or at this very moment by the reader
+        self._gate.release()
+        outcome = self._outcome
+        assert outcome is not None
+        if isinstance(outcome, RocketMQError):
+            raise _again(outcome) from outcome
+        return outcome
+
+    @property
+    def is_done(self) -> bool:
+        return self._outcome is not None
+
+    def settle(self, outcome: RemotingCommand | RocketMQError) -> None:
+        """Caller: whoever took it out of its connection's table, and so once."""
+        self._outcome = outcome
+        self._gate.release()
+        if self._on_done is not None:
+            self._on_done(self)
+
+
+class Connection:
+    """One stream to one server; see the module. Once lost it stays lost; the pool opens another.
+
+    ``on_request`` and callbacks run on the reader thread: they must be quick, and an error that leaves them ends the
+    connection.
+    """
+
+    def __init__(
+        self, address: str, stream: Stream, on_request: OnRequest = support_nothing, clock: Clock = monotonic_ms
+    ) -> None:
+        self.address = address
+        self._stream = stream
+        self._on_request = on_request
+        self._clock = clock
+        self._pending: dict[int, Pending] = {}
+        self._opaques = count(1)
+        self._sending = threading.Lock()
+        self._loss: RocketMQError | None = None
+        self._used_ms = self._heard_ms = self._swept_ms = clock()
+        self._reader = threading.Thread(target=self._run, name=f"rocketmq-reader-{address}", daemon=True)
+        self._reader.start()
+
+    def __repr__(self) -> str:
+        state = "open" if self._loss is None else f"lost ({self._loss.condition})"
+        return f"<Connection {self.address} {state}, {len(self._pending)} in flight>"
+
+    # ------------------------------------------------------------------------------------------- for everybody
+
+    @property
+    def is_open(self) -> bool:
+        return self._loss is None
+
+    @property
+    def idle_since_ms(self) -> int | None:
+        """When it was used last, by the connection's clock; None while an answer is awaited."""
+        return None if self._pending else self._used_ms
+
+    def request(self, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
+        """Send and wait. Raises what ``submit`` and ``Pending.result`` raise."""
+        return self.submit(command, timeout_ms).result()
+
+    def submit(
+        self, command: RemotingCommand, timeout_ms: int, on_done: Callable[[Pending], None] | None = None
+    ) -> Pending:
+        """Send; the answer, or what became of it, is told by the returned Pending, and to ``on_done`` exactly once.
+
+        Raises TransportError[CONNECTION_LOST] or LocalProtocolError when it could not be sent; ``on_done`` is not
+        called then.
+        """
+        self._used_ms = now_ms = self._clock()
+        opaque = next(self._opaques) & MAX_OPAQUE
+        pending = Pending(self, command.code, opaque, timeout_ms, now_ms + timeout_ms, on_done)
+        self._pending[opaque] = pending
+        try:
+            self._send(replace(command, opaque=opaque), timeout_ms)
+        except RocketMQError:
+            if self._pending.pop(opaque, None) is not None:
+                raise
+        return pending
+
+    def send_oneway(self, command: RemotingCommand, timeout_ms: int = ANSWER_TIMEOUT_MS) -> None:
+        """Send what is never answered. Raises TransportError[CONNECTION_LOST]."""
+        self._used_ms = self._clock()
+        self._send(replace(command, opaque=next(self._opaques) & MAX_OPAQUE, flag=FLAG_ONEWAY), timeout_ms)
+
+    def close(self) -> None:
+        """Fail everything in flight and end the reader. Threads: any, also the reader itself."""
+        self._lose(TransportError("CONNECTION_LOST", address=self.address, reason="it was closed on this side"))
+        if threading.current_thread() is not self._reader:
+            self._reader.join(CLOSE_TIMEOUT_S)
+
+    def abandon(self) -> None:
+        """In a forked child, where no reader runs: let go of the descriptor. The parent keeps its connection."""
+        self._loss = TransportError("CONNECTION_LOST", address=self.address, reason="it belongs to the parent process")
+        self._stream.close()
+
+    # --------------------------------------------------------------------------------------------- for Pending
+
+    def seconds_until(self, deadline_ms: int) -> float:
+        return max(0, deadline_ms - self._clock()) / 1000
+
+    def expire(self, pending: Pending) -> None:
+        """Give up on an answer. A peer that has been silent for SILENCE_LIMIT_MS on top is given up on altogether."""
+        if self._pending.pop(pending.opaque, None) is None:
+            return
+        request, limit_ms = code_name(RequestCode, pending.code), pending.timeout_ms
+        pending.settle(TransportError("RESPONSE_TIMED_OUT", address=self.address, request=request, timeout_ms=limit_ms))
+        silence_ms = self._clock() - self._heard_ms
+        if silence_ms >= SILENCE_LIMIT_MS:
+            reason = f"requests were sent and nothing was heard for {silence_ms} ms"
+            self._lose(TransportError("CONNECTION_LOST", address=self.address, reason=reason))
+
+    # ------------------------------------------------------------------------------------------------- sending
+
+    def _send(self, command: RemotingCommand, timeout_ms: int) -> None:
+        frame = encode(command)
+        if not self._sending.acquire(timeout=timeout_ms / 1000):
+            raise not_taken(self.address, timeout_ms)
+        try:
+            if self._loss is not None:
+                raise _again(self._loss)
+            self._stream.sendall(frame, timeout_ms)
+        except TransportError as error:
+            self._lose(error)
+            raise
+        finally:
+            self._sending.release()
+
+    def _lose(self, cause: RocketMQError) -> None:
+        """No more requests from here on; the reader notices and fails those in flight. The first cause stays."""
+        if self._loss is None:
+            self._loss = cause
+        self._stream.shutdown()
+
+    # ---------------------------------------------------------------------------------------------- the reader
+
+    def _run(self) -> None:
+        try:
+            self._read()
+        except RocketMQError as error:
+            self._lose(error)
+        except Exception as error:
+            logger.exception("reader failed address=%s", self.address)
+            self._lose(TransportError("CONNECTION_LOST", address=self.address, reason=f"the reader failed: {error!r}"))
+        finally:
+            with self._sending:  # nobody is inside the stream then, and who comes later sees the loss
+                self._stream.close()
+            self._fail_pending()
+
+    def _read(self) -> None:
+        frames = FrameBuffer(self.address)
+        while True:
+            data = self._stream.recv(READ_BYTES, SWEEP_INTERVAL_MS)
+            now_ms = self._clock()
+            if data:
+                self._heard_ms = now_ms
+                frames.feed(data)
+                while (frame := frames.next_frame()) is not None:
+                    self._dispatch(self._decoded(frame))
+            elif data is not None:
+                raise TransportError("CONNECTION_LOST", address=self.address, reason="the server closed it")
+            if now_ms - self._swept_ms >= SWEEP_INTERVAL_MS:
+                self._sweep(now_ms)
+
+    def _decoded(self, frame: memoryview) -> RemotingCommand:
+        """Raises RemoteProtocolError[BAD_FRAME]: the codec knows what is wrong, and here it is known who sent it."""
+        try:
+            return decode(frame)
+        except RemoteProtocolError as error:
+            problem = f"its header cannot be read: {error.context['problem']}"
+            raise RemoteProtocolError("BAD_FRAME", peer=self.address, problem=problem) from error
+
+    def _dispatch(self, command: RemotingCommand) -> None:
+        """Both sides number their requests on their own, so the kind comes before the number."""
+        if not command.is_response:
+            self._answer(command)
+            return
+        pending = self._pending.pop(command.opaque, None)
+        if pending is not None:  # else it came after its deadline
+            pending.settle(command)
+
+    def _answer(self, request: RemotingCommand) -> None:
+        answer = self._on_request(request)
+        if request.is_oneway:
+            return
+        if answer is None:
+            remark = f"request type {request.code} not supported"
+            answer = RemotingCommand(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark)
+        self._send(replace(answer, opaque=request.opaque, flag=FLAG_RESPONSE), ANSWER_TIMEOUT_MS)
+
+    def _sweep(self, now_ms: int) -> None:
+        self._swept_ms = now_ms
+        for pending in self._pending.copy().values():
+            if now_ms >= pending.deadline_ms:
+                self.expire(pending)
+
+    def _fail_pending(self) -> None:
+        assert self._loss is not None
+        for opaque in self._pending.copy():
+            pending = self._pending.pop(opaque, None)
+            if pending is not None:
+                pending.settle(self._loss)
+
+
+def _again(error: RocketMQError) -> RocketMQError:
+    """An error that many wait for is raised as a new one for each: a traceback belongs to one thread."""
+    return type(error)(error.condition, **error.context)

@@ -1,0 +1,58 @@
+"""What executors pull with: one client for each cluster and group in a worker process, kept between tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.model import QueueRange
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.broker import Broker
+from rocketmq_spark.remoting.namesrv import NameServers
+from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
+from rocketmq_spark.remoting.routes import RouteCache
+from rocketmq_spark.wire.pull import PullResult
+
+CLIENTS_IN_A_PROCESS = 16
+
+
+class ExecutorClient:
+    """Pulls on behalf of a group, without being a member of it."""
+
+    def __init__(self, options: ReadOptions, pool: ConnectionPool) -> None:
+        self._group = options.consumer_group
+        self._expression = options.sub_expression
+        self._timeout_ms = options.broker_timeout_ms
+        self._pool = pool
+        self._routes = RouteCache(NameServers(options.name_servers, pool, options.broker_timeout_ms))
+
+    @staticmethod
+    def shared(options: ReadOptions) -> ExecutorClient:
+        """The process's own client for these options."""
+        return _shared(options)
+
+    def submit_pull(
+        self, wanted: QueueRange, max_messages: int, on_answer: Callable[[PullResult | RocketMQError], None]
+    ) -> None:
+        """Pull up to ``max_messages`` from the begin of ``wanted``; hands over the answer or the error, never raises.
+
+        After an error the next pull asks for the route again.
+        """
+
+        def settled(answer: PullResult | RocketMQError) -> None:
+            if isinstance(answer, RocketMQError):
+                self._routes.forget(wanted.queue.topic)
+            on_answer(answer)
+
+        try:
+            broker = Broker(self._routes.master(wanted.queue), self._pool, self._timeout_ms)
+        except RocketMQError as error:
+            on_answer(error)
+            return
+        broker.pull_then(self._group, wanted.queue, wanted.begin_offset, max_messages, settled, self._expression)
+
+
+@lru_cache(maxsize=CLIENTS_IN_A_PROCESS)
+def _shared(options: ReadOptions) -> ExecutorClient:
+    return ExecutorClient(options, shared_pool(options.broker_timeout_ms))

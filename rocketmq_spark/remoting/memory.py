@@ -1,0 +1,95 @@
+"""A stream in memory: two ends, each a ``Stream``, with the same behaviour as TCP and no operating system."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import Final
+
+from rocketmq_spark.errors import TransportError
+from rocketmq_spark.remoting.clock import monotonic_ms
+from rocketmq_spark.remoting.stream import Buffer, not_taken
+
+UNBOUNDED: Final = 2**63
+
+
+class _Pipe:
+    """One direction: bytes in order, at most ``capacity_bytes`` of them on the way, closed for good by ``end``."""
+
+    def __init__(self, capacity_bytes: int) -> None:
+        self._capacity_bytes = capacity_bytes
+        self._chunks: deque[bytes] = deque()
+        self._size_bytes = 0
+        self._ended = False
+        self._changed = threading.Condition()
+
+    def take(self, max_bytes: int, timeout_ms: int) -> bytes | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._chunks or self._ended, timeout_ms / 1000)
+            if not self._chunks:
+                return b"" if self._ended else None
+            chunk = self._chunks.popleft()
+            if len(chunk) > max_bytes:
+                self._chunks.appendleft(chunk[max_bytes:])
+                chunk = chunk[:max_bytes]
+            self._size_bytes -= len(chunk)
+            self._changed.notify_all()
+            return chunk
+
+    def put(self, data: memoryview, timeout_ms: int) -> int:
+        """Append as much as there is room for and say how much; 0 when there was no room in time, -1 after the end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._ended or self._room_bytes > 0, timeout_ms / 1000)
+            if self._ended:
+                return -1
+            chunk = bytes(data[: self._room_bytes])
+            if chunk:
+                self._chunks.append(chunk)
+                self._size_bytes += len(chunk)
+                self._changed.notify_all()
+            return len(chunk)
+
+    @property
+    def _room_bytes(self) -> int:
+        return self._capacity_bytes - self._size_bytes
+
+    def end(self) -> None:
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+
+class MemoryStream:
+    """One end of a pair. What was sent before the peer ended the stream can still be received, as with TCP's FIN."""
+
+    def __init__(self, address: str, incoming: _Pipe, outgoing: _Pipe) -> None:
+        self.address = address
+        self._incoming = incoming
+        self._outgoing = outgoing
+
+    def recv(self, max_bytes: int, timeout_ms: int) -> bytes | None:
+        return self._incoming.take(max_bytes, timeout_ms)
+
+    def sendall(self, data: Buffer, timeout_ms: int) -> None:
+        unsent = memoryview(data)
+        deadline_ms = monotonic_ms() + timeout_ms
+        while unsent:
+            taken = self._outgoing.put(unsent, max(0, deadline_ms - monotonic_ms()))
+            if taken < 0:
+                raise TransportError("CONNECTION_LOST", address=self.address, reason="the stream has ended")
+            if taken == 0:
+                raise not_taken(self.address, timeout_ms)
+            unsent = unsent[taken:]
+
+    def shutdown(self) -> None:
+        self._incoming.end()
+        self._outgoing.end()
+
+    def close(self) -> None:
+        self.shutdown()
+
+
+def memory_pair(address: str = "memory", capacity_bytes: int = UNBOUNDED) -> tuple[MemoryStream, MemoryStream]:
+    """The two ends of one stream; ``capacity_bytes`` bounds what is sent and not yet received, in each direction."""
+    there, back = _Pipe(capacity_bytes), _Pipe(capacity_bytes)
+    return MemoryStream(address, back, there), MemoryStream(address, there, back)

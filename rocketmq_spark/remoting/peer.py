@@ -1,0 +1,127 @@
+"""One server, by its address: requests go over whatever connection is up, refusals come back as ``BrokerError``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from rocketmq_spark.errors import BrokerError, RocketMQError
+from rocketmq_spark.remoting.connection import Connection, Pending
+from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.wire.codes import RequestCode, ResponseCode, code_name
+from rocketmq_spark.wire.command import RemotingCommand
+
+T = TypeVar("T")
+
+ONLY_SUCCESS: Final = frozenset({int(ResponseCode.SUCCESS)})
+
+
+def code_only(_answer: RemotingCommand) -> None:
+    """The ``read`` of a question whose answer says nothing beyond its code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question(Generic[T]):
+    """A request and how to understand its answer: ``read`` makes the value, for the codes that are ``accepted``.
+
+    ``read`` may raise RemoteProtocolError.
+    """
+
+    command: RemotingCommand
+    read: Callable[[RemotingCommand], T]
+    accepted: Collection[int] = ONLY_SUCCESS
+
+
+class Answer(Generic[T]):
+    """The value of an answer that may still be on its way."""
+
+    __slots__ = ("_connection", "_peer", "_pending", "_question")
+
+    def __init__(self, peer: Peer, connection: Connection, question: Question[T], pending: Pending) -> None:
+        self._peer = peer
+        self._connection = connection
+        self._question = question
+        self._pending = pending
+
+    def result(self) -> T:
+        """Wait for it, at most until the request's deadline; a server that is going away is asked once more.
+
+        Raises TransportError, BrokerError[BROKER_REFUSED], RemoteProtocolError. Threads: any but the reader.
+        """
+        answer = self._pending.result()
+        if answer.code == ResponseCode.GO_AWAY:
+            answer = self._peer.ask_again(self._connection, self._question.command, self._pending.timeout_ms)
+        return self._peer.value(self._question, answer)
+
+
+class Peer:
+    """Base of the clients of name servers and brokers. Cheap: it holds no connection of its own."""
+
+    def __init__(self, address: str, pool: ConnectionPool, timeout_ms: int) -> None:
+        self.address = address
+        self._pool = pool
+        self._timeout_ms = timeout_ms
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.address}>"
+
+    def ask(self, question: Question[T]) -> T:
+        """Send and wait; raises what ``submit`` and ``Answer.result`` raise."""
+        return self.submit(question).result()
+
+    def submit(self, question: Question[T]) -> Answer[T]:
+        """Send and do not wait. Raises TransportError[CONNECT_FAILED | CONNECTION_LOST]."""
+        connection = self._pool.get(self.address)
+        return Answer(self, connection, question, connection.submit(question.command, self._timeout_ms))
+
+    def ask_then(
+        self, question: Question[T], on_answer: Callable[[T | RocketMQError], None], timeout_ms: int | None = None
+    ) -> None:
+        """Send and hand over the value, or whatever went wrong, exactly once. Never raises a RocketMQError.
+
+        ``on_answer`` must be quick: it runs on the reader thread, or on the caller's where nothing could be sent.
+        """
+
+        def settled(pending: Pending) -> None:
+            try:
+                value = self._settled_value(connection, question, pending)
+            except RocketMQError as error:
+                on_answer(error)
+            else:
+                on_answer(value)
+
+        try:
+            connection = self._pool.get(self.address)
+            connection.submit(question.command, self._timeout_ms if timeout_ms is None else timeout_ms, settled)
+        except RocketMQError as error:
+            on_answer(error)
+
+    def _settled_value(self, connection: Connection, question: Question[T], pending: Pending) -> T:
+        """On the reader thread nobody can ask again; GO_AWAY is a refusal that ``wire.retriable`` lets try again."""
+        answer = pending.result()
+        if answer.code == ResponseCode.GO_AWAY:
+            self._pool.retire(connection)
+        return self.value(question, answer)
+
+    def ask_again(self, leaving: Connection, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
+        """After GO_AWAY: the same request over a new connection. Source: ``NettyRemotingClient#invokeImpl``."""
+        self._pool.retire(leaving)
+        return self._pool.get(self.address).request(command, timeout_ms)
+
+    def value(self, question: Question[T], answer: RemotingCommand) -> T:
+        """Raises BrokerError[BROKER_REFUSED] for a code that is not accepted, and what ``read`` raises."""
+        if answer.code not in question.accepted:
+            raise self.refusal(question.command.code, answer)
+        return question.read(answer)
+
+    def refusal(self, request_code: int, answer: RemotingCommand) -> BrokerError:
+        """What an answer means that is no value."""
+        return BrokerError(
+            "BROKER_REFUSED",
+            address=self.address,
+            request=code_name(RequestCode, request_code),
+            code=answer.code,
+            code_name=code_name(ResponseCode, answer.code),
+            remark=answer.remark or "(no remark)",
+        )

@@ -1,0 +1,185 @@
+"""One connection per address, opened when it is needed and again after it was lost.
+
+Opening holds the lock of its address only: a server that does not answer the connect delays nobody but those who want
+that server. After a fork the child starts with no connections; the parent's stay as they are.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Final
+
+from rocketmq_spark.errors import TransportError
+from rocketmq_spark.remoting.clock import Clock, monotonic_ms
+from rocketmq_spark.remoting.connection import Connection, OnRequest, support_nothing
+from rocketmq_spark.remoting.stream import Stream
+from rocketmq_spark.remoting.tcp import connect_tcp
+
+Connect = Callable[[str, int], Stream]
+"""(address, timeout_ms) to a connected stream; raises TransportError[CONNECT_FAILED]."""
+
+IDLE_LIMIT_MS: Final = 60_000
+"""Half of what a broker allows an idle connection (``serverChannelMaxIdleTimeSeconds``, 120 s)."""
+
+
+class _Slot:
+    """The connection of one address. ``opening`` is held while it is being replaced."""
+
+    __slots__ = ("connection", "opening")
+
+    def __init__(self) -> None:
+        self.connection: Connection | None = None
+        self.opening = threading.Lock()
+
+
+class ConnectionPool:
+    """Connections by address. At most ``limit`` stay open when none is in use beyond it; long idle ones are closed.
+
+    There is no thread that looks for idle connections: they are closed when another one is opened.
+    """
+
+    def __init__(
+        self,
+        connect_timeout_ms: int,
+        on_request: OnRequest = support_nothing,
+        *,
+        limit: int = 64,
+        idle_ms: int = IDLE_LIMIT_MS,
+        connect: Connect = connect_tcp,
+        clock: Clock = monotonic_ms,
+    ) -> None:
+        self._connect_timeout_ms = connect_timeout_ms
+        self._on_request = on_request
+        self._limit = limit
+        self._idle_ms = idle_ms
+        self._connect = connect
+        self._clock = clock
+        self._slots: dict[str, _Slot] = {}
+        self._retired: weakref.WeakSet[Connection] = weakref.WeakSet()
+        self._table = threading.Lock()
+        self._is_closed = False
+        _pools.add(self)
+
+    def __repr__(self) -> str:
+        return f"<ConnectionPool {sorted(self._open_connections())}>"
+
+    def get(self, address: str) -> Connection:
+        """The open connection to ``address``. Raises TransportError[CONNECT_FAILED]."""
+        slot = self._slots.get(address) or self._new_slot(address)
+        connection = slot.connection
+        return connection if connection is not None and connection.is_open else self._open(address, slot)
+
+    def retire(self, connection: Connection) -> None:
+        """Its server is going away: ``get`` opens another, while answers may still come over this one.
+
+        Nothing happens when it has been replaced already. The server closes it, or the pool does when it is idle.
+        """
+        slot = self._slots.get(connection.address)
+        with self._table:
+            if slot is not None and slot.connection is connection:
+                slot.connection = None
+                self._retired.add(connection)
+
+    def close(self) -> None:
+        """Close all connections; ``get`` fails from here on."""
+        self._is_closed = True
+        for connection in (*self._open_connections().values(), *self._retired):
+            connection.close()
+
+    def _new_slot(self, address: str) -> _Slot:
+        with self._table:
+            return self._slots.setdefault(address, _Slot())
+
+    def _open(self, address: str, slot: _Slot) -> Connection:
+        if not slot.opening.acquire(timeout=self._connect_timeout_ms / 1000):
+            reason = f"another thread has been connecting for {self._connect_timeout_ms} ms"
+            raise TransportError("CONNECT_FAILED", address=address, reason=reason)
+        try:
+            connection = slot.connection
+            if connection is None or not connection.is_open:
+                connection = slot.connection = self._connected(address)
+            return connection
+        finally:
+            slot.opening.release()
+
+    def _connected(self, address: str) -> Connection:
+        self._make_room()
+        connection = Connection(
+            address, self._connect(address, self._connect_timeout_ms), self._on_request, self._clock
+        )
+        if self._is_closed:
+            connection.close()
+            raise TransportError("CONNECT_FAILED", address=address, reason="the client was stopped")
+        return connection
+
+    def _make_room(self) -> None:
+        open_now = list(self._open_connections().values())
+        surplus = connections_to_close(open_now, self._limit - 1, self._clock() - self._idle_ms)
+        retired = [connection for connection in self._retired if connection.idle_since_ms is not None]
+        for connection in surplus + retired:
+            connection.close()
+
+    def _open_connections(self) -> dict[str, Connection]:
+        with self._table:
+            slots = dict(self._slots)
+        return {
+            address: slot.connection
+            for address, slot in slots.items()
+            if slot.connection is not None and slot.connection.is_open
+        }
+
+    def _start_over(self) -> None:
+        """In a forked child: no lock of the parent is worth anything here, and its reader threads do not run."""
+        inherited = [slot.connection for slot in self._slots.values() if slot.connection is not None]
+        inherited += self._retired
+        self._slots = {}
+        self._retired = weakref.WeakSet()
+        self._table = threading.Lock()
+        for connection in inherited:
+            connection.abandon()
+
+
+def connections_to_close(connections: list[Connection], limit: int, idle_before_ms: int) -> list[Connection]:
+    """Those idle since ``idle_before_ms`` or longer, and the longest idle of the rest until ``limit`` are left.
+
+    A connection that awaits an answer is never among them, even when more than ``limit`` do.
+    """
+    idle = [(since_ms, connection) for connection in connections if (since_ms := connection.idle_since_ms) is not None]
+    idle.sort(key=itemgetter(0))
+    surplus = len(connections) - limit
+    return [
+        connection
+        for position, (since_ms, connection) in enumerate(idle)
+        if since_ms <= idle_before_ms or position < surplus
+    ]
+
+
+# ------------------------------------------------------------------------------------- the pools of this process
+
+_pools: weakref.WeakSet[ConnectionPool] = weakref.WeakSet()
+_shared: dict[int, ConnectionPool] = {}
+_sharing = threading.Lock()
+
+
+def shared_pool(connect_timeout_ms: int) -> ConnectionPool:
+    """The process's own pool for clients that the servers ask nothing: executors keep it between micro-batches."""
+    with _sharing:
+        pool = _shared.get(connect_timeout_ms)
+        if pool is None:
+            pool = _shared[connect_timeout_ms] = ConnectionPool(connect_timeout_ms)
+        return pool
+
+
+def _start_over_after_fork() -> None:
+    global _sharing
+    _sharing = threading.Lock()
+    for pool in list(_pools):
+        pool._start_over()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_over_after_fork)

@@ -1,0 +1,109 @@
+"""A producer for the demo, the tests and the sink: round-robin over queues, ids made here, another queue at failure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import count
+from typing import Final, TypeVar
+
+from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
+from rocketmq_spark.model import Message, MessageQueue
+from rocketmq_spark.remoting.broker import Broker, SendResult
+from rocketmq_spark.remoting.namesrv import NameServers
+from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.routes import RouteCache
+from rocketmq_spark.remoting.unique_id import UniqueIds
+from rocketmq_spark.wire.codes import ResponseCode
+from rocketmq_spark.wire.properties import UNIQ_KEY
+
+T = TypeVar("T")
+
+ATTEMPTS: Final = 3
+
+RETRY_ELSEWHERE: Final = frozenset(
+    {
+        ResponseCode.SYSTEM_ERROR,
+        ResponseCode.SYSTEM_BUSY,
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.NO_PERMISSION,
+        ResponseCode.TOPIC_NOT_EXIST,
+        ResponseCode.NO_BUYER_ID,
+        ResponseCode.NOT_IN_CURRENT_UNIT,
+        ResponseCode.GO_AWAY,
+    }
+)
+"""Refusals after which another queue may take it. Source: ``DefaultMQProducer#retryResponseCodes``."""
+
+
+class Producer:
+    """Sends messages. An error means 'perhaps stored': a timeout tells nothing, and another attempt may store it twice.
+
+    Each attempt goes to the next queue with write permission. A message gets its UNIQ_KEY once; its copies share it.
+    Threads: any.
+    """
+
+    def __init__(
+        self,
+        name_servers: NameServers,
+        pool: ConnectionPool,
+        *,
+        group: str,
+        timeout_ms: int,
+        unique_ids: UniqueIds | None = None,
+    ) -> None:
+        self._routes = RouteCache(name_servers)
+        self._pool = pool
+        self._group = group
+        self._timeout_ms = timeout_ms
+        self._unique_ids = unique_ids or UniqueIds()
+        self._turn = count()
+
+    def send(self, message: Message, queue: MessageQueue | None = None, sys_flag: int = 0) -> SendResult:
+        """Store ``message``, in ``queue`` if that is given. ``sys_flag`` says how its body is compressed.
+
+        Raises TransportError, BrokerError, RouteError of the last attempt, LocalProtocolError[UNSENDABLE] at once.
+        """
+        named = self._with_id(message)
+        return self._attempts(
+            message.topic, queue, lambda broker, where: broker.send(named, where, self._group, sys_flag)
+        )
+
+    def send_batch(self, messages: Sequence[Message], queue: MessageQueue | None = None) -> SendResult:
+        """Store ``messages`` of one topic in one queue, one after another, or none. Raises what ``send`` does."""
+        named = [self._with_id(message) for message in messages]
+        return self._attempts(
+            messages[0].topic, queue, lambda broker, where: broker.send_batch(named, where, self._group)
+        )
+
+    def _attempts(
+        self, topic: str, queue: MessageQueue | None, send: Callable[[Broker, MessageQueue], SendResult]
+    ) -> SendResult:
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                where = queue if queue is not None else self._next_queue(topic)
+                return send(Broker(self._routes.master(where), self._pool, self._timeout_ms), where)
+            except RocketMQError as error:
+                if attempt == ATTEMPTS or not may_succeed_elsewhere(error):
+                    raise
+                self._routes.forget(topic)
+        raise AssertionError("unreachable")
+
+    def _next_queue(self, topic: str) -> MessageQueue:
+        queues = self._routes.route(topic).write_queues()
+        if not queues:
+            raise RouteError("NO_WRITABLE_QUEUE", topic=topic)
+        return queues[next(self._turn) % len(queues)]
+
+    def _with_id(self, message: Message) -> Message:
+        if UNIQ_KEY in message.properties:
+            return message
+        properties: Mapping[str, str] = {**message.properties, UNIQ_KEY: self._unique_ids.next_id()}
+        return replace(message, properties=properties)
+
+
+def may_succeed_elsewhere(error: RocketMQError) -> bool:
+    """Whether a message that was refused with ``error`` may be stored by another attempt, on another queue."""
+    if isinstance(error, BrokerError):
+        return error.code in RETRY_ELSEWHERE
+    return isinstance(error, TransportError) or error.retriable

@@ -1,0 +1,40 @@
+"""Routes that were asked for once and hold until somebody finds them wrong."""
+
+from __future__ import annotations
+
+from rocketmq_spark.errors import RouteError
+from rocketmq_spark.model import MessageQueue, TopicRoute
+from rocketmq_spark.remoting.namesrv import NameServers
+
+
+class RouteCache:
+    """Routes by topic. Who is refused by an address, or does not reach it, calls ``forget`` and asks again.
+
+    Threads: any; two may ask for the same route at once, and the later answer stays.
+    """
+
+    def __init__(self, name_servers: NameServers) -> None:
+        self._name_servers = name_servers
+        self._routes: dict[str, TopicRoute] = {}
+
+    def route(self, topic: str, refresh: bool = False) -> TopicRoute:
+        """Raises RouteError[TOPIC_NOT_FOUND], and what reaching no name server raises."""
+        route = None if refresh else self._routes.get(topic)
+        if route is None:
+            route = self._routes[topic] = self._name_servers.topic_route(topic)
+        return route
+
+    def master(self, queue: MessageQueue) -> str:
+        """Address of the queue's master; a cached route without it is asked for again.
+
+        Raises RouteError[NO_MASTER], and what ``route`` raises.
+        """
+        for refresh in (False, True):
+            address = self.route(queue.topic, refresh).master_address(queue.broker_name)
+            if address is not None:
+                return address
+        raise RouteError("NO_MASTER", broker=queue.broker_name, topic=queue.topic)
+
+    def forget(self, topic: str) -> None:
+        """The next call asks the name servers."""
+        self._routes.pop(topic, None)

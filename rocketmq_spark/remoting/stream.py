@@ -1,0 +1,59 @@
+"""What a connection needs of a stream of bytes, and the one place that translates the operating system's errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from rocketmq_spark.errors import TransportError
+
+Buffer = bytes | bytearray | memoryview
+
+
+class Stream(Protocol):
+    """Both directions of one connection; one thread may receive while another sends.
+
+    ``recv`` and ``sendall`` raise TransportError[CONNECTION_LOST].
+    """
+
+    def recv(self, max_bytes: int, timeout_ms: int) -> bytes | None:
+        """Whatever has arrived, at most ``max_bytes``; None when nothing did in time; ``b""`` once the peer closed."""
+
+    def sendall(self, data: Buffer, timeout_ms: int) -> None:
+        """Send all of ``data``. After an error an unknown part of it was sent: the stream is of no use any more."""
+
+    def shutdown(self) -> None:
+        """End both directions, from any thread and any number of times; a ``recv`` that waits ends, as at a loss."""
+
+    def close(self) -> None:
+        """Free the descriptor and nothing else. No other thread may be in ``recv`` or ``sendall``."""
+
+
+@contextmanager
+def loss_of(address: str) -> Iterator[None]:
+    """Errors of the operating system, or of TLS, inside become CONNECTION_LOST."""
+    try:
+        yield
+    except OSError as error:
+        raise TransportError("CONNECTION_LOST", address=address, reason=reason_of(error)) from error
+
+
+@contextmanager
+def failure_to_connect(address: str) -> Iterator[None]:
+    """Everything that an address or a handshake can raise inside becomes CONNECT_FAILED."""
+    try:
+        yield
+    except (OSError, ValueError, OverflowError) as error:
+        raise TransportError("CONNECT_FAILED", address=address, reason=reason_of(error)) from error
+
+
+def not_taken(address: str, timeout_ms: int) -> TransportError:
+    """A peer that does not read: its buffers, and ours, have been full for ``timeout_ms``."""
+    reason = f"it has taken no data for {timeout_ms} ms"
+    return TransportError("CONNECTION_LOST", address=address, reason=reason)
+
+
+def reason_of(error: BaseException) -> str:
+    """What a foreign error says, in one line that is never empty."""
+    return str(getattr(error, "strerror", None) or error) or type(error).__name__

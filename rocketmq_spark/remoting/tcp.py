@@ -1,0 +1,111 @@
+"""Streams over TCP."""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import ssl
+import threading
+from typing import Any, Final
+
+from rocketmq_spark.remoting.clock import monotonic_ms
+from rocketmq_spark.remoting.stream import Buffer, Stream, failure_to_connect, loss_of, not_taken
+from rocketmq_spark.remoting.tls import tls_over
+
+MAX_PORT: Final = 65_535
+
+# A selector without a file descriptor of its own; Windows has only select().
+_Selector: Final[Any] = getattr(selectors, "PollSelector", selectors.SelectSelector)
+
+# How the kernel finds out, on its own, that a host is gone: a paused process still answers it, a dead host does not.
+_LIVENESS: Final = (
+    (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
+    (socket.IPPROTO_TCP, "TCP_KEEPIDLE", 15),  # seconds
+    (socket.IPPROTO_TCP, "TCP_KEEPINTVL", 5),  # seconds
+    (socket.IPPROTO_TCP, "TCP_KEEPCNT", 3),
+    (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", 30_000),  # milliseconds
+)
+
+
+def connect_tcp(address: str, timeout_ms: int, ssl_context: ssl.SSLContext | None = None) -> Stream:
+    """Connect to ``host:port`` or ``[ipv6]:port``; with ``ssl_context`` the TLS handshake is part of it.
+
+    ``timeout_ms`` bounds the attempt on each of the host's addresses, and then the handshake.
+    Raises TransportError[CONNECT_FAILED].
+    """
+    with failure_to_connect(address):
+        host, port = split_address(address)
+        stream = TcpStream(socket.create_connection((host, port), timeout_ms / 1000), address)
+    return stream if ssl_context is None else tls_over(stream, address, ssl_context, host, timeout_ms)
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """``"host:port"`` or ``"[ipv6]:port"`` as (host, port). Raises ValueError."""
+    host, _, port = address.rpartition(":")
+    # The system's resolver takes ports modulo 65536, and so connects to somebody else.
+    if not host or not 0 < int(port) <= MAX_PORT:
+        raise ValueError("an address is host:port")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+class TcpStream:
+    """A connected, non-blocking socket; who has to wait does so in a selector, so each call has its own time limit."""
+
+    def __init__(self, connected: socket.socket, address: str) -> None:
+        self.address = address
+        self._socket = connected
+        self._ending = threading.Lock()
+        connected.setblocking(False)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        _watch_liveness(connected)
+        self._readable = _selector_for(connected, selectors.EVENT_READ)
+        self._writable = _selector_for(connected, selectors.EVENT_WRITE)
+
+    def recv(self, max_bytes: int, timeout_ms: int) -> bytes | None:
+        with loss_of(self.address):
+            try:
+                return self._socket.recv(max_bytes)
+            except BlockingIOError:
+                self._readable.select(timeout_ms / 1000)
+            try:
+                return self._socket.recv(max_bytes)
+            except BlockingIOError:
+                return None
+
+    def sendall(self, data: Buffer, timeout_ms: int) -> None:
+        unsent = memoryview(data)
+        deadline_ms = monotonic_ms() + timeout_ms
+        with loss_of(self.address):
+            while unsent:
+                try:
+                    unsent = unsent[self._socket.send(unsent) :]
+                except BlockingIOError:
+                    self._wait_for_room(deadline_ms, timeout_ms)
+
+    def _wait_for_room(self, deadline_ms: int, timeout_ms: int) -> None:
+        left_ms = deadline_ms - monotonic_ms()
+        if left_ms <= 0 or not self._writable.select(left_ms / 1000):
+            raise not_taken(self.address, timeout_ms)
+
+    def shutdown(self) -> None:
+        with self._ending:
+            try:
+                self._socket.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                return  # the peer, or close(), was faster
+
+    def close(self) -> None:
+        with self._ending:
+            self._socket.close()
+
+
+def _watch_liveness(connected: socket.socket) -> None:
+    for level, name, value in _LIVENESS:
+        if hasattr(socket, name):
+            connected.setsockopt(level, getattr(socket, name), value)
+
+
+def _selector_for(connected: socket.socket, event: int) -> Any:
+    selector = _Selector()
+    selector.register(connected, event)
+    return selector

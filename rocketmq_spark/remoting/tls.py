@@ -1,0 +1,107 @@
+"""TLS over any stream.
+
+OpenSSL allows no two threads in one session, and a socket of the ``ssl`` module does not keep them apart while one
+receives and another sends. So the session works on memory, under a lock that is held for no I/O.
+"""
+
+from __future__ import annotations
+
+import ssl
+import threading
+
+from rocketmq_spark.errors import TransportError
+from rocketmq_spark.remoting.clock import monotonic_ms
+from rocketmq_spark.remoting.stream import Buffer, Stream, failure_to_connect, loss_of
+
+_RECORD_BYTES = 64 * 1024
+_CONTROL_TIMEOUT_MS = 5_000
+
+
+def tls_over(raw: Stream, address: str, context: ssl.SSLContext, host: str, timeout_ms: int) -> Stream:
+    """Shake hands over ``raw``, which is closed when that fails. Raises TransportError[CONNECT_FAILED]."""
+    stream = TlsStream(raw, address, context, host)
+    try:
+        with failure_to_connect(address):
+            stream.shake_hands(timeout_ms)
+    except TransportError:
+        raw.close()
+        raise
+    return stream
+
+
+class TlsStream:
+    """A TLS client session. ``_session`` is guarded by ``_lock``; ``_flushing`` keeps records in their order."""
+
+    def __init__(self, raw: Stream, address: str, context: ssl.SSLContext, host: str) -> None:
+        self.address = address
+        self._raw = raw
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._session = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
+        self._lock = threading.Lock()
+        self._flushing = threading.Lock()
+
+    def shake_hands(self, timeout_ms: int) -> None:
+        """Raises ssl.SSLError, TimeoutError or TransportError. Only before the stream is used by anybody."""
+        deadline_ms = monotonic_ms() + timeout_ms
+        while not self._handshake_is_done():
+            left_ms = max(0, deadline_ms - monotonic_ms())
+            self._flush(left_ms)
+            if self._fetch(left_ms) is None:
+                raise TimeoutError(f"no TLS handshake within {timeout_ms} ms")
+        self._flush(timeout_ms)
+
+    def _handshake_is_done(self) -> bool:
+        try:
+            self._session.do_handshake()
+        except ssl.SSLWantReadError:
+            return False
+        return True
+
+    def recv(self, max_bytes: int, timeout_ms: int) -> bytes | None:
+        with loss_of(self.address):
+            data = self._decrypted(max_bytes)
+            while data is None and self._fetch(timeout_ms) is not None:
+                data = self._decrypted(max_bytes)
+            return data
+
+    def _decrypted(self, max_bytes: int) -> bytes | None:
+        """Plain bytes out of what was fetched; None when a record is incomplete; ``b""`` at the end."""
+        try:
+            with self._lock:
+                return self._session.read(max_bytes)
+        except ssl.SSLWantReadError:
+            self._flush(_CONTROL_TIMEOUT_MS)
+            return None
+        except ssl.SSLEOFError:
+            return b""
+
+    def _fetch(self, timeout_ms: int) -> bool | None:
+        """Move what has arrived to the session; None when nothing did in time."""
+        data = self._raw.recv(_RECORD_BYTES, timeout_ms)
+        if data is None:
+            return None
+        with self._lock:
+            if data:
+                self._incoming.write(data)
+            else:
+                self._incoming.write_eof()
+        return True
+
+    def sendall(self, data: Buffer, timeout_ms: int) -> None:
+        with loss_of(self.address):
+            with self._lock:
+                self._session.write(data)
+            self._flush(timeout_ms)
+
+    def _flush(self, timeout_ms: int) -> None:
+        with self._flushing:
+            with self._lock:
+                data = self._outgoing.read()
+            if data:
+                self._raw.sendall(data, timeout_ms)
+
+    def shutdown(self) -> None:
+        self._raw.shutdown()
+
+    def close(self) -> None:
+        self._raw.close()
