@@ -1,0 +1,259 @@
+"""Which queues of a topic belong to which member: RocketMQ's six strategies, and one over all topics.
+
+Members share nothing: each computes its own part from the same sorted lists of queues and client ids, so every strategy
+here must give what the others expect. For the same input the six answer as the Java client's classes of the same names;
+``AVG_ALL_TOPICS`` is ours alone, for groups of Spark members only.
+
+Source: ``client/consumer/rebalance/*.java``. Differs: where Java throws IllegalArgumentException for what only a caller
+can do wrong, it is a ValueError here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
+
+from rocketmq_spark.consumer.balanced_hash import balance
+from rocketmq_spark.consumer.consistent_hash import ConsistentHashRouter, HashFunction, md5_hash
+from rocketmq_spark.errors import MembershipError
+from rocketmq_spark.model import MessageQueue, java_string_order
+
+
+@runtime_checkable
+class AllocateMessageQueueStrategy(Protocol):
+    """Divides the queues of one topic."""
+
+    @property
+    def name(self) -> str:
+        """As ``getName`` of the Java class says."""
+
+    def allocate(
+        self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
+    ) -> list[MessageQueue]:
+        """The queues of member ``client_id``; none if ``client_ids`` does not name it.
+
+        All members must pass the same ``queues`` and ``client_ids`` in the same order, neither of them empty.
+        """
+
+
+@runtime_checkable
+class AllocateAllTopicsStrategy(Protocol):
+    """Divides the queues of all subscribed topics at once."""
+
+    @property
+    def name(self) -> str: ...
+
+    def allocate_all_topics(
+        self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
+    ) -> list[MessageQueue]:
+        """The queues of member ``client_id``, of whatever topic; none if ``client_ids`` does not name it."""
+
+
+Strategy: TypeAlias = AllocateMessageQueueStrategy | AllocateAllTopicsStrategy
+
+
+def allocate_all(
+    strategy: Strategy,
+    group: str,
+    client_id: str,
+    queues_by_topic: Mapping[str, Sequence[MessageQueue]],
+    client_ids: Sequence[str],
+) -> list[MessageQueue]:
+    """What member ``client_id`` owns of all its topics, each queue once; the arguments may be in any order.
+
+    Topics without queues are left out. Source: ``RebalanceImpl#rebalanceByTopic``, which sorts before it allocates.
+    """
+    members = sorted(client_ids, key=java_string_order)
+    topics = [sorted(queues, key=MessageQueue.sort_key) for _, queues in sorted(queues_by_topic.items()) if queues]
+    if not topics:
+        return []
+    if isinstance(strategy, AllocateAllTopicsStrategy):
+        return strategy.allocate_all_topics(group, client_id, list(chain.from_iterable(topics)), members)
+    parts = (strategy.allocate(group, client_id, queues, members) for queues in topics)
+    return list(dict.fromkeys(chain.from_iterable(parts)))
+
+
+def is_member(client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]) -> bool:
+    """Whether there is something to allocate to ``client_id``; ValueError for arguments that make no sense.
+
+    Source: ``AbstractAllocateMessageQueueStrategy#check``.
+    """
+    for value, what in ((client_id, "client_id"), (queues, "queues"), (client_ids, "client_ids")):
+        if not value:
+            raise ValueError(f"{what} is empty")
+    return client_id in client_ids
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateMessageQueueAveragely:
+    """Consecutive blocks, the first members' one longer. The default of RocketMQ's clients."""
+
+    name: ClassVar[str] = "AVG"
+
+    def allocate(
+        self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
+    ) -> list[MessageQueue]:
+        if not is_member(client_id, queues, client_ids):
+            return []
+        size, longer = divmod(len(queues), len(client_ids))
+        index = client_ids.index(client_id)
+        begin = index * size + min(index, longer)
+        return list(queues[begin : begin + size + (index < longer)])
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateMessageQueueAveragelyByCircle:
+    """One queue to each member in turn."""
+
+    name: ClassVar[str] = "AVG_BY_CIRCLE"
+
+    def allocate(
+        self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
+    ) -> list[MessageQueue]:
+        if not is_member(client_id, queues, client_ids):
+            return []
+        return list(queues[client_ids.index(client_id) :: len(client_ids)])
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateMessageQueueConsistentHash:
+    """Each queue to the member of the next virtual node on a hash ring. Few queues move, but loads differ a lot."""
+
+    name: ClassVar[str] = "CONSISTENT_HASH"
+
+    virtual_node_count: int = 10
+    hash_function: HashFunction = md5_hash
+
+    def __post_init__(self) -> None:
+        if self.virtual_node_count < 0:
+            raise ValueError(f"virtual_node_count is {self.virtual_node_count}")
+
+    def allocate(
+        self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
+    ) -> list[MessageQueue]:
+        if not is_member(client_id, queues, client_ids):
+            return []
+        router = ConsistentHashRouter(client_ids, self.virtual_node_count, self.hash_function)
+        return [queue for queue in queues if router.route(_java_text(queue)) == client_id]
+
+
+def _java_text(queue: MessageQueue) -> str:
+    """``MessageQueue#toString`` of Java, the key on its ring."""
+    return f"MessageQueue [topic={queue.topic}, brokerName={queue.broker_name}, queueId={queue.queue_id}]"
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateMessageQueueByConfig:
+    """A fixed list, whatever the group looks like. The user sees to it that no two members name the same queue."""
+
+    name: ClassVar[str] = "CONFIG"
+
+    message_queues: tuple[MessageQueue, ...]
+
+    def allocate(
+        self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
+    ) -> list[MessageQueue]:
+        return list(self.message_queues)
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateMessageQueueByMachineRoom:
+    """Averagely, of the brokers called ``room@name`` in one of ``consumer_idcs``; the queues of others are nobody's."""
+
+    name: ClassVar[str] = "MACHINE_ROOM"
+
+    consumer_idcs: frozenset[str]
+
+    def allocate(
+        self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
+    ) -> list[MessageQueue]:
+        if not is_member(client_id, queues, client_ids):
+            return []
+        eligible = [queue for queue in queues if self._is_here(queue.broker_name)]
+        size, rest = divmod(len(eligible), len(client_ids))
+        index = client_ids.index(client_id)
+        block = eligible[size * index : size * (index + 1)]
+        return block + ([eligible[size * len(client_ids) + index]] if index < rest else [])
+
+    def _is_here(self, broker_name: str) -> bool:
+        """Java's ``split("@")`` forgets empty parts at the end."""
+        parts = broker_name.rstrip("@").split("@")
+        return len(parts) == 2 and parts[0] in self.consumer_idcs
+
+
+@runtime_checkable
+class MachineRoomResolver(Protocol):
+    """Knows in which machine room brokers and clients run. All members of a group need the same one."""
+
+    def broker_deploy_in(self, queue: MessageQueue) -> str:
+        """The room of the broker that holds ``queue``; never empty."""
+
+    def consumer_deploy_in(self, client_id: str) -> str:
+        """The room of a client; never empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateMachineRoomNearby:
+    """Another strategy within each machine room; queues of rooms where no member runs are divided among all.
+
+    MembershipError[NO_MACHINE_ROOM] when the resolver does not know where something runs.
+    """
+
+    strategy: AllocateMessageQueueStrategy
+    resolver: MachineRoomResolver
+
+    @property
+    def name(self) -> str:
+        return f"MACHINE_ROOM_NEARBY-{self.strategy.name}"
+
+    def allocate(
+        self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
+    ) -> list[MessageQueue]:
+        if not is_member(client_id, queues, client_ids):
+            return []
+        queues_in = self._queues_by_room(queues)
+        members_in = self._members_by_room(client_ids)
+        here = self.resolver.consumer_deploy_in(client_id)
+        nearby = queues_in.pop(here, [])
+        mine = self.strategy.allocate(group, client_id, nearby, members_in[here]) if nearby else []
+        for room in sorted(queues_in.keys() - members_in.keys(), key=java_string_order):
+            mine += self.strategy.allocate(group, client_id, queues_in[room], client_ids)
+        return mine
+
+    def _queues_by_room(self, queues: Sequence[MessageQueue]) -> dict[str, list[MessageQueue]]:
+        rooms: dict[str, list[MessageQueue]] = {}
+        for queue in queues:
+            rooms.setdefault(_known(self.resolver.broker_deploy_in(queue), str(queue)), []).append(queue)
+        return rooms
+
+    def _members_by_room(self, client_ids: Sequence[str]) -> dict[str, list[str]]:
+        rooms: dict[str, list[str]] = {}
+        for client_id in client_ids:
+            rooms.setdefault(_known(self.resolver.consumer_deploy_in(client_id), client_id), []).append(client_id)
+        return rooms
+
+
+def _known(room: str | None, subject: str) -> str:
+    if not room:
+        raise MembershipError("NO_MACHINE_ROOM", subject=subject)
+    return room
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateAveragelyOverAllTopics:
+    """All topics' queues in one allocation: loads differ by at most one, and few queues move. For Spark members only.
+
+    Allocation by topic gives the first members the odd queue of every topic, and later members nothing where topics are
+    small. What moves when a member joins or leaves, and what is proven of it, is told in ``balanced_hash``.
+    """
+
+    name: ClassVar[str] = "AVG_ALL_TOPICS"
+
+    def allocate_all_topics(
+        self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
+    ) -> list[MessageQueue]:
+        if not is_member(client_id, queues, client_ids):
+            return []
+        return list(balance(queues, client_ids)[client_id])

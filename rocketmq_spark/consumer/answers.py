@@ -1,0 +1,93 @@
+"""What a member answers to brokers that ask on behalf of an operator's tools. Pure: from a view of the member to bytes.
+
+Source: ``client/impl/ClientRemotingProcessor.java``. Requests that are not in ``ANSWERS`` are not supported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from rocketmq_spark.consumer.process_queue import ProcessQueue
+from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.wire.bodies import ConsumerData, encode_consumer_status
+from rocketmq_spark.wire.codes import CLIENT_VERSION, RequestCode, ResponseCode
+from rocketmq_spark.wire.command import RemotingCommand
+from rocketmq_spark.wire.headers import GetConsumerStatusRequest
+from rocketmq_spark.wire.running_info import (
+    PROP_CLIENT_VERSION,
+    PROP_CONSUME_ORDERLY,
+    PROP_CONSUME_TYPE,
+    PROP_CONSUMER_START_TIMESTAMP,
+    PROP_NAMESERVER_ADDR,
+    ConsumerRunningInfo,
+    ProcessQueueInfo,
+    encode_consumer_running_info,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MemberView:
+    """What can be told of a member at one moment.
+
+    ``positions``: next offsets to be read, by queue of ours. ``locked_ms``: when each lock was last asked for.
+    """
+
+    consumer: ConsumerData
+    name_servers: tuple[str, ...]
+    started_ms: int
+    process_queues: tuple[ProcessQueue, ...]
+    positions: Mapping[MessageQueue, int]
+    locked_ms: Mapping[MessageQueue, int]
+    is_orderly: bool
+
+
+def answer_broker(request: RemotingCommand, view: Callable[[], MemberView]) -> RemotingCommand | None:
+    """The answer to a broker's request; None: not supported. Raises RemoteProtocolError for a bad header."""
+    answer = ANSWERS.get(request.code)
+    return None if answer is None else answer(request, view())
+
+
+def _running_info(_request: RemotingCommand, view: MemberView) -> RemotingCommand:
+    info = ConsumerRunningInfo(
+        properties={
+            PROP_NAMESERVER_ADDR: ";".join(view.name_servers),
+            PROP_CONSUME_TYPE: view.consumer.consume_type,
+            PROP_CONSUME_ORDERLY: "true" if view.is_orderly else "false",
+            PROP_CLIENT_VERSION: str(CLIENT_VERSION),
+            PROP_CONSUMER_START_TIMESTAMP: str(view.started_ms),
+        },
+        subscriptions=view.consumer.subscriptions,
+        process_queues={held.queue: _process_queue_info(held, view) for held in view.process_queues},
+    )
+    return RemotingCommand(ResponseCode.SUCCESS, body=encode_consumer_running_info(info))
+
+
+def _process_queue_info(process_queue: ProcessQueue, view: MemberView) -> ProcessQueueInfo:
+    in_flight = process_queue.in_flight
+    committable = process_queue.committable
+    return ProcessQueueInfo(
+        commit_offset=view.positions.get(process_queue.queue, 0) if committable is None else committable,
+        cached_min_offset=in_flight[0][0] if in_flight else 0,
+        cached_max_offset=in_flight[-1][1] - 1 if in_flight else 0,
+        cached_count=sum(end_offset - begin_offset for begin_offset, end_offset in in_flight),
+        is_dropped=process_queue.dropped,
+        is_locked=process_queue.queue in view.locked_ms,
+        last_lock_timestamp_ms=view.locked_ms.get(process_queue.queue, 0),
+    )
+
+
+def _consumer_status(request: RemotingCommand, view: MemberView) -> RemotingCommand:
+    topic = GetConsumerStatusRequest.from_fields(request.fields).topic
+    positions = {queue: offset for queue, offset in view.positions.items() if queue.topic == topic}
+    return RemotingCommand(ResponseCode.SUCCESS, body=encode_consumer_status(positions))
+
+
+ANSWERS: Final[Mapping[int, Callable[[RemotingCommand, MemberView], RemotingCommand]]] = MappingProxyType(
+    {
+        RequestCode.GET_CONSUMER_RUNNING_INFO: _running_info,
+        RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: _consumer_status,
+    }
+)

@@ -1,0 +1,252 @@
+"""Inquiry: asking a cluster some of whose servers may be away. Who is silent is left out, remembered and asked
+again later.
+
+No decisions about queues or offsets are made here; no thread, lock or clock of its own either.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Final, TypeVar
+
+from rocketmq_spark.consumer.patience import Patience
+from rocketmq_spark.consumer.ports import BrokerPort, Cluster
+from rocketmq_spark.errors import RocketMQError, RouteError
+from rocketmq_spark.model import MessageQueue, QueueBounds, TopicRoute
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.wire.retriable import is_retriable
+
+log = logging.getLogger(__name__)
+
+NAME_SERVERS: Final = "the name servers"
+
+T = TypeVar("T")
+Clock = Callable[[], int]
+
+
+class Inquiry:
+    """The routes of the subscribed topics, and requests to their brokers on behalf of a group."""
+
+    def __init__(self, options: ReadOptions, cluster: Cluster, clock: Clock) -> None:
+        self._options = options
+        self._group = options.consumer_group
+        self._cluster = cluster
+        self._clock = clock
+        self._patience = Patience()
+        self._routes: dict[str, TopicRoute] = {}
+        self.recoveries = 0
+        """How often something has answered that had been silent."""
+        self.resets: dict[MessageQueue, int] = {}
+        """Where an operator wants queues to be read from, and nobody has acted on it yet."""
+
+    # ------------------------------------------------------------------------------------------ who is silent
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every topic has a route and nobody who was asked is silent."""
+        return not self._patience.is_tried and len(self._routes) == len(self._options.topics)
+
+    def check(self) -> None:
+        """Raise for what has been silent for its whole limit, see ``Patience.check``."""
+        self._patience.check(self._clock())
+
+    def may_try_again(self) -> bool:
+        """Whether something that did not answer is to be asked again now."""
+        return self._patience.is_due(self._clock())
+
+    def may_ask(self, broker_name: str) -> bool:
+        """Whether the broker has an address and was not silent when it was last asked."""
+        return self.address_of(broker_name) is not None and not self._patience.is_failing(_broker(broker_name))
+
+    def failed(self, subject: str, error: RocketMQError, limit_ms: int) -> None:
+        """Remember that ``subject`` did not answer, or not as it must."""
+        log.warning("no answer from %s: %s", subject, error)
+        self._patience.failed(subject, error, now_ms=self._clock(), limit_ms=limit_ms)
+
+    def succeeded(self, subject: str) -> None:
+        """``subject`` has answered."""
+        self.recoveries += self._patience.succeeded(subject)
+
+    # ------------------------------------------------------------------------------------------ routes
+
+    @property
+    def queues(self) -> dict[str, tuple[MessageQueue, ...]]:
+        """The readable queues by topic, as the last routes have them."""
+        return {topic: route.read_queues() for topic, route in self._routes.items()}
+
+    def refresh_routes(self) -> None:
+        """Ask for the route of every topic. One that is not told now stays as it was."""
+        for topic in self._options.topics:
+            try:
+                self._routes[topic] = self._readable_route(topic)
+            except RouteError as error:
+                self.failed(_topic(topic), error, self._options.missing_topic_timeout_ms)
+            except RocketMQError as error:
+                self.failed(NAME_SERVERS, error, self._options.cluster_timeout_ms)
+                return
+            else:
+                self.succeeded(_topic(topic))
+            self.succeeded(NAME_SERVERS)
+
+    def _readable_route(self, topic: str) -> TopicRoute:
+        """A route without a readable queue is no route: else a topic without read permission looks like an idle one."""
+        route = self._cluster.topic_route(topic)
+        if not route.read_queues():
+            raise RouteError("NO_READABLE_QUEUE", topic=topic)
+        return route
+
+    def address_of(self, broker_name: str) -> str | None:
+        """The master's address; None while no route names one."""
+        for route in tuple(self._routes.values()):
+            address = route.master_address(broker_name)
+            if address is not None:
+                return address
+        return None
+
+    def _broker_names(self) -> list[str]:
+        return sorted({broker.broker_name for route in self._routes.values() for broker in route.brokers})
+
+    def addresses(self) -> set[str]:
+        """Of all brokers, slaves included."""
+        brokers = (broker for route in self._routes.values() for broker in route.brokers)
+        return {address for broker in brokers for address in broker.addresses.values()}
+
+    def masters(self) -> set[str]:
+        """Addresses of the brokers' masters."""
+        return {address for name in self._broker_names() if (address := self.address_of(name)) is not None}
+
+    # ------------------------------------------------------------------------------------------ questions
+
+    def consumer_ids(self) -> list[str] | None:
+        """The group's members as the first broker that answers lists them."""
+        for broker_name in self._broker_names():
+            client_ids = self._ask(broker_name, lambda broker: broker.consumer_ids(self._group))
+            if client_ids is not None:
+                return client_ids
+        return None
+
+    def bounds(self) -> dict[MessageQueue, QueueBounds]:
+        """The bounds of all readable queues, one request for each topic and broker; without the silent brokers'
+        queues."""
+        bounds: dict[MessageQueue, QueueBounds] = {}
+        for topic, route in self._routes.items():
+            readable = set(route.read_queues())
+            for broker_name in sorted({queue.broker_name for queue in readable}):
+                held = self._bounds_at(broker_name, topic)
+                bounds |= {queue: of_queue for queue, of_queue in held.items() if queue in readable}
+        return bounds
+
+    def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """The first offset of each queue that was stored at the given time or later, else its max offset. Queues whose
+        broker is silent are left out."""
+        found: dict[MessageQueue, int] = {}
+        for queue, timestamp_ms in timestamps_ms.items():
+            offset = self._search_at(queue, timestamp_ms)
+            if offset is not None:
+                found[queue] = offset
+        return found
+
+    def stored_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
+        """The group's offsets at the brokers; None where there is none. Queues whose broker is silent are left out."""
+        stored: dict[MessageQueue, int | None] = {}
+        for broker_name, of_broker in _by_broker(queues).items():
+            stored |= self._stored_at(broker_name, of_broker)
+        return stored
+
+    def write_offsets(self, offsets: Mapping[MessageQueue, int]) -> set[MessageQueue]:
+        """Let the brokers store exactly ``offsets``; says for which queues a broker has confirmed it."""
+        written: set[MessageQueue] = set()
+        for broker_name, of_broker in _by_broker(offsets).items():
+            written |= self._write_at(broker_name, {queue: offsets[queue] for queue in of_broker})
+        return written
+
+    def _write_at(self, broker_name: str, offsets: Mapping[MessageQueue, int]) -> set[MessageQueue]:
+        failures = self._ask(broker_name, lambda broker: broker.update_offsets(self._group, offsets))
+        if failures is None:
+            return set()
+        for queue, error in failures.items():
+            log.warning("offset not stored queue=%s offset=%d: %s", queue, offsets[queue], error)
+            if error.condition == "OFFSET_NOT_TAKEN":
+                self._take_reset(queue)
+            else:
+                self.failed(_broker(broker_name), error, self._options.cluster_timeout_ms)
+        return offsets.keys() - failures.keys()
+
+    def lock(self, client_id: str, queues: Collection[MessageQueue]) -> tuple[set[MessageQueue], set[MessageQueue]]:
+        """Lock queues for ``client_id``: those that brokers have granted, and those that they have refused."""
+        granted: set[MessageQueue] = set()
+        refused: set[MessageQueue] = set()
+        for broker_name, of_broker in _by_broker(queues).items():
+            locked = self._lock_at(broker_name, client_id, of_broker)
+            if locked is not None:
+                granted |= locked
+                refused |= set(of_broker) - locked
+        return granted, refused
+
+    def unlock(self, client_id: str, queues: Collection[MessageQueue]) -> None:
+        """Unlock queues; one whose broker is silent expires there."""
+        for broker_name, of_broker in _by_broker(queues).items():
+            self._unlock_at(broker_name, client_id, of_broker)
+
+    def tell(self, address: str, call: Callable[[BrokerPort], None]) -> bool:
+        """Tell a broker something that is told again by the timer, or need not be."""
+        try:
+            call(self._cluster.broker(address))
+        except RocketMQError as error:
+            log.warning("not told address=%s: %s", address, error)
+            return False
+        return True
+
+    # ------------------------------------------------------------------------------------------ one broker
+
+    def _search_at(self, queue: MessageQueue, timestamp_ms: int) -> int | None:
+        return self._ask(queue.broker_name, lambda broker: broker.search_offset(queue, timestamp_ms))
+
+    def _bounds_at(self, broker_name: str, topic: str) -> dict[MessageQueue, QueueBounds]:
+        return self._ask(broker_name, lambda broker: broker.topic_stats(topic)) or {}
+
+    def _stored_at(self, broker_name: str, queues: Collection[MessageQueue]) -> dict[MessageQueue, int | None]:
+        return self._ask(broker_name, lambda broker: broker.query_offsets(self._group, queues)) or {}
+
+    def _take_reset(self, queue: MessageQueue) -> None:
+        """Learn where an operator has reset the queue to. One pull of the group is told, and the mark is gone then."""
+        offset = self._ask(queue.broker_name, lambda broker: broker.take_reset(self._group, queue))
+        if offset is not None:
+            self.resets[queue] = offset
+
+    def _lock_at(self, broker_name: str, client_id: str, queues: Collection[MessageQueue]) -> set[MessageQueue] | None:
+        return self._ask(broker_name, lambda broker: broker.lock_batch(self._group, client_id, queues))
+
+    def _unlock_at(self, broker_name: str, client_id: str, queues: Collection[MessageQueue]) -> None:
+        self._ask(broker_name, lambda broker: broker.unlock_batch(self._group, client_id, queues))
+
+    def _ask(self, broker_name: str, call: Callable[[BrokerPort], T]) -> T | None:
+        """Ask a broker by name; None if it is silent, or was a moment ago. Refusals that will not pass are raised."""
+        subject, address = _broker(broker_name), self.address_of(broker_name)
+        if address is None or not self._patience.may_try(subject, self._clock()):
+            return None
+        try:
+            answer = call(self._cluster.broker(address))
+        except RocketMQError as error:
+            if not is_retriable(error):
+                raise
+            self.failed(subject, error, self._options.cluster_timeout_ms)
+            return None
+        self.succeeded(subject)
+        return answer
+
+
+def _broker(name: str) -> str:
+    return f"broker {name}"
+
+
+def _topic(name: str) -> str:
+    return f"topic {name}"
+
+
+def _by_broker(queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:
+    grouped: dict[str, list[MessageQueue]] = {}
+    for queue in queues:
+        grouped.setdefault(queue.broker_name, []).append(queue)
+    return grouped

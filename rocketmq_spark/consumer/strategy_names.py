@@ -1,0 +1,135 @@
+"""Allocation strategies by the names that users write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Final, TypeVar
+
+from rocketmq_spark.consumer.allocation import (
+    AllocateAllTopicsStrategy,
+    AllocateAveragelyOverAllTopics,
+    AllocateMachineRoomNearby,
+    AllocateMessageQueueAveragely,
+    AllocateMessageQueueAveragelyByCircle,
+    AllocateMessageQueueByConfig,
+    AllocateMessageQueueByMachineRoom,
+    AllocateMessageQueueConsistentHash,
+    AllocateMessageQueueStrategy,
+    MachineRoomResolver,
+    Strategy,
+)
+from rocketmq_spark.errors import OptionError
+from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.options import ReadOptions
+
+T = TypeVar("T")
+
+STRATEGY_OPTION: Final = "allocateStrategy"
+QUEUES_OPTION: Final = "messageQueueList"
+IDCS_OPTION: Final = "consumeridcs"
+RESOLVER_OPTION: Final = "machineRoomResolver"
+
+NEARBY_PREFIX: Final = "MACHINE_ROOM_NEARBY-"
+
+
+@dataclass(frozen=True, slots=True)
+class StrategySettings:
+    """What some strategies need to know: CONFIG its queues, MACHINE_ROOM its rooms, MACHINE_ROOM_NEARBY a resolver.
+
+    ``machine_room_resolver`` is an import path ``module:Class`` of a ``MachineRoomResolver``.
+    """
+
+    message_queues: Sequence[MessageQueue] = ()
+    consumer_idcs: Collection[str] = ()
+    machine_room_resolver: str = ""
+
+
+NO_SETTINGS: Final = StrategySettings()
+
+
+def strategy_named(name: str, settings: StrategySettings = NO_SETTINGS) -> Strategy:
+    """The strategy that RocketMQ calls ``name``, in any case; or the user's own, ``module:Class``.
+
+    Classes of users are called without arguments. OptionError[BAD_OPTION_VALUE] for what names no strategy,
+    OptionError[MISSING_OPTION] when ``settings`` lack what it needs.
+    """
+    if name.upper().startswith(NEARBY_PREFIX):
+        return _nearby(name, settings)
+    if ":" in name:
+        return _of_user(name)
+    if name.upper() not in _STRATEGIES:
+        raise _unusable(name, f"one of {', '.join(_STRATEGIES)}, {NEARBY_PREFIX}<name>, or an import path module:Class")
+    return _STRATEGIES[name.upper()](settings)
+
+
+def strategy_of(options: ReadOptions) -> Strategy:
+    """The strategy that the options ask for. Raises what ``strategy_named`` raises."""
+    settings = StrategySettings(options.message_queue_list, options.consumer_idcs, options.machine_room_resolver)
+    return strategy_named(options.allocate_strategy, settings)
+
+
+def _by_config(settings: StrategySettings) -> Strategy:
+    queues = _required(
+        settings.message_queues, QUEUES_OPTION, "CONFIG divides nothing, it takes the queues given there."
+    )
+    return AllocateMessageQueueByConfig(tuple(queues))
+
+
+def _by_machine_room(settings: StrategySettings) -> Strategy:
+    rooms = _required(
+        settings.consumer_idcs, IDCS_OPTION, "MACHINE_ROOM reads brokers called 'room@name' in these rooms."
+    )
+    return AllocateMessageQueueByMachineRoom(frozenset(rooms))
+
+
+_STRATEGIES: Final[Mapping[str, Callable[[StrategySettings], Strategy]]] = {
+    "AVG": lambda _: AllocateMessageQueueAveragely(),
+    "AVG_BY_CIRCLE": lambda _: AllocateMessageQueueAveragelyByCircle(),
+    "CONSISTENT_HASH": lambda _: AllocateMessageQueueConsistentHash(),
+    "CONFIG": _by_config,
+    "MACHINE_ROOM": _by_machine_room,
+    "AVG_ALL_TOPICS": lambda _: AllocateAveragelyOverAllTopics(),
+}
+
+
+def _nearby(name: str, settings: StrategySettings) -> Strategy:
+    inner = strategy_named(name[len(NEARBY_PREFIX) :], settings)
+    if not isinstance(inner, AllocateMessageQueueStrategy):
+        raise _unusable(name, f"{NEARBY_PREFIX} and a strategy for single topics, which {inner.name} is not")
+    path = _required(settings.machine_room_resolver, RESOLVER_OPTION, "It says where brokers and clients run.")
+    return AllocateMachineRoomNearby(inner, _resolver(path))
+
+
+def _resolver(path: str) -> MachineRoomResolver:
+    resolver = _made_from(path, RESOLVER_OPTION)
+    if not isinstance(resolver, MachineRoomResolver):
+        raise _unusable(path, "a class with methods 'broker_deploy_in' and 'consumer_deploy_in'", RESOLVER_OPTION)
+    return resolver
+
+
+def _of_user(path: str) -> Strategy:
+    strategy = _made_from(path, STRATEGY_OPTION)
+    if not isinstance(strategy, AllocateMessageQueueStrategy | AllocateAllTopicsStrategy):
+        raise _unusable(path, "a class with a 'name', and a method 'allocate' or 'allocate_all_topics'")
+    return strategy
+
+
+def _made_from(path: str, option: str) -> Any:
+    module, _, name = path.partition(":")
+    try:
+        return getattr(import_module(module), name)()
+    except (ImportError, AttributeError, TypeError, ValueError) as problem:
+        expected = f"an import path module:Class of a class without arguments ({type(problem).__name__}: {problem})"
+        raise _unusable(path, expected, option) from problem
+
+
+def _required(value: T, option: str, hint: str) -> T:
+    if not value:
+        raise OptionError("MISSING_OPTION", option=option, hint=hint)
+    return value
+
+
+def _unusable(value: str, expected: str, option: str = STRATEGY_OPTION) -> OptionError:
+    return OptionError("BAD_OPTION_VALUE", option=option, value=value, expected=expected)
