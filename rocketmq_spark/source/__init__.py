@@ -1,0 +1,1 @@
+"""Reading RocketMQ with Spark: the data source, its offsets and plans, and what executors run."""

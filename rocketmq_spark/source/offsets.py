@@ -1,0 +1,103 @@
+"""The offset that Spark's checkpoint keeps: canonical, versioned, and enough by itself to read its batch.
+
+    {"v": 1, "queues": {"orders": {"broker-a": {"0": [120, 180, 1763712000000], "1": [7, 7, 1763712000123]}}}}
+
+Each queue holds ``[begin, end, last store time in epoch ms]``: the batch reads ``[begin, end)``, so the end offset
+alone gives the ranges of a batch, however it came about. A queue that the batch does not read has ``begin == end``.
+Spark compares offsets as text, so there is exactly one spelling: sorted keys, and integers only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from rocketmq_spark.errors import OptionError
+from rocketmq_spark.model import MessageQueue, QueueRange
+
+VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class QueueProgress:
+    """One queue in an offset. ``last_store_timestamp_ms`` is the queue's newest message's when the batch was
+    planned."""
+
+    begin_offset: int
+    end_offset: int
+    last_store_timestamp_ms: int = 0
+
+    def at_rest(self) -> QueueProgress:
+        """The same position, with nothing left to read."""
+        return QueueProgress(self.end_offset, self.end_offset, self.last_store_timestamp_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOffset:
+    """The positions of all queues that the query has ever read. The initial offset has none."""
+
+    queues: Mapping[MessageQueue, QueueProgress] = field(default_factory=dict)
+
+    def ranges(self) -> Iterator[QueueRange]:
+        """What the batch that ends here reads, in queue order."""
+        for queue in sorted(self.queues, key=MessageQueue.sort_key):
+            progress = self.queues[queue]
+            if progress.begin_offset < progress.end_offset:
+                yield QueueRange(queue, progress.begin_offset, progress.end_offset)
+
+    def advanced(self, planned: Mapping[MessageQueue, QueueProgress]) -> SourceOffset:
+        """The next offset: ``planned`` queues read their ranges, all others rest where they are."""
+        at_rest = {queue: progress.at_rest() for queue, progress in self.queues.items()}
+        return SourceOffset(at_rest | dict(planned))
+
+    def to_json(self) -> dict[str, Any]:
+        """The value that Spark writes with ``json.dumps``; equal offsets give equal text."""
+        numbers = {
+            queue: [progress.begin_offset, progress.end_offset, progress.last_store_timestamp_ms]
+            for queue, progress in self.queues.items()
+        }
+        return {"v": VERSION, "queues": nested(numbers)}
+
+    @classmethod
+    def from_json(cls, value: object) -> SourceOffset:
+        """Read back what ``to_json`` gave. Raises OptionError[BAD_OFFSET] for anything else: other versions, and other
+        spellings, which Spark would take for other offsets."""
+        try:
+            offset = cls(dict(_queues(value)))
+            if _text(offset.to_json()) != _text(value):
+                raise ValueError("another spelling")
+            return offset
+        except (KeyError, TypeError, ValueError, AttributeError) as problem:
+            raise OptionError("BAD_OFFSET", problem=f"{problem} in {str(value)[:200]}") from None
+
+
+def nested(values: Mapping[MessageQueue, Any]) -> dict[str, dict[str, dict[str, Any]]]:
+    """``{topic: {broker name: {queue id: value}}}`` with all keys in queue order."""
+    topics: dict[str, dict[str, dict[str, Any]]] = {}
+    for queue in sorted(values, key=MessageQueue.sort_key):
+        topics.setdefault(queue.topic, {}).setdefault(queue.broker_name, {})[str(queue.queue_id)] = values[queue]
+    return topics
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def _queues(value: Any) -> Iterator[tuple[MessageQueue, QueueProgress]]:
+    if value["v"] != VERSION:
+        raise ValueError(f"version {value['v']!r}, not {VERSION},")
+    for topic, brokers in value["queues"].items():
+        for broker_name, by_id in brokers.items():
+            for queue_id, numbers in by_id.items():
+                yield MessageQueue(topic, broker_name, int(queue_id)), _progress(numbers)
+
+
+def _progress(numbers: Any) -> QueueProgress:
+    if not all(type(number) is int for number in numbers):
+        raise TypeError(f"not integers: {numbers}")
+    begin_offset, end_offset, last_store_timestamp_ms = numbers
+    if not 0 <= begin_offset <= end_offset:
+        raise ValueError(f"not a range: {numbers}")
+    return QueueProgress(begin_offset, end_offset, last_store_timestamp_ms)

@@ -1,0 +1,148 @@
+"""What an executor runs: the ranges of a partition, pulled and turned into Arrow record batches.
+
+Connections are kept between tasks in a pool of the worker process; everything else lives as long as the task.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from rocketmq_spark.consumer.pull_request import PulledRange
+from rocketmq_spark.errors import DataLossError, RemoteProtocolError
+from rocketmq_spark.model import QueueRange
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.executor_client import ExecutorClient
+from rocketmq_spark.source.planning import RETENTION
+from rocketmq_spark.source.range_puller import RangePuller
+from rocketmq_spark.source.schema import arrow_schema, canonical_names
+from rocketmq_spark.wire.columns import ColumnDecoder
+from rocketmq_spark.wire.message import decode_messages
+from rocketmq_spark.wire.subscription import exact_tags
+
+log = logging.getLogger(__name__)
+
+BATCH_BYTES: Final = 2 * 1024 * 1024
+"""Encoded size at which pulled messages become a record batch; Spark takes 1 to 4 MiB best."""
+
+QUEUE_OFFSET: Final = "queueOffset"
+LEFT_OUT: Final = "the broker left them out of its answer"
+
+
+def read_ranges(ranges: Sequence[QueueRange], options: ReadOptions, schema: StructType) -> Iterator[pa.RecordBatch]:
+    """All messages of ``ranges`` that the subscription wants, as batches of exactly ``arrow_schema(schema)``.
+
+    Raises DataLossError (with ``failOnDataLoss``), TransportError[CLUSTER_UNREACHABLE], and
+    RemoteProtocolError[CORRUPT_MESSAGE_IN_QUEUE].
+    """
+    client = ExecutorClient.shared(options)
+    target = arrow_schema(schema)
+    for wanted in ranges:
+        reader = _RangeReader(wanted, client, options, canonical_names(schema))
+        for batch in reader.batches():
+            yield pa.RecordBatch.from_arrays(batch.columns, schema=target)
+
+
+class _RangeReader:
+    """One range: gathers what is pulled to a good size, decodes."""
+
+    def __init__(
+        self, wanted: QueueRange, client: ExecutorClient, options: ReadOptions, columns: tuple[str, ...]
+    ) -> None:
+        self._wanted = wanted
+        self._options = options
+        self._columns = columns
+        self._tags = exact_tags(options.sub_expression)
+        decoded = tuple(dict.fromkeys((*columns, QUEUE_OFFSET)))
+        self._decoder = ColumnDecoder(decoded, broker_name=wanted.queue.broker_name, tags=self._tags)
+        self._puller = RangePuller(
+            wanted,
+            client.submit_pull,
+            limit_ms=options.cluster_timeout_ms,
+            missing_topic_ms=options.missing_topic_timeout_ms,
+        )
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        gathered: list[PulledRange] = []
+        size_bytes = 0
+        for pulled in self._puller.pulled():
+            if pulled.is_lost:
+                self._report_lost(pulled.begin_offset, pulled.end_offset, RETENTION)
+            gathered.append(pulled)
+            size_bytes += len(pulled.body)
+            if size_bytes >= BATCH_BYTES:
+                yield self._decode(gathered)
+                gathered, size_bytes = [], 0
+        if gathered:
+            yield self._decode(gathered)
+
+    def _decode(self, gathered: list[PulledRange]) -> pa.RecordBatch:
+        begin_offset, end_offset = gathered[0].begin_offset, gathered[-1].end_offset
+        try:
+            batch = self._decoder.decode([pulled.body for pulled in gathered], begin_offset, end_offset)
+        except RemoteProtocolError as error:
+            offset = self._first_damaged(gathered).begin_offset
+            raise RemoteProtocolError(
+                "CORRUPT_MESSAGE_IN_QUEUE", queue=str(self._wanted.queue), offset=offset, problem=str(error)
+            ) from error
+        batch = each_once(batch)
+        lost = sum(len(pulled) for pulled in gathered if pulled.is_lost)
+        if self._tags is None and batch.num_rows + lost < end_offset - begin_offset:
+            for at, to in self._gaps(gathered):
+                self._report_lost(at, to, LEFT_OUT)
+        return batch.select(list(self._columns))
+
+    def _first_damaged(self, gathered: list[PulledRange]) -> PulledRange:
+        """Whose body the scalar decoder refuses: the error counts messages within that one. The first of all if they
+        are too much only together."""
+        for pulled in gathered:
+            try:
+                decode_messages(pulled.body, broker_name=self._wanted.queue.broker_name)
+            except RemoteProtocolError:
+                return pulled
+        return gathered[0]
+
+    def _gaps(self, gathered: list[PulledRange]) -> list[tuple[int, int]]:
+        """Offsets that no message has and that are not reported yet, as ranges."""
+        broker_name = self._wanted.queue.broker_name
+        bodies = (pulled.body for pulled in gathered)
+        there = {message.queue_offset for body in bodies for message in decode_messages(body, broker_name=broker_name)}
+        promised = (range(pulled.begin_offset, pulled.end_offset) for pulled in gathered if not pulled.is_lost)
+        return _as_ranges([offset for offsets in promised for offset in offsets if offset not in there])
+
+    def _report_lost(self, begin_offset: int, end_offset: int, cause: str) -> None:
+        error = DataLossError(
+            "OFFSETS_GONE", queue=str(self._wanted.queue), begin=begin_offset, end=end_offset, cause=cause
+        )
+        if self._options.fail_on_data_loss:
+            raise error
+        log.warning("%s", error)
+
+
+def each_once(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows with a larger queue offset than any row before them.
+
+    The bodies of neighbouring pulls may share messages: a filtered answer reaches as far as it has room, and an inner
+    batch comes whole to whoever asks for any part of it.
+    """
+    offsets = batch.column(QUEUE_OFFSET).to_numpy()
+    if np.all(offsets[1:] > offsets[:-1]):
+        return batch
+    highest_before = np.maximum.accumulate(offsets)[:-1]
+    return batch.filter(pa.array(np.append(True, offsets[1:] > highest_before)))
+
+
+def _as_ranges(offsets: Sequence[int]) -> list[tuple[int, int]]:
+    """Ascending offsets as half-open ranges."""
+    ranges: list[tuple[int, int]] = []
+    for offset in offsets:
+        if ranges and ranges[-1][1] == offset:
+            ranges[-1] = (ranges[-1][0], offset + 1)
+        else:
+            ranges.append((offset, offset + 1))
+    return ranges

@@ -1,0 +1,151 @@
+"""RangePuller: the PullRequest loop of an executor. Reads one logged range to its end, whatever happens on the way.
+
+``consumer.pull_request`` decides; this module sends what it opens, waits for what comes, and tries again what failed.
+Answers arrive on the connection's reader thread and are handed over in an inbox, so that the network goes on while rows
+are decoded.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from queue import Empty, SimpleQueue
+from typing import Final, Protocol, TypeAlias
+
+from rocketmq_spark.consumer.patience import Patience
+from rocketmq_spark.consumer.pull_request import PullAction, PulledRange, PullRequest, PullWindow
+from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, RouteError
+from rocketmq_spark.model import QueueRange
+from rocketmq_spark.remoting.clock import Clock, monotonic_ms
+from rocketmq_spark.wire.pull import PullResult
+from rocketmq_spark.wire.retriable import is_retriable
+
+log = logging.getLogger(__name__)
+
+MAX_DEPTH: Final = 32
+"""Pulls in flight. A broker answers with 256 KiB by default, or one message, so 8 MiB wait for delivery at most."""
+
+ABSENT_LIMIT_MS: Final = 30_000
+"""How long messages may be missing that the broker had when the range was planned. It corrects its min offset every
+10 s while retention deletes; after that they are lost."""
+
+SHORTEST_PAUSE_MS: Final = 50
+LONGEST_PAUSE_MS: Final = 2_000
+
+BROKER: Final = "the broker"
+ROUTE: Final = "the route"
+
+Answer: TypeAlias = PullResult | RocketMQError
+SubmitPull: TypeAlias = Callable[[QueueRange, int, Callable[[Answer], None]], None]
+"""Pull up to ``max_messages`` from the begin of a range; hands over the answer or the error, once, and never raises."""
+
+
+class Inbox(Protocol):
+    """Where answers wait for the thread that reads the range. SimpleQueue is one."""
+
+    def put(self, item: tuple[PullRequest, Answer]) -> None: ...
+
+    def get(self, *, timeout: float | None) -> tuple[PullRequest, Answer]:
+        """The next answer. Raises queue.Empty after ``timeout`` seconds, if it is not None."""
+
+
+class RangePuller:
+    """Pulls one range. Used by one thread; ``submit`` may answer on another.
+
+    What is tried again may fail for ``limit_ms``; a topic may be unknown to the name servers for ``missing_topic_ms``:
+    the range was planned from a route, so a name server without one has just been restarted, or the topic is gone.
+    """
+
+    def __init__(
+        self,
+        wanted: QueueRange,
+        submit: SubmitPull,
+        *,
+        limit_ms: int,
+        missing_topic_ms: int,
+        clock: Clock = monotonic_ms,
+        inbox: Inbox | None = None,
+    ) -> None:
+        self._wanted = wanted
+        self._submit = submit
+        self._limit_ms = limit_ms
+        self._missing_topic_ms = missing_topic_ms
+        self._clock = clock
+        self._window = PullWindow(wanted.queue, wanted.begin_offset, wanted.end_offset, max_depth=MAX_DEPTH)
+        self._inbox: Inbox = SimpleQueue() if inbox is None else inbox
+        self._postponed: list[PullRequest] = []
+        self._pause_ms = SHORTEST_PAUSE_MS
+        self._patience = Patience()
+        self._absent_since_ms: int | None = None
+
+    def pulled(self) -> Iterator[PulledRange]:
+        """Ranges that touch, in the queue's order, and that together are the wanted one.
+
+        Raises TransportError[CLUSTER_UNREACHABLE] when nothing has worked for too long, RouteError[TOPIC_NOT_FOUND],
+        BrokerError for a refusal, RemoteProtocolError[PULL_STALLED] for answers that lead nowhere.
+        """
+        while not self._window.is_finished:
+            for request in self._window.to_pull():
+                self._pull(request)
+            self._take_answer()
+            yield from self._window.deliver()
+
+    def _pull(self, request: PullRequest) -> None:
+        missing = QueueRange(self._wanted.queue, request.next_offset, request.end_offset)
+        self._submit(missing, request.max_messages, lambda answer: self._inbox.put((request, answer)))
+
+    def _take_answer(self) -> None:
+        try:
+            request, answer = self._inbox.get(timeout=self._pause_ms / 1000 if self._postponed else None)
+        except Empty:
+            self._try_postponed_again()
+            return
+        if isinstance(answer, RocketMQError):
+            self._failed(request, answer)
+        else:
+            self._answered(request, answer)
+
+    def _answered(self, request: PullRequest, result: PullResult) -> None:
+        self._patience.succeeded(BROKER)
+        self._patience.succeeded(ROUTE)
+        if self._window.step(request, result) is PullAction.WAIT:
+            self._absent(request, result)
+        else:
+            self._pause_ms = SHORTEST_PAUSE_MS
+            self._absent_since_ms = None
+
+    def _failed(self, request: PullRequest, error: RocketMQError) -> None:
+        now_ms = self._clock()
+        if is_retriable(error):
+            self._patience.failed(BROKER, error, now_ms=now_ms, limit_ms=self._limit_ms)
+        elif isinstance(error, RouteError):
+            self._patience.failed(ROUTE, error, now_ms=now_ms, limit_ms=self._missing_topic_ms)
+        else:
+            raise error
+        self._patience.check(now_ms)
+        self._window.busy()
+        self._postponed.append(request)
+
+    def _absent(self, request: PullRequest, result: PullResult) -> None:
+        """The broker does not have the next offset now: ask again later. Lost when nothing else has come for long."""
+        now_ms = self._clock()
+        self._absent_since_ms = now_ms if self._absent_since_ms is None else self._absent_since_ms
+        waited_ms, offset = now_ms - self._absent_since_ms, request.next_offset
+        if waited_ms >= ABSENT_LIMIT_MS and self._window.give_up(request, result):
+            log.warning("giving up queue=%s offset=%d reason=%s", self._wanted.queue, offset, result.reason)
+        elif waited_ms >= max(ABSENT_LIMIT_MS, self._limit_ms):
+            raise RemoteProtocolError(
+                "PULL_STALLED",
+                queue=str(self._wanted.queue),
+                offset=offset,
+                reason=result.reason,
+                waited_ms=waited_ms,
+            )
+        else:
+            self._postponed.append(request)
+
+    def _try_postponed_again(self) -> None:
+        self._pause_ms = min(2 * self._pause_ms, LONGEST_PAUSE_MS)
+        for request in self._postponed:
+            self._window.retry(request)
+        self._postponed.clear()
