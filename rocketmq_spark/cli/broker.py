@@ -1,0 +1,98 @@
+"""``rocketmq-spark broker``: a real Apache RocketMQ in the foreground, until Ctrl-C."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NoReturn
+
+from rocketmq_spark.embedded import EmbeddedCluster
+
+USUAL_PORT: Final = 9876
+DEFAULT_QUEUES: Final = 4
+POLL_S: Final = 0.2
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run until Ctrl-C or SIGTERM, or until the broker's process ends by itself."""
+    arguments = new_parser().parse_args(argv)
+    signal.signal(signal.SIGTERM, _interrupt)
+    cluster = EmbeddedCluster(
+        arguments.brokers,
+        broker_config=arguments.conf,
+        store_dir=arguments.store,
+        namesrv_port=arguments.port,
+    )
+    try:
+        cluster.start()
+        for name, queues in arguments.topic:
+            cluster.create_topic(name, queues)
+        announce(cluster)
+        while True:
+            cluster.check()
+            time.sleep(POLL_S)
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        # A store that is kept is worth the seconds that a clean shutdown takes.
+        cluster.close(clean=arguments.store is not None)
+
+
+def announce(cluster: EmbeddedCluster) -> None:
+    """Say where it is; the first line is for scripts to read."""
+    print(f"name server: {cluster.namesrv_addr}")
+    for name in cluster.broker_names:
+        print(f"{name}: {cluster.advertised_addr(name)}")
+    print("Ctrl-C stops it.", flush=True)
+
+
+def new_parser() -> argparse.ArgumentParser:
+    """Of this subcommand's options."""
+    parser = argparse.ArgumentParser(
+        prog="rocketmq-spark broker", description="Run a real Apache RocketMQ in the foreground, until Ctrl-C."
+    )
+    parser.add_argument(
+        "--port",
+        type=int,
+        default=USUAL_PORT,
+        metavar="N",
+        help="of the name server; 0 takes a free one (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--brokers", type=int, choices=range(1, 10), default=1, metavar="N", help="how many (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--conf",
+        type=properties,
+        default={},
+        metavar="FILE",
+        help="a broker.conf for all of them; see conf/broker.conf",
+    )
+    parser.add_argument("--store", type=Path, help="keep the data in this folder (default: a temporary one)")
+    parser.add_argument(
+        "--topic", type=topic_and_queues, action="append", default=[], metavar="NAME[:QUEUES]", help="create it"
+    )
+    return parser
+
+
+def topic_and_queues(text: str) -> tuple[str, int]:
+    """Read ``NAME`` or ``NAME:QUEUES``."""
+    name, colon, queues = text.partition(":")
+    return name, int(queues) if colon else DEFAULT_QUEUES
+
+
+def properties(file: str) -> dict[str, str]:
+    """Read a file of ``key=value`` lines, as RocketMQ's broker.conf."""
+    try:
+        lines = [line.strip() for line in Path(file).read_text(encoding="utf-8").splitlines()]
+    except OSError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    pairs = [line.partition("=") for line in lines if line and not line.startswith("#")]
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def _interrupt(_signal: int, _frame: object) -> NoReturn:
+    raise KeyboardInterrupt

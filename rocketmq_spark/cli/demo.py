@@ -1,0 +1,177 @@
+"""``rocketmq-spark demo``: a real broker, a stream of orders, a windowed query, a second member that comes and goes."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from rocketmq_spark.cli.demo_orders import Shop
+from rocketmq_spark.cli.demo_queries import Member, News, NewsReporter, quiet_session, read_orders
+from rocketmq_spark.cli.demo_report import Summary
+from rocketmq_spark.cli.demo_screen import DemoError, Screen, step
+from rocketmq_spark.cli.group_lag import group_lag
+from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.remoting.namesrv import NameServers
+from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.producer import Producer
+
+TOPIC: Final = "orders"
+GROUP: Final = "demo"
+QUEUES: Final = 4
+TIMEOUT_MS: Final = 5_000
+TICK_S: Final = 0.1
+LAG_POLL_S: Final = 0.5
+PATIENCE_S: Final = 60.0
+"""How long the demo waits for Spark's first batch, for the end of a query, and for the group to catch up."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run it; 0 only if no order was lost and the group has committed all of them."""
+    arguments = new_parser().parse_args(argv)
+    try:
+        with ExitStack() as resources:
+            summary = set_up(resources, arguments.seconds, arguments.rate).run()
+    except DemoError as failure:
+        print(f"demo: {failure}", file=sys.stderr)
+        return 1
+    print(summary.line(), flush=True)
+    return 0 if summary.is_clean else 1
+
+
+def new_parser() -> argparse.ArgumentParser:
+    """Of this subcommand's options."""
+    parser = argparse.ArgumentParser(
+        prog="rocketmq-spark demo",
+        description="Stream orders through a real Apache RocketMQ into Spark, and see that every one arrives.",
+    )
+    parser.add_argument(
+        "--seconds", type=positive, default=60, metavar="N", help="how long orders come in (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--rate", type=positive, default=100, metavar="N", help="orders a second (default: %(default)s)"
+    )
+    return parser
+
+
+def positive(text: str) -> int:
+    """A whole number above 0."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return number
+
+
+def set_up(resources: ExitStack, seconds: int, rate_per_s: int) -> Demo:
+    """Start the broker and Spark; all files are in temporary folders that go with ``resources``."""
+    folder = Path(resources.enter_context(TemporaryDirectory(prefix="rocketmq-demo-", ignore_cleanup_errors=True)))
+    with step("starting Apache RocketMQ"):
+        cluster = resources.enter_context(EmbeddedCluster())
+        cluster.create_topic(TOPIC, QUEUES)
+    with step("starting Spark"):
+        spark = resources.enter_context(quiet_session(folder))
+    pool = ConnectionPool(connect_timeout_ms=TIMEOUT_MS)
+    resources.callback(pool.close)
+    demo = Demo(spark, cluster.namesrv_addr, pool, folder, seconds, rate_per_s)
+    resources.callback(demo.close)
+    return demo
+
+
+class Demo:
+    """The play: a shop, and two members of one consumer group."""
+
+    def __init__(
+        self, spark: SparkSession, namesrv_addr: str, pool: ConnectionPool, folder: Path, seconds: int, rate_per_s: int
+    ) -> None:
+        self._seconds = seconds
+        self._pool = pool
+        self._name_servers = NameServers((namesrv_addr,), pool, TIMEOUT_MS)
+        producer = Producer(self._name_servers, pool, group="shop", timeout_ms=TIMEOUT_MS)
+        self._shop = Shop(producer, TOPIC, rate_per_s)
+        self._screen = Screen(QUEUES)
+        self._news: SimpleQueue[News] = SimpleQueue()
+        spark.streams.addListener(NewsReporter(self._news))
+        orders = read_orders(spark, namesrv_addr, GROUP, TOPIC)
+        self._first = Member("first", orders, folder, self._news)
+        self._second = Member("second", orders, folder, self._news)
+
+    def run(self) -> Summary:
+        """Raises DemoError when a query fails, does not start or does not end."""
+        with step("starting the first query"):
+            self._first.start()
+            self._expect(lambda: bool(self._screen.triggers), "the first query did not start reading")
+        self._screen.start_clock()
+        self._screen.say("orders come in")
+        self._play(self._seconds / 2)
+        self._screen.say("a second query joins the group")
+        self._second.start()
+        self._play(self._seconds * 3 / 4, until=self._screen.ownership.is_shared)
+        self._screen.say("the second query leaves")
+        self._stop(self._second)
+        self._play(self._seconds, until=self._screen.ownership.is_settled)
+        self._shop.send_due(self._seconds)
+        return self._count_up()
+
+    def close(self) -> None:
+        """Stop what still runs. May be called again."""
+        self._second.stop()
+        self._first.stop()
+
+    # ---- the acts
+
+    def _play(self, end_s: float, until: Callable[[], bool] = lambda: True) -> None:
+        """Orders come in up to ``end_s``; on a slow machine longer, until what the scene is to show was seen."""
+        while (elapsed_s := self._screen.elapsed_s) < end_s or (not until() and elapsed_s < end_s + PATIENCE_S):
+            self._shop.send_due(elapsed_s)
+            self._listen()
+            time.sleep(TICK_S)
+
+    def _count_up(self) -> Summary:
+        self._screen.say("no more orders; the group catches up")
+        self._wait_until(lambda: self._group_lag() == 0, LAG_POLL_S)
+        lag = self._group_lag()
+        self._stop(self._first)
+        self._screen.show_table()
+        return Summary.of(self._shop.keys, self._screen.triggers, lag)
+
+    def _stop(self, member: Member) -> None:
+        """Let it leave the group, and hear all that it has to say."""
+        ended = self._screen.ended + 1
+        member.leave()
+        self._expect(lambda: self._screen.ended >= ended, f"Spark did not end the {member.name} query")
+        self._screen.ownership.tell(member.name, ())
+
+    def _group_lag(self) -> int:
+        return group_lag(self._name_servers, self._pool, GROUP, TOPIC, TIMEOUT_MS)
+
+    # ---- waiting
+
+    def _expect(self, is_so: Callable[[], bool], otherwise: str) -> None:
+        if not self._wait_until(is_so, TICK_S):
+            raise DemoError(f"{otherwise} within {PATIENCE_S:.0f} s")
+
+    def _wait_until(self, is_so: Callable[[], bool], poll_s: float) -> bool:
+        """Show the news until ``is_so``; False when it does not come to be."""
+        deadline_s = time.monotonic() + PATIENCE_S
+        while not is_so():
+            if time.monotonic() > deadline_s:
+                return False
+            time.sleep(poll_s)
+            self._listen()
+        return True
+
+    def _listen(self) -> None:
+        """Show all news."""
+        try:
+            while True:
+                self._screen.show(self._news.get_nowait())
+        except Empty:
+            return

@@ -1,0 +1,174 @@
+"""What the demo says, and the arithmetic behind it. Pure: values in, lines out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+OBSERVED: Final = "orders"
+"""Name of the metric in which a query reports the keys of all rows that a trigger read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """One finished trigger of one query, as its progress tells it.
+
+    ``lag`` counts offsets that the query's own queues hold and no batch has read yet. ``keys`` names every row.
+    """
+
+    member: str
+    batch_id: int
+    row_count: int
+    rows_per_s: float
+    lag: int
+    queues: tuple[str, ...]
+    keys: tuple[str, ...]
+
+    @classmethod
+    def from_progress(cls, progress: Mapping[str, Any]) -> Trigger:
+        """Read Spark's StreamingQueryProgress, parsed from its JSON."""
+        latest = progress["sources"][0]["latestOffset"] or {}
+        return cls(
+            member=progress["name"],
+            batch_id=progress["batchId"],
+            row_count=progress["numInputRows"],
+            rows_per_s=progress.get("processedRowsPerSecond") or 0.0,
+            lag=latest.get("lag", 0),
+            queues=tuple(queue_names(latest.get("maxOffsets", {}))),
+            keys=tuple(progress["observedMetrics"].get(OBSERVED, {}).get("keys") or ()),
+        )
+
+    def line(self) -> str:
+        shown = f"{self.member:<7} batch {self.batch_id:>3} {self.row_count:>6} rows {self.rows_per_s:>8.0f} rows/s"
+        return f"{shown}   lag {self.lag:>4}   queues {shortened(self.queues)}"
+
+
+def queue_names(max_offsets: Mapping[str, Mapping[str, Mapping[str, int]]]) -> Iterator[str]:
+    """``broker-a:0`` and so on, of ``{topic: {broker name: {queue id: max offset}}}``."""
+    for brokers in max_offsets.values():
+        for broker_name, queues in brokers.items():
+            yield from (f"{broker_name}:{queue_id}" for queue_id in queues)
+
+
+def shortened(queues: Iterable[str]) -> str:
+    """``broker-a:0,1,3`` for the queues ``broker-a:0``, ``broker-a:1`` and ``broker-a:3``."""
+    ids: dict[str, list[str]] = {}
+    for queue in queues:
+        broker_name, _, queue_id = queue.rpartition(":")
+        ids.setdefault(broker_name, []).append(queue_id)
+    return " ".join(f"{broker_name}:{','.join(numbers)}" for broker_name, numbers in ids.items()) or "none"
+
+
+class Ownership:
+    """Who reads which of a topic's queues, as far as the members have told."""
+
+    def __init__(self, queue_count: int) -> None:
+        self._queue_count = queue_count
+        self._queues: dict[str, tuple[str, ...]] = {}
+        self._shown = ""
+
+    def tell(self, member: str, queues: tuple[str, ...]) -> None:
+        """What a member says of itself; it is silent between its triggers."""
+        self._queues[member] = queues
+
+    def is_settled(self) -> bool:
+        """Each queue has one reader, by all that the members say."""
+        owned = [queue for queues in self._queues.values() for queue in queues]
+        return len(owned) == len(set(owned)) == self._queue_count
+
+    def is_shared(self) -> bool:
+        """It is settled, and several members have queues."""
+        return self.is_settled() and sum(bool(queues) for queues in self._queues.values()) > 1
+
+    def news(self) -> str | None:
+        """A line when ownership has changed since the last one; what is not settled is no news yet."""
+        line = "   ".join(f"{member} reads {shortened(queues)}" for member, queues in self._queues.items())
+        if not self.is_settled() or line == self._shown:
+            return None
+        self._shown = line
+        return line
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Orders of one product in one window, as one member has counted them."""
+
+    window_start: datetime
+    product: str
+    orders: int
+    amount_cents: int
+
+
+@dataclass(slots=True)
+class WindowTable:
+    """The orders of all members by window and product. A member's newer number replaces its older one."""
+
+    _cells: dict[tuple[str, datetime, str], Cell] = field(default_factory=dict)
+
+    def take(self, member: str, cells: Iterable[Cell]) -> None:
+        self._cells |= {(member, cell.window_start, cell.product): cell for cell in cells}
+
+    def lines(self, last: int | None = None) -> list[str]:
+        """The table, or its ``last`` windows."""
+        products = sorted({cell.product for cell in self._cells.values()})
+        starts = sorted({cell.window_start for cell in self._cells.values()})
+        shown = starts if last is None else starts[-last:]
+        header = "window  " + "".join(f"{product:>9}" for product in products) + "   orders       amount"
+        return [header, *(self._row(start, products) for start in shown)]
+
+    def _row(self, start: datetime, products: Iterable[str]) -> str:
+        cells = [cell for cell in self._cells.values() if cell.window_start == start]
+        counts = (sum(cell.orders for cell in cells if cell.product == product) for product in products)
+        amount = sum(cell.amount_cents for cell in cells) / 100
+        total = sum(cell.orders for cell in cells)
+        return f"{start:%H:%M:%S}" + "".join(f"{count:>9}" for count in counts) + f"{total:>9}{amount:>13,.2f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The last line. ``read`` counts rows, ``distinct`` counts orders."""
+
+    produced: int
+    read: int
+    distinct: int
+    group_lag: int
+
+    @classmethod
+    def of(cls, produced: Set[str], triggers: Iterable[Trigger], group_lag: int) -> Summary:
+        """Add up: keys of the orders that were sent, and the finished triggers of all members.
+
+        A batch counts once, however often Spark reports it.
+        """
+        batches = {(trigger.member, trigger.batch_id): trigger.keys for trigger in triggers}
+        read = [key for keys in batches.values() for key in keys]
+        return cls(len(produced), len(read), len(produced & set(read)), group_lag)
+
+    @property
+    def duplicates(self) -> int:
+        return self.read - self.distinct
+
+    @property
+    def lost(self) -> int:
+        return self.produced - self.distinct
+
+    @property
+    def is_clean(self) -> bool:
+        return self.lost == 0 and self.group_lag == 0
+
+    def line(self) -> str:
+        return (
+            f"demo: produced={self.produced} read={self.read} distinct={self.distinct} "
+            f"duplicates={self.duplicates} lost={self.lost} group_lag={self.group_lag}"
+        )
+
+
+def cause_of(failure: str) -> str:
+    """Of a long Spark failure the connector's own sentence, or else its first line.
+
+    A Python traceback names the causes of an error first, and the error itself last.
+    """
+    lines = failure.strip().splitlines() or [""]
+    ours = [line[line.index("[ROCKETMQ_") :] for line in lines if "[ROCKETMQ_" in line]
+    return ours[-1] if ours else lines[0]

@@ -1,0 +1,50 @@
+"""The ``rocketmq-spark`` command: finds the subcommand, and says errors in one sentence instead of a traceback."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Final
+
+from rocketmq_spark._version import __version__
+from rocketmq_spark.errors import RocketMQError
+
+# What each one does; ``rocketmq_spark.cli.<name>`` holds its ``main`` and is imported only when asked for.
+COMMANDS: Final[Mapping[str, str]] = {
+    "demo": "stream orders through a real broker into Spark, and see that every one arrives",
+    "broker": "run a real Apache RocketMQ in the foreground, for experiments",
+}
+FAILED: Final = 1
+INTERRUPTED: Final = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a subcommand; returns the exit code."""
+    arguments = new_parser().parse_args(argv)
+    command = import_module(f"rocketmq_spark.cli.{arguments.command}")
+    try:
+        return int(command.main(arguments.rest))
+    except RocketMQError as error:
+        print(error, file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def new_parser() -> argparse.ArgumentParser:
+    """Of the command's name and nothing behind it."""
+    parser = argparse.ArgumentParser(
+        prog="rocketmq-spark",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="commands:\n" + "\n".join(f"  {name:<10} {does}" for name, does in COMMANDS.items()),
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    parser.add_argument("command", choices=COMMANDS, help="what to do; see below")
+    parser.add_argument("rest", nargs=argparse.REMAINDER, help="its own options; '--help' lists them")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+"""What an operator does to the cluster: topics over the wire, and RocketMQ's own ``mqadmin``."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from rocketmq_spark.embedded.jars import rocketmq_class_path
+from rocketmq_spark.embedded.jvm import QUIET_LOGGING, find_java
+from rocketmq_spark.errors import EmbeddedBrokerError
+from rocketmq_spark.remoting.broker import Broker
+from rocketmq_spark.remoting.namesrv import NameServers
+from rocketmq_spark.remoting.pool import ConnectionPool
+
+MAIN_CLASS: Final = "org.apache.rocketmq.tools.command.MQAdminStartup"
+JVM_OPTIONS: Final = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+MQADMIN_TIMEOUT_S: Final = 60
+RPC_TIMEOUT_MS: Final = 10_000
+
+
+@contextmanager
+def broker_at(address: str) -> Iterator[Broker]:
+    """A broker on a connection of its own, for as long as the block runs."""
+    with closing(ConnectionPool(RPC_TIMEOUT_MS)) as pool:
+        yield Broker(address, pool, RPC_TIMEOUT_MS)
+
+
+@contextmanager
+def name_server_at(address: str) -> Iterator[NameServers]:
+    """A name server on a connection of its own, for as long as the block runs."""
+    with closing(ConnectionPool(RPC_TIMEOUT_MS)) as pool:
+        yield NameServers([address], pool, RPC_TIMEOUT_MS)
+
+
+def mqadmin(*arguments: str) -> str:
+    """Standard output of ``mqadmin`` with ``arguments``; in a JVM of its own, because it ends it when it is unhappy.
+
+    Raises
+    ------
+    EmbeddedBrokerError[CLUSTER_STATE]   it reports an exception or a wrong usage; the text is its own
+    """
+    with TemporaryDirectory(prefix="rocketmq-mqadmin-") as home:
+        options = (*JVM_OPTIONS, QUIET_LOGGING, f"-Duser.home={home}")
+        class_path = os.pathsep.join(rocketmq_class_path())
+        command = [find_java(), *options, "-classpath", class_path, MAIN_CLASS, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=MQADMIN_TIMEOUT_S, check=False)
+    if done.returncode != 0 or "SubCommandException" in done.stderr:
+        raise EmbeddedBrokerError("CLUSTER_STATE", problem=f"mqadmin failed: {done.stderr}", hint=done.stdout)
+    return done.stdout

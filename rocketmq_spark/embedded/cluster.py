@@ -1,0 +1,253 @@
+"""The embedded cluster: a real name server and real brokers for tests, demos and experiments."""
+
+from __future__ import annotations
+
+import string
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import MappingProxyType, TracebackType
+from typing import Final, Self
+
+from rocketmq_spark.embedded.admin import broker_at, mqadmin, name_server_at
+from rocketmq_spark.embedded.jars import rocketmq_class_path
+from rocketmq_spark.embedded.jvm import QUIET_LOGGING, ChildJvm
+from rocketmq_spark.embedded.servers import LOOPBACK, BrokerServer, NameServer
+from rocketmq_spark.errors import EmbeddedBrokerError
+
+# Every broker has it from its first start on, with one queue.
+SYSTEM_TOPIC: Final = "SELF_TEST_TOPIC"
+SHARED_JVM: Final = "rocketmq"
+NAME_SERVER_JVM: Final = "namesrv"
+NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
+SMALL_JVM: Final = ("-Xms64m", "-Xmx256m", "-XX:MaxDirectMemorySize=128m", "-XX:+UseSerialGC")
+# Making up a certificate for each server takes longer than all the rest of the start.
+NO_TLS: Final = "-Dtls.server.mode=disabled"
+READY_TIMEOUT_MS: Final = 30_000
+POLL_S: Final = 0.02
+
+
+class EmbeddedCluster:
+    """One name server and ``brokers`` masters, ``broker-a``, ``broker-b`` and so on, of Apache RocketMQ itself.
+
+    Everything runs in one child JVM, or with ``separate_jvms`` the name server and each broker in one of its own, so
+    that a single one can be killed or paused. Addresses are on the loopback interface only, with free ports that stay
+    the same for the life of the cluster.
+
+    Parameters
+    ----------
+    broker_config : properties of broker.conf, for every broker.
+    store_dir : where the brokers keep their data; it outlives the cluster. By default a temporary directory.
+    advertised_host : what the brokers register instead of 127.0.0.1: 127.0.0.2, say, with a proxy on the same port.
+    namesrv_port : 0 takes a free one.
+    java_options : further ones, for every JVM.
+
+    Threads: one at a time.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 1,
+        *,
+        separate_jvms: bool = False,
+        broker_config: Mapping[str, str] = NO_SETTINGS,
+        store_dir: Path | None = None,
+        advertised_host: str = LOOPBACK,
+        namesrv_port: int = 0,
+        java_options: Sequence[str] = (),
+    ) -> None:
+        self._separate_jvms = separate_jvms
+        self._java_options = (*SMALL_JVM, NO_TLS, *java_options)
+        self._resources = ExitStack()
+        self._work_dir = Path(self._resources.enter_context(TemporaryDirectory(prefix="rocketmq-embedded-")))
+        stores = store_dir or self._work_dir / "stores"
+        settings = {"brokerIP1": advertised_host, **broker_config}
+        names = [f"broker-{letter}" for letter in string.ascii_lowercase[:brokers]]
+        self._brokers = {name: BrokerServer(name, stores / name, settings) for name in names}
+        self._name_server = NameServer(self._work_dir, namesrv_port)
+        self._jvms: dict[str, ChildJvm] = {}
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"EmbeddedCluster({self.namesrv_addr}, {', '.join(map(repr, self._brokers.values()))})"
+
+    # ---- life
+
+    def start(self) -> None:
+        """Start everything; returns when the name server knows all the brokers."""
+        for name in (NAME_SERVER_JVM, *self._brokers):
+            self._launch(name)
+        self._name_server.start(self._jvm(NAME_SERVER_JVM))
+        for broker in self._brokers.values():
+            broker.start(self._jvm(broker.name), self.namesrv_addr)
+        self._await_registration(list(self._brokers))
+
+    def close(self, *, clean: bool = False) -> None:
+        """End all processes and remove the temporary files. ``clean`` lets the brokers flush first, for seconds."""
+        with self._resources:
+            for broker in self._brokers.values():
+                if clean and broker.is_running:
+                    broker.stop()
+
+    def check(self) -> None:
+        """Raise EmbeddedBrokerError[JVM_FAILED] if a JVM has ended by itself."""
+        for jvm in self._jvms.values():
+            jvm.check()
+
+    # ---- where things are
+
+    @property
+    def namesrv_addr(self) -> str:
+        return self._name_server.address
+
+    @property
+    def broker_names(self) -> tuple[str, ...]:
+        return tuple(self._brokers)
+
+    def broker_addr(self, name: str = "broker-a") -> str:
+        """Where the broker listens."""
+        return self._brokers[name].address
+
+    def advertised_addr(self, name: str = "broker-a") -> str:
+        """Where the broker's route says that it is."""
+        return self._brokers[name].advertised_address
+
+    # ---- topics
+
+    def create_topic(
+        self, name: str, queues: int = 4, *, perm: int = 6, attributes: Mapping[str, str] = NO_SETTINGS
+    ) -> str:
+        """Create or change the topic on every running broker; returns its name when all of its queues are routed.
+
+        ``attributes`` such as ``{"message.type": "FIFO"}``; ``perm`` is 4 to read, 2 to write, 6 for both.
+        """
+        running = [broker for broker in self._brokers.values() if broker.is_running]
+        for server in running:
+            with broker_at(server.address) as broker:
+                broker.create_topic(name, queues, perm, attributes)
+        self._await_registration([server.name for server in running], name, queues)
+        return name
+
+    def delete_topic(self, name: str) -> None:
+        """Delete it on every running broker, with its messages and the groups' offsets, and from the name server."""
+        for server in self._brokers.values():
+            if server.is_running:
+                with broker_at(server.address) as broker:
+                    broker.delete_topic(name)
+        with name_server_at(self.namesrv_addr) as name_servers:
+            name_servers.delete_topic(name)
+
+    def mqadmin(self, *arguments: str) -> str:
+        """What RocketMQ's own admin tool prints: ``mqadmin("topicStatus", "-t", "T")``. Takes it some seconds."""
+        return mqadmin(*arguments, "-n", self.namesrv_addr)
+
+    # ---- what happens to servers
+
+    def stop_broker(self, name: str = "broker-a") -> None:
+        """Shut it down cleanly; takes RocketMQ about ten seconds."""
+        self._brokers[name].stop()
+
+    def start_broker(self, name: str = "broker-a") -> None:
+        """Start a stopped or killed broker on its old port and store."""
+        self._brokers[name].start(self._jvm(name), self.namesrv_addr)
+        if self._name_server.is_running:
+            self._await_registration([name])
+
+    def restart_broker(self, name: str = "broker-a", *, clean: bool = True) -> None:
+        """Stop, or kill if not ``clean``, and start again on the same port and store."""
+        if clean:
+            self.stop_broker(name)
+        else:
+            self.kill_broker(name)
+        self.start_broker(name)
+
+    def kill_broker(self, name: str = "broker-a") -> None:
+        """SIGKILL its JVM."""
+        self._own_jvm(name).kill()
+        self._brokers[name].forget()
+        while self._name_server.is_running and name in self._name_server.queue_counts(SYSTEM_TOPIC):
+            time.sleep(POLL_S)
+
+    def pause_broker(self, name: str = "broker-a") -> None:
+        """SIGSTOP its JVM: connections stay, nothing is answered."""
+        self._own_jvm(name).pause()
+
+    def resume_broker(self, name: str = "broker-a") -> None:
+        self._own_jvm(name).resume()
+
+    def expire_messages(self, name: str = "broker-a") -> None:
+        """Let retention come at once, read or not: all messages are deleted but those in the commit log's last file.
+
+        ``broker_config={"mappedFileSizeCommitLog": "65536"}`` makes files of 64 KiB.
+        """
+        self._brokers[name].expire_messages()
+
+    def stop_name_server(self) -> None:
+        self._name_server.stop()
+
+    def kill_name_server(self) -> None:
+        """SIGKILL its JVM."""
+        self._own_jvm(NAME_SERVER_JVM).kill()
+        self._name_server.forget()
+
+    def start_name_server(self) -> None:
+        """Start it on its old port; returns when the running brokers have registered again."""
+        self._name_server.start(self._jvm(NAME_SERVER_JVM))
+        self._await_registration([name for name, broker in self._brokers.items() if broker.is_running])
+
+    # ---- inside
+
+    @cached_property
+    def _class_path(self) -> list[str]:
+        return rocketmq_class_path()
+
+    def _launch(self, name: str) -> None:
+        """Launch the JVM of a server unless it is there."""
+        key = name if self._separate_jvms else SHARED_JVM
+        if key in self._jvms and self._jvms[key].is_running:
+            return
+        home = self._work_dir / f"jvm-{key}"
+        home.mkdir(exist_ok=True)
+        files = (f"-Duser.home={home}", f"-Djava.io.tmpdir={home}", QUIET_LOGGING)
+        jvm = ChildJvm(key, self._class_path, (*self._java_options, *files), home)
+        self._resources.callback(jvm.kill)
+        self._jvms[key] = jvm
+
+    def _jvm(self, name: str) -> ChildJvm:
+        self._launch(name)
+        return self._jvms[name if self._separate_jvms else SHARED_JVM]
+
+    def _own_jvm(self, name: str) -> ChildJvm:
+        if not self._separate_jvms:
+            raise EmbeddedBrokerError(
+                "CLUSTER_STATE", problem=f"{name} has no JVM of its own", hint="Pass separate_jvms=True."
+            )
+        return self._jvms[name]
+
+    def _await_registration(self, names: Sequence[str], topic: str = SYSTEM_TOPIC, queues: int = 1) -> None:
+        """Let brokers register until the name server knows that each has ``topic`` with that many queues."""
+        deadline = time.monotonic() + READY_TIMEOUT_MS / 1000
+        while missing := self._unregistered(names, topic, queues):
+            if time.monotonic() > deadline:
+                problem = f"{', '.join(missing)} did not register within {READY_TIMEOUT_MS} ms"
+                raise EmbeddedBrokerError("CLUSTER_STATE", problem=problem, hint="The machine may be overloaded.")
+            for name in missing:
+                self._brokers[name].register()
+            time.sleep(POLL_S)
+
+    def _unregistered(self, names: Sequence[str], topic: str, queues: int) -> list[str]:
+        counts = self._name_server.queue_counts(topic)
+        return [name for name in names if counts.get(name) != queues]

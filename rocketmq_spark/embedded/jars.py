@@ -1,0 +1,177 @@
+"""RocketMQ's jars: which ones exactly, where they are kept, and whether they are whole.
+
+``jars.lock`` pins coordinates, sizes and SHA-256 sums; ``tools/lock_jars.py`` writes it. Every jar is checked before
+every use, and gets its name in the cache only when it is whole, so a broken run costs no more than the step it was at.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from rocketmq_spark.embedded.ivy import Ivy, IvyError, open_ivy
+from rocketmq_spark.embedded.jvm import pyspark_jars
+from rocketmq_spark.errors import EmbeddedBrokerError
+
+LOCK_FILE: Final = Path(__file__).with_name("jars.lock")
+JARS_PER_STEP: Final = 10
+ATTEMPTS: Final = 3
+PAUSE_S: Final = 1.0
+BYTES_PER_MB: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Jar:
+    """One line of the lock."""
+
+    coordinate: str
+    sha256: str
+    size_bytes: int
+
+    @property
+    def file_name(self) -> str:
+        """As Ivy names what it retrieves: artifacts of different groups may share a name."""
+        group, artifact, version = self.coordinate.split(":")
+        return f"{group}_{artifact}-{version}.jar"
+
+    def is_whole(self, file: Path) -> bool:
+        return file.is_file() and file.stat().st_size == self.size_bytes and sha256_of(file) == self.sha256
+
+
+def parse_lock(text: str) -> tuple[Jar, ...]:
+    """Lines of ``sha256 size coordinate``; ``#`` starts a comment line."""
+    rows = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
+    return tuple(Jar(coordinate, sha256, int(size)) for sha256, size, coordinate in rows)
+
+
+def format_lock(jars: Iterable[Jar]) -> str:
+    """The lines that ``parse_lock`` reads, in one order: by coordinate."""
+    in_order = sorted(jars, key=lambda jar: jar.coordinate)
+    return "".join(f"{jar.sha256} {jar.size_bytes:>8} {jar.coordinate}\n" for jar in in_order)
+
+
+def read_lock() -> tuple[Jar, ...]:
+    """The lock that this package is tested with."""
+    return parse_lock(LOCK_FILE.read_text(encoding="utf-8"))
+
+
+def version_of(lock: Iterable[Jar]) -> str:
+    """RocketMQ's version."""
+    return next(jar.coordinate.split(":")[2] for jar in lock if ":rocketmq-broker:" in jar.coordinate)
+
+
+def sha256_of(file: Path) -> str:
+    """In hexadecimal."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def cache_dir(environ: Mapping[str, str] = os.environ) -> Path:
+    """This user's own: ``$ROCKETMQ_SPARK_CACHE``, or ``rocketmq_spark`` in the usual place for caches."""
+    own, base = environ.get("ROCKETMQ_SPARK_CACHE"), environ.get("XDG_CACHE_HOME")
+    if own:
+        return Path(own)
+    return (Path(base) if base else Path.home() / ".cache") / "rocketmq_spark"
+
+
+def rocketmq_class_path(environ: Mapping[str, str] = os.environ) -> list[str]:
+    """Class path of RocketMQ and py4j; fetches what the cache lacks.
+
+    With ``ROCKETMQ_HOME`` set, RocketMQ is that distribution's, and nothing is fetched or checked.
+
+    Raises
+    ------
+    EmbeddedBrokerError[JARS_UNAVAILABLE]   no repository answers, or ROCKETMQ_HOME holds no jars
+    EmbeddedBrokerError[JAR_CHECKSUM]       a repository gave something else
+    """
+    home = environ.get("ROCKETMQ_HOME")
+    jars = distribution_jars(Path(home)) if home else cached_jars(read_lock(), cache_dir(environ))
+    return [*map(str, jars), *map(str, pyspark_jars().glob("py4j-*.jar"))]
+
+
+def distribution_jars(home: Path) -> list[Path]:
+    """The jars of an unpacked distribution."""
+    jars = sorted((home / "lib").glob("*.jar"))
+    if not jars:
+        problem = f"ROCKETMQ_HOME is {home}, and there is no lib/*.jar in it"
+        raise EmbeddedBrokerError("JARS_UNAVAILABLE", version=version_of(read_lock()), problem=problem)
+    return jars
+
+
+def cached_jars(lock: Sequence[Jar], cache: Path) -> list[Path]:
+    """Files of all jars of the lock, fetched where they are not whole in ``cache``."""
+    folder = cache / "jars"
+    if missing_jars(lock, folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with exclusively(cache / "fetching"):
+            fetch(lock, folder, cache / "ivy")
+    return [folder / jar.file_name for jar in lock]
+
+
+def missing_jars(lock: Iterable[Jar], folder: Path) -> list[Jar]:
+    """Jars of the lock that are not whole in ``folder``."""
+    return [jar for jar in lock if not jar.is_whole(folder / jar.file_name)]
+
+
+@contextmanager
+def exclusively(file: Path) -> Iterator[None]:
+    """Hold a lock that other processes wait for; it goes with the process, whatever ends it."""
+    with file.open("w") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
+def fetch(lock: Sequence[Jar], folder: Path, ivy_folder: Path) -> None:
+    """Fetch into ``folder`` what is not whole there, some jars at a time."""
+    missing = missing_jars(lock, folder)
+    if not missing:
+        return
+    # What a broken run left there is not to be trusted.
+    shutil.rmtree(ivy_folder, ignore_errors=True)
+    try:
+        with open_ivy(ivy_folder) as ivy:
+            for begin in range(0, len(missing), JARS_PER_STEP):
+                report_progress(lock, missing[begin:])
+                step = missing[begin : begin + JARS_PER_STEP]
+                move_checked(step, resolve_patiently(ivy, step), folder)
+            report_progress(lock, [])
+    except IvyError as error:
+        raise EmbeddedBrokerError("JARS_UNAVAILABLE", version=version_of(lock), problem=str(error)) from error
+    finally:
+        shutil.rmtree(ivy_folder, ignore_errors=True)
+
+
+def resolve_patiently(ivy: Ivy, jars: Sequence[Jar]) -> list[Path]:
+    """Resolve; a single hiccup of the network does not end a long download."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return ivy.resolve([jar.coordinate for jar in jars])
+        except IvyError:
+            time.sleep(PAUSE_S)
+    return ivy.resolve([jar.coordinate for jar in jars])
+
+
+def move_checked(jars: Sequence[Jar], files: Sequence[Path], folder: Path) -> None:
+    """Move each jar to its place in ``folder``, in one step, after its sum was checked."""
+    by_name = {file.name: file for file in files}
+    for jar in jars:
+        file = by_name[jar.file_name]
+        if not jar.is_whole(file):
+            raise EmbeddedBrokerError("JAR_CHECKSUM", jar=jar.coordinate)
+        file.replace(folder / jar.file_name)
+
+
+def report_progress(lock: Sequence[Jar], still_missing: Sequence[Jar]) -> None:
+    """One line on standard error."""
+    total, left = (sum(jar.size_bytes for jar in jars) // BYTES_PER_MB for jars in (lock, still_missing))
+    count = len(lock) - len(still_missing)
+    sys.stderr.write(f"Apache RocketMQ {version_of(lock)}: {count} of {len(lock)} jars, {total - left} of {total} MB\n")

@@ -1,0 +1,177 @@
+"""One child JVM, driven from Python through py4j.
+
+The process belongs to this one: it dies with it (its standard input breaks), in a process group of its own, so that
+Ctrl-C in a terminal reaches only Python, and so that the kernel wakes a paused one when Python is gone.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from py4j.java_gateway import GatewayClient, GatewayParameters, JavaGateway
+from py4j.protocol import Py4JError, Py4JJavaError
+
+from rocketmq_spark.errors import EmbeddedBrokerError
+
+MINIMUM_JAVA: Final = 17
+START_TIMEOUT_MS: Final = 60_000
+POLL_S: Final = 0.01
+# For JVMs with RocketMQ in them: what it logs goes to standard error, and only what it warns of.
+QUIET_LOGGING: Final = f"-Drmq.logback.configurationFile={Path(__file__).with_name('logback.xml')}"
+LOG_TAIL_LINES: Final = 20
+
+
+def pyspark_jars() -> Path:
+    """Folder of the jars that PySpark ships, py4j and Ivy among them; found without importing PySpark."""
+    spec = importlib.util.find_spec("pyspark")
+    package = Path(spec.origin).parent if spec and spec.origin else Path()
+    for folder in (package / "jars", Path(os.environ.get("SPARK_HOME", os.devnull)) / "jars"):
+        if any(folder.glob("py4j-*.jar")):
+            return folder
+    raise EmbeddedBrokerError(
+        "CLUSTER_STATE", problem="PySpark's jars are not there", hint="Install the full 'pyspark' package."
+    )
+
+
+def find_java(environ: Mapping[str, str] = os.environ) -> str:
+    """Path of ``$JAVA_HOME/bin/java``, or of the ``java`` on the PATH."""
+    home = environ.get("JAVA_HOME")
+    if home:
+        java = shutil.which("java", path=str(Path(home) / "bin"))
+        problem = f"JAVA_HOME is {home}, and there is no bin/java in it"
+    else:
+        java = shutil.which("java", path=environ.get("PATH"))
+        problem = "JAVA_HOME is not set, and there is no 'java' on the PATH"
+    if java is None:
+        raise EmbeddedBrokerError("NO_JAVA", problem=problem)
+    return java
+
+
+class ChildJvm:
+    """A child JVM with a py4j gateway.
+
+    The constructor only launches it, so that several can boot at the same time; ``java`` waits for its gateway.
+    Threads: any; py4j keeps one connection per concurrent call.
+    """
+
+    def __init__(self, name: str, class_path: Sequence[str], options: Sequence[str], work_dir: Path) -> None:
+        self.name = name
+        self._stdout = work_dir / f"{name}.out"
+        self._stderr = work_dir / f"{name}.err"
+        self._gateway: JavaGateway | None = None
+        self._client: GatewayClient | None = None
+        gateway = ["py4j.GatewayServer", "--die-on-broken-pipe", "--enable-auth", "0"]
+        command = [find_java(), *options, "-classpath", os.pathsep.join(class_path), *gateway]
+        with self._stdout.open("wb") as stdout, self._stderr.open("wb") as stderr:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=stdout, stderr=stderr, process_group=0
+            )
+
+    def __repr__(self) -> str:
+        return f"ChildJvm({self.name}, pid={self.pid}, {'running' if self.is_running else 'ended'})"
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    @property
+    def java(self) -> Any:
+        """Its classes as attributes, such as ``java.java.lang.System``; waits until the gateway is up."""
+        if self._gateway is None:
+            self._gateway = self._connect()
+        return self._gateway.jvm
+
+    @contextmanager
+    def failing_clearly(self) -> Iterator[None]:
+        """Turn py4j's errors inside the block into one EmbeddedBrokerError."""
+        try:
+            yield
+        except Py4JJavaError as error:
+            raise EmbeddedBrokerError("SERVER_FAILED", problem=messages_of(error.java_exception)) from error
+        except (Py4JError, OSError) as error:
+            raise self._failed(str(error) or "its gateway does not answer") from error
+
+    def check(self) -> None:
+        """Raise EmbeddedBrokerError[JVM_FAILED] if it has ended."""
+        if not self.is_running:
+            raise self._failed(f"Java ended with exit code {self._process.returncode}")
+
+    def pause(self) -> None:
+        """SIGSTOP; returns when every thread has stopped: the machine is there, the process does nothing."""
+        self._let_finalizers_call(False)
+        os.kill(self.pid, signal.SIGSTOP)
+        os.waitpid(self.pid, os.WUNTRACED)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+        self._let_finalizers_call(True)
+
+    def kill(self) -> None:
+        """SIGKILL, wait for the end, and give up everything on this side. May be called again."""
+        self._process.kill()
+        self._process.wait()
+        if self._process.stdin:
+            self._process.stdin.close()
+        if self._client is not None:
+            self._client.close()
+            self._let_finalizers_call(False)
+
+    def _let_finalizers_call(self, may_call: bool) -> None:
+        """Finalizers of Java objects call the JVM from whatever thread Python's garbage collector runs in.
+
+        A stopped JVM would hold that thread for ever, and a dead one's port may belong to somebody else by now.
+        """
+        if self._client is not None:
+            self._client.is_connected = may_call
+
+    def _connect(self) -> JavaGateway:
+        port, token = self._announcement()
+        parameters = GatewayParameters(port=port, auth_token=token, auto_convert=True)
+        self._client = GatewayClient(gateway_parameters=parameters)
+        gateway = JavaGateway(self._client, gateway_parameters=parameters)
+        version = str(gateway.jvm.java.lang.System.getProperty("java.specification.version"))
+        if int(version.partition(".")[0]) < MINIMUM_JAVA:
+            raise EmbeddedBrokerError("NO_JAVA", problem=f"{find_java()} is Java {version}")
+        return gateway
+
+    def _announcement(self) -> tuple[int, str]:
+        """Port and token, the two lines that py4j's gateway prints first."""
+        deadline = time.monotonic() + START_TIMEOUT_MS / 1000
+        while (text := self._stdout.read_text(errors="replace")).count("\n") < 2:
+            self.check()
+            if time.monotonic() > deadline:
+                raise self._failed(f"its gateway was not up within {START_TIMEOUT_MS} ms")
+            time.sleep(POLL_S)
+        port, token = text.splitlines()[:2]
+        return int(port), token
+
+    def _failed(self, problem: str) -> EmbeddedBrokerError:
+        return EmbeddedBrokerError("JVM_FAILED", problem=problem, log_tail=self.log_tail())
+
+    def log_tail(self) -> str:
+        """The last lines that it wrote to its standard error."""
+        return "\n".join(self._stderr.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:])
+
+
+def messages_of(java_exception: Any) -> str:
+    """The exception's text and those of its causes, outermost first."""
+    texts: list[str] = []
+    while java_exception is not None:
+        text = str(java_exception.getMessage() or java_exception.getClass().getSimpleName())
+        if not texts or text not in texts[-1]:
+            texts.append(text)
+        java_exception = java_exception.getCause()
+    return ": ".join(texts)

@@ -1,0 +1,219 @@
+"""RocketMQ's own name server and broker controllers inside a child JVM, each on a port that it keeps.
+
+The controllers are built directly, as their *Startup classes do, because those call System.exit on every error.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from py4j.protocol import Py4JJavaError
+
+from rocketmq_spark.embedded.jvm import ChildJvm
+from rocketmq_spark.errors import EmbeddedBrokerError
+
+LOOPBACK: Final = "127.0.0.1"
+FREE_PORT_TIMEOUT_MS: Final = 15_000
+POLL_S: Final = 0.02
+EXPIRED_AT_ONCE: Final = 10_000
+
+# Small files and no page-cache tricks: a store of a few megabytes that starts at once.
+SMALL_BROKER: Final[Mapping[str, str]] = {
+    "mappedFileSizeCommitLog": str(16 * 1024 * 1024),
+    "mappedFileSizeConsumeQueue": "400000",
+    "mappedFileSizeTimerLog": str(4 * 1024 * 1024),
+    "maxIndexNum": "20000",
+    "maxHashSlotNum": "5000",
+    "haListenPort": "0",
+    "enablePropertyFilter": "true",
+    # A small machine may let a request wait for 200 ms, and that is no reason to refuse it.
+    "brokerFastFailureEnable": "false",
+}
+
+
+class NameServer:
+    """A NamesrvController. ``port`` 0 takes a free one, which later starts use again."""
+
+    def __init__(self, home: Path, port: int = 0) -> None:
+        self._home = home
+        self._port = port
+        self._jvm: ChildJvm | None = None
+        self._controller: Any = None
+
+    @property
+    def address(self) -> str:
+        return f"{LOOPBACK}:{self._port}"
+
+    @property
+    def is_running(self) -> bool:
+        return self._jvm is not None and self._jvm.is_running
+
+    def start(self, jvm: ChildJvm) -> None:
+        with jvm.failing_clearly():
+            announce_version(jvm)
+            rocketmq = jvm.java.org.apache.rocketmq
+            config = rocketmq.common.namesrv.NamesrvConfig()
+            config.setKvConfigPath(str(self._home / "kvConfig.json"))
+            config.setConfigStorePath(str(self._home / "namesrv.properties"))
+            netty = rocketmq.remoting.netty.NettyServerConfig()
+            netty.setBindAddress(LOOPBACK)
+            netty.setListenPort(self._port)
+            controller = rocketmq.namesrv.NamesrvController(config, netty)
+            controller.initialize()
+            controller.start()
+            self._port = netty.getListenPort()
+        self._jvm, self._controller = jvm, controller
+
+    def stop(self) -> None:
+        assert self._jvm is not None
+        with self._jvm.failing_clearly():
+            self._controller.shutdown()
+            await_free_port(self._jvm, self._port)
+        self.forget()
+
+    def forget(self) -> None:
+        """Its JVM is gone."""
+        self._jvm = self._controller = None
+
+    def queue_counts(self, topic: str) -> dict[str, int]:
+        """How many readable queues of ``topic`` each broker has registered."""
+        assert self._jvm is not None
+        with self._jvm.failing_clearly():
+            route = self._controller.getRouteInfoManager().pickupTopicRouteData(topic)
+            queues = [] if route is None else route.getQueueDatas()
+            return {data.getBrokerName(): data.getReadQueueNums() for data in queues}
+
+
+class BrokerServer:
+    """A BrokerController: master of broker ``name``, with its store in ``home``.
+
+    It listens on the loopback address and registers itself as ``brokerIP1`` with the same port, where a proxy may
+    stand in between. ``settings`` are broker.conf's properties.
+    """
+
+    def __init__(self, name: str, home: Path, settings: Mapping[str, str]) -> None:
+        self.name = name
+        self._home = home
+        self._settings = settings
+        self._port = int(settings.get("listenPort", "0"))
+        self._jvm: ChildJvm | None = None
+        self._controller: Any = None
+
+    @property
+    def address(self) -> str:
+        return f"{LOOPBACK}:{self._port}"
+
+    @property
+    def advertised_address(self) -> str:
+        return f"{self._settings.get('brokerIP1', LOOPBACK)}:{self._port}"
+
+    @property
+    def is_running(self) -> bool:
+        return self._jvm is not None and self._jvm.is_running
+
+    def __repr__(self) -> str:
+        return f"{self.name}({self.address if self.is_running else 'ended'})"
+
+    def start(self, jvm: ChildJvm, namesrv_address: str) -> None:
+        with jvm.failing_clearly():
+            announce_version(jvm)
+            configs = new_configs(jvm)
+            apply_settings(jvm, self._all_settings(namesrv_address), configs)
+            netty = configs[1]
+            netty.setListenPort(0)
+            controller = jvm.java.org.apache.rocketmq.broker.BrokerController(*configs)
+            if not controller.initialize():
+                raise EmbeddedBrokerError("SERVER_FAILED", problem=f"{self.name} could not load its store")
+            # Only now: initialize() would take a second port at a fixed distance from this one.
+            netty.setListenPort(self._port)
+            controller.start()
+            self._port = netty.getListenPort()
+        self._jvm, self._controller = jvm, controller
+
+    def register(self) -> None:
+        """Tell the name server about every topic; the first of these calls after a start is usually lost."""
+        assert self._jvm is not None
+        with self._jvm.failing_clearly():
+            self._controller.registerBrokerAll(True, False, True)
+
+    def stop(self) -> None:
+        """Shut down cleanly: everything is flushed. Takes RocketMQ several seconds."""
+        assert self._jvm is not None
+        with self._jvm.failing_clearly():
+            self._controller.shutdown()
+            await_free_port(self._jvm, self._port)
+        self.forget()
+
+    def expire_messages(self) -> None:
+        """Delete every file of the commit log but the last, and forget what the queues know of them."""
+        assert self._jvm is not None
+        with self._jvm.failing_clearly():
+            store = self._controller.getMessageStore()
+            log = store.getCommitLog()
+            while log.deleteExpiredFile(0, 0, 0, True, EXPIRED_AT_ONCE):
+                pass
+            for queues in store.getQueueStore().getConsumeQueueTable().values():
+                for queue in queues.values():
+                    queue.correctMinOffset(log.getMinOffset())
+
+    def forget(self) -> None:
+        """Its JVM is gone."""
+        self._jvm = self._controller = None
+
+    def _all_settings(self, namesrv_address: str) -> dict[str, str]:
+        return {
+            **SMALL_BROKER,
+            "bindAddress": LOOPBACK,
+            "brokerIP1": LOOPBACK,
+            **self._settings,
+            "brokerName": self.name,
+            "namesrvAddr": namesrv_address,
+            "storePathRootDir": str(self._home),
+            "storePathCommitLog": str(self._home / "commitlog"),
+        }
+
+
+def new_configs(jvm: ChildJvm) -> tuple[Any, ...]:
+    """The five configs of a BrokerController, in the order of its constructor; the second is the server's."""
+    rocketmq = jvm.java.org.apache.rocketmq
+    return (
+        rocketmq.common.BrokerConfig(),
+        rocketmq.remoting.netty.NettyServerConfig(),
+        rocketmq.remoting.netty.NettyClientConfig(),
+        rocketmq.store.config.MessageStoreConfig(),
+        rocketmq.auth.config.AuthConfig(),
+    )
+
+
+def apply_settings(jvm: ChildJvm, settings: Mapping[str, str], configs: tuple[Any, ...]) -> None:
+    """Set in each config what it knows, as BrokerStartup does with the lines of its file."""
+    properties = jvm.java.java.util.Properties()
+    properties.putAll(dict(settings))
+    for config in configs:
+        jvm.java.org.apache.rocketmq.common.MixAll.properties2Object(properties, config)
+
+
+def announce_version(jvm: ChildJvm) -> None:
+    """Make RocketMQ put its real version on the wire; a name server ignores the topics of a broker of version 0."""
+    rocketmq = jvm.java.org.apache.rocketmq
+    key = rocketmq.remoting.protocol.RemotingCommand.REMOTING_VERSION_KEY
+    jvm.java.java.lang.System.setProperty(key, str(rocketmq.common.MQVersion.CURRENT_VERSION))
+
+
+def await_free_port(jvm: ChildJvm, port: int) -> None:
+    """Wait until the port can be bound again: RocketMQ's servers let go of theirs some time after shutdown()."""
+    deadline = time.monotonic() + FREE_PORT_TIMEOUT_MS / 1000
+    address = jvm.java.java.net.InetAddress.getByName(LOOPBACK)
+    while time.monotonic() < deadline:
+        try:
+            jvm.java.java.net.ServerSocket(port, 1, address).close()
+        except Py4JJavaError:
+            time.sleep(POLL_S)
+        else:
+            return
+    raise EmbeddedBrokerError(
+        "CLUSTER_STATE", problem=f"port {port} did not become free within {FREE_PORT_TIMEOUT_MS} ms", hint="Try again."
+    )
