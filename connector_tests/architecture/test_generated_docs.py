@@ -1,0 +1,51 @@
+"""What the tables of the code say is what the documentation says."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = ("README.md", "docs/options.md", "docs/errors.md", "conf/connector.options.example")
+
+
+def generate(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "tools/generate_docs.py"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """The generated pages in another place."""
+    for page in PAGES:
+        (tmp_path / page).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / page, tmp_path / page)
+    return tmp_path
+
+
+def test_the_pages_are_fresh() -> None:
+    done = generate("--check")
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_a_stale_or_missing_page_is_named_and_left_alone_by_a_check(copy: Path) -> None:
+    (copy / "docs/errors.md").unlink()
+    readme = (copy / "README.md").read_text(encoding="utf-8")
+    (copy / "README.md").write_text(readme.replace("| `topic` | `STRING` |", "| `topic` | `INT` |"), encoding="utf-8")
+    done = generate("--check", "--root", str(copy))
+    assert done.returncode == 1
+    assert "docs/errors.md is stale" in done.stdout
+    assert "README.md is stale" in done.stdout
+    assert "docs/options.md" not in done.stdout
+    assert "`INT`" in (copy / "README.md").read_text(encoding="utf-8")
+
+
+def test_what_is_written_is_fresh(copy: Path) -> None:
+    for page in PAGES[1:]:
+        (copy / page).write_text("old", encoding="utf-8")
+    assert generate("--root", str(copy)).returncode == 0
+    assert generate("--check", "--root", str(copy)).returncode == 0

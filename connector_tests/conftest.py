@@ -1,0 +1,98 @@
+"""Fixtures that several kinds of tests share."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from connector_tests.support.executor_process import close_executor_connections
+from connector_tests.support.java import java_oracle
+from connector_tests.support.leaks import LeakCheck
+from rocketmq_spark.embedded import EmbeddedCluster
+
+# By name, because the plugin that an installed package registers must not be registered twice.
+from rocketmq_spark.embedded.pytest_plugin import rocketmq_cluster as rocketmq_cluster
+from rocketmq_spark.embedded.pytest_plugin import unique_name
+
+FASTEST_FIRST: Final = (
+    "unit",
+    "architecture",
+    "properties",
+    "vectors",
+    "oracle",
+    "integration",
+    "faults",
+    "spark",
+    "examples",
+)
+HERE: Final = Path(__file__).parent
+LEAKS: Final = pytest.StashKey[LeakCheck]()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes milliseconds fails before what takes minutes has begun."""
+    items.sort(key=lambda item: FASTEST_FIRST.index(item.path.relative_to(HERE).parts[0]))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[LEAKS] = LeakCheck()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+) -> Generator[None, object, object]:
+    """What a session-wide fixture makes is no leak of the module that happens to be the first to want it."""
+    if fixturedef.scope != "session":
+        return (yield)
+    with request.config.stash[LEAKS].by_session():
+        return (yield)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """For us and for our children, so that what is left in it is ours. Set up before, and removed after, all else."""
+    folder = str(tmp_path_factory.mktemp("temporary"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", folder)
+        patch.setenv("TMPDIR", folder)
+        with LeakCheck().nothing_left():
+            yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_leaks(request: pytest.FixtureRequest, own_temporary_folder: None) -> Iterator[None]:
+    """A module leaves no thread, socket, process or temporary folder behind."""
+    with request.config.stash[LEAKS].nothing_left():
+        yield
+        close_executor_connections()
+
+
+@pytest.fixture(scope="session")
+def cluster(rocketmq_cluster: EmbeddedCluster) -> EmbeddedCluster:
+    """One name server and one broker for all tests that break neither."""
+    return rocketmq_cluster
+
+
+@pytest.fixture
+def topic(cluster: EmbeddedCluster, request: pytest.FixtureRequest) -> str:
+    """A topic with four queues for one test."""
+    return cluster.create_topic(unique_name(request.node.name))
+
+
+@pytest.fixture
+def group(request: pytest.FixtureRequest) -> str:
+    """A consumer group name for one test."""
+    return unique_name(f"group_{request.node.name}")
+
+
+@pytest.fixture(scope="session")
+def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """RocketMQ's Java client classes, to compare with."""
+    with java_oracle(tmp_path_factory.mktemp("oracle")) as classes:
+        yield classes

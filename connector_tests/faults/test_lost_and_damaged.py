@@ -1,0 +1,122 @@
+"""Ranges that were logged and that the broker cannot give any more as they were: deleted, or damaged on its disk."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from connector_tests.support.streams import Topic, eventually
+from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.embedded.pytest_plugin import unique_name
+from rocketmq_spark.errors import DataLossError, RemoteProtocolError
+from rocketmq_spark.model import MessageQueue, QueueRange
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.source.partition_reader import read_ranges
+from rocketmq_spark.source.schema import default_schema
+
+pytestmark = pytest.mark.broker
+
+FILE_BYTES = 64 * 1024
+COUNT = 1_000
+BODY_BYTES = 200
+
+
+@dataclass(frozen=True)
+class Store:
+    """A broker with small files, and where they are."""
+
+    cluster: EmbeddedCluster
+    folder: Path
+
+    def damage(self, body: str) -> None:
+        """Overwrite the length of the one stored body that begins with ``body``, which is right before it."""
+        for file in sorted((self.folder / "broker-a" / "commitlog").iterdir()):
+            at = file.read_bytes().find(body.encode())
+            if at >= 0:
+                with file.open("r+b") as stored:
+                    stored.seek(at - 4)
+                    stored.write(b"\x7f\xff\xff\xff")
+                return
+        raise AssertionError(f"{body} is not in the commit log")
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    folder = tmp_path_factory.mktemp("stores")
+    files = {"mappedFileSizeCommitLog": str(FILE_BYTES)}
+    with EmbeddedCluster(store_dir=folder, broker_config=files) as cluster:
+        yield Store(cluster, folder)
+
+
+@pytest.fixture
+def stored(store: Store) -> Iterator[Topic]:
+    """A topic of one queue that holds ``COUNT`` messages."""
+    name = store.cluster.create_topic(unique_name("stored"), 1)
+    with closing(Topic(store.cluster, name)) as topic:
+        topic.send_batches(COUNT, BODY_BYTES)
+        eventually(lambda: topic.bounds()[queue_of(topic)].max_offset == COUNT, "all messages are in the queue")
+        yield topic
+
+
+def queue_of(topic: Topic) -> MessageQueue:
+    return MessageQueue(topic.name, "broker-a", 0)
+
+
+def read(store: Store, topic: Topic, **options: str) -> list[int]:
+    """The queue offsets of what an executor gives of the range that was logged: all messages."""
+    given = {"namesrvAddr": store.cluster.namesrv_addr, "consumerGroup": "G", "subscribe": topic.name} | options
+    ranges = (QueueRange(queue_of(topic), 0, COUNT),)
+    batches = read_ranges(ranges, ReadOptions.parse(given), default_schema())
+    return [offset for batch in batches for offset in batch.column("queueOffset").to_pylist()]
+
+
+def expire(store: Store, topic: Topic) -> int:
+    """Let the broker delete messages; says the first offset that is left."""
+    store.cluster.expire_messages()
+    min_offset = topic.bounds()[queue_of(topic)].min_offset
+    assert 0 < min_offset < COUNT, "nothing was deleted, or everything"
+    return min_offset
+
+
+def test_what_was_deleted_after_it_was_planned_is_an_error_with_its_exact_range(store: Store, stored: Topic) -> None:
+    min_offset = expire(store, stored)
+    with pytest.raises(DataLossError) as raised:
+        read(store, stored)
+    context = raised.value.context
+    assert (context["queue"], context["begin"], context["end"]) == (str(queue_of(stored)), 0, min_offset)
+
+
+def test_when_losses_are_allowed_the_rest_is_read_and_the_exact_range_is_logged(
+    store: Store, stored: Topic, caplog: pytest.LogCaptureFixture
+) -> None:
+    min_offset = expire(store, stored)
+    with caplog.at_level(logging.WARNING):
+        assert read(store, stored, failOnDataLoss="false") == list(range(min_offset, COUNT))
+    (line,) = (record.getMessage() for record in caplog.records)
+    assert f"Messages [0, {min_offset}) of {queue_of(stored)} are not in the broker any more" in line
+
+
+@pytest.mark.parametrize("number", [0, 500, COUNT - 1])
+def test_a_message_that_is_damaged_on_disk_is_an_error_with_its_place(store: Store, stored: Topic, number: int) -> None:
+    """Never a batch without it: what follows a message is found by its length, so the rest would be lost with it."""
+    store.damage(f"{stored.name}-{number}.")
+    with pytest.raises(RemoteProtocolError) as raised:
+        read(store, stored)
+    told = str(raised.value)
+    assert "CORRUPT_MESSAGE_IN_QUEUE" in told
+    assert str(queue_of(stored)) in told
+    place = re.search(r"pulled from offset (\d+),.*Message number (\d+) of a pull", told)
+    assert place is not None
+    assert int(place[1]) + int(place[2]) == number
+
+
+def test_failing_on_data_loss_or_not_a_damaged_message_is_never_skipped(store: Store, stored: Topic) -> None:
+    store.damage(f"{stored.name}-10.")
+    with pytest.raises(RemoteProtocolError, match="CORRUPT_MESSAGE_IN_QUEUE"):
+        read(store, stored, failOnDataLoss="false")

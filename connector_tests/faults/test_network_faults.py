@@ -1,0 +1,222 @@
+"""A broker behind a network that cuts, stalls, delays, corrupts and refuses; and one that stands still itself."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from connector_tests.support.fault_proxy import Direction, FaultProxy
+from connector_tests.support.scripted_broker import ScriptedBroker, answer
+from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.errors import RocketMQError, TransportError
+from rocketmq_spark.model import Message, MessageQueue
+from rocketmq_spark.remoting.broker import Broker
+from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.wire.codes import RequestCode
+from rocketmq_spark.wire.pull import PullResult, PullStatus
+from rocketmq_spark.wire.retriable import is_retriable
+
+QUEUE = MessageQueue("T", "broker-a", 0)
+FOUND = answer(fields={"nextBeginOffset": "1", "minOffset": "0", "maxOffset": "1"}, body=bytes(100_000))
+TIMEOUT_MS = 2_000
+SOON_MS = 200
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedBroker]:
+    with ScriptedBroker() as server:
+        server.on(RequestCode.GET_MAX_OFFSET, answer(fields={"offset": "5"}))
+        server.on(RequestCode.PULL_MESSAGE, FOUND)
+        yield server
+
+
+@pytest.fixture
+def proxy(server: ScriptedBroker) -> Iterator[FaultProxy]:
+    with FaultProxy(server.listen()) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def pool() -> Iterator[ConnectionPool]:
+    pool = ConnectionPool(TIMEOUT_MS)
+    yield pool
+    pool.close()
+
+
+@pytest.fixture
+def broker(proxy: FaultProxy, pool: ConnectionPool) -> Broker:
+    return Broker(proxy.address, pool, TIMEOUT_MS)
+
+
+def failure(call: Callable[[], object]) -> RocketMQError:
+    with pytest.raises(RocketMQError) as raised:
+        call()
+    return raised.value
+
+
+def patiently(call: Callable[[], int]) -> int:
+    """The first value, when what fails is worth another attempt; the last failure after 30 s."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            return call()
+        except RocketMQError as error:
+            if not is_retriable(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
+@pytest.mark.parametrize("byte_count", [0, 1, 3, 4, 7, 8, 100, 65_536, 100_000])
+def test_an_answer_that_is_cut_off_is_a_lost_connection_and_the_next_request_gets_a_new_one(
+    proxy: FaultProxy, broker: Broker, byte_count: int
+) -> None:
+    assert broker.max_offset(QUEUE) == 5
+    proxy.cut_after(byte_count)
+    error = failure(lambda: broker.pull("G", QUEUE, 0, 32))
+    assert (error.condition, error.context["address"]) == ("CONNECTION_LOST", proxy.address)
+    proxy.pass_through()
+    assert broker.pull("G", QUEUE, 0, 32).status is PullStatus.FOUND
+
+
+def test_a_request_that_is_cut_off_is_a_lost_connection(proxy: FaultProxy, broker: Broker) -> None:
+    proxy.cut_after(10, Direction.TO_SERVER)
+    assert failure(lambda: broker.max_offset(QUEUE)).condition == "CONNECTION_LOST"
+
+
+@pytest.mark.parametrize(
+    ("byte_index", "condition"),
+    [
+        (0, "FRAME_TOO_LARGE"),  # the frame's length
+        (4, "BAD_FRAME"),  # the serialization
+        (8, "BAD_FRAME"),  # the JSON itself
+    ],
+)
+def test_a_corrupt_answer_ends_the_connection_and_is_never_taken_for_an_answer(
+    proxy: FaultProxy, broker: Broker, byte_index: int, condition: str
+) -> None:
+    proxy.corrupt(byte_index)
+    assert failure(lambda: broker.max_offset(QUEUE)).condition == condition
+    assert broker.max_offset(QUEUE) == 5
+
+
+def test_a_network_that_stalls_in_mid_frame_is_a_timeout_and_nothing_is_out_of_step_later(
+    server: ScriptedBroker, proxy: FaultProxy, pool: ConnectionPool
+) -> None:
+    """What had arrived of a frame when the request timed out must not be forgotten."""
+    broker, hasty = Broker(proxy.address, pool, TIMEOUT_MS), Broker(proxy.address, pool, SOON_MS)
+    assert broker.max_offset(QUEUE) == 5
+    half_sent = threading.Event()
+
+    def half(data: bytes, direction: Direction) -> bytes:
+        if direction is Direction.TO_CLIENT and not half_sent.is_set():
+            half_sent.set()
+            proxy.stall()
+        return data
+
+    proxy.inject(half)
+    server.on(RequestCode.PULL_MESSAGE, answer(fields=FOUND.fields, body=bytes(10_000_000)))
+    assert failure(lambda: hasty.pull("G", QUEUE, 0, 32)).condition == "RESPONSE_TIMED_OUT"
+    assert half_sent.is_set()
+    proxy.pass_through()
+    assert broker.max_offset(QUEUE) == 5
+    assert server.connect_count == 1
+
+
+def test_a_slow_network_is_no_fault(proxy: FaultProxy, broker: Broker) -> None:
+    proxy.delay(50)
+    assert broker.max_offset(QUEUE) == 5
+
+
+def test_a_server_that_comes_back_is_found_again(proxy: FaultProxy, broker: Broker) -> None:
+    assert broker.max_offset(QUEUE) == 5
+    proxy.refuse()
+    assert failure(lambda: broker.max_offset(QUEUE)).condition in {"CONNECTION_LOST", "CONNECT_FAILED"}
+    assert failure(lambda: broker.max_offset(QUEUE)).condition == "CONNECT_FAILED"
+    threading.Timer(0.1, proxy.pass_through).start()
+    assert patiently(lambda: broker.max_offset(QUEUE)) == 5
+
+
+def test_everything_in_flight_learns_of_a_reset(server: ScriptedBroker, proxy: FaultProxy, broker: Broker) -> None:
+    server.silent_on(RequestCode.PULL_MESSAGE)
+    told: list[PullResult | RocketMQError] = []
+    all_told = threading.Event()
+
+    def tell(answer: PullResult | RocketMQError) -> None:
+        told.append(answer)
+        if len(told) == 32:
+            all_told.set()
+
+    for offset in range(32):
+        broker.pull_then("G", QUEUE, offset, 1, tell)
+    session = server.next_session()
+    for _ in range(32):
+        session.next_received()
+    proxy.cut_now()
+    assert all_told.wait(TIMEOUT_MS / 1000)
+    assert {type(error) for error in told} == {TransportError}
+
+
+# --------------------------------------------------------------------------------------------- the real broker
+
+
+@pytest.fixture(scope="module")
+def pausable() -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(separate_jvms=True) as cluster:
+        yield cluster
+
+
+@pytest.mark.broker
+def test_a_broker_that_stands_still_blocks_nobody_and_is_well_when_it_goes_on(
+    pausable: EmbeddedCluster, pool: ConnectionPool
+) -> None:
+    topic = pausable.create_topic("paused", 1)
+    queue = MessageQueue(topic, "broker-a", 0)
+    broker, hasty = Broker(pausable.broker_addr(), pool, 10_000), Broker(pausable.broker_addr(), pool, SOON_MS)
+    assert broker.max_offset(queue) == 0
+    pausable.pause_broker()
+    began = time.monotonic()
+    try:
+        assert failure(lambda: hasty.max_offset(queue)).condition == "RESPONSE_TIMED_OUT"
+        large = Message(topic, bytes(4_000_000))
+        errors = {failure(lambda: hasty.send(large, queue, "P")).condition for _ in range(5)}
+        assert errors <= {"RESPONSE_TIMED_OUT", "CONNECTION_LOST", "CONNECT_FAILED"}
+        assert "CONNECTION_LOST" in errors  # the buffers are full, so this did test sending
+    finally:
+        pausable.resume_broker()
+    assert time.monotonic() - began < 10
+    assert patiently(lambda: broker.max_offset(queue)) <= 5
+
+
+@pytest.mark.broker
+def test_a_broker_that_was_killed_is_found_again_after_its_restart(
+    pausable: EmbeddedCluster, pool: ConnectionPool
+) -> None:
+    topic = pausable.create_topic("killed", 1)
+    queue = MessageQueue(topic, "broker-a", 0)
+    broker = Broker(pausable.broker_addr(), pool, TIMEOUT_MS)
+    broker.send(Message(topic, b"kept"), queue, "P")
+    pausable.kill_broker()
+    assert failure(lambda: broker.max_offset(queue)).condition in {"CONNECTION_LOST", "CONNECT_FAILED"}
+    pausable.start_broker()
+    assert patiently(lambda: broker.max_offset(queue)) in (0, 1)  # its last writes may not have reached the disk
+
+
+@pytest.mark.broker
+def test_a_paused_broker_leaves_no_opaque_behind(pausable: EmbeddedCluster, pool: ConnectionPool) -> None:
+    """Late answers come when the broker goes on; they must not be taken for answers to later requests."""
+    topic = pausable.create_topic("late", 4)
+    hasty = Broker(pausable.broker_addr(), pool, SOON_MS)
+    patient = Broker(pausable.broker_addr(), pool, 10_000)
+    for queue_id in range(4):
+        for _ in range(queue_id):
+            patient.send(Message(topic, b"x"), MessageQueue(topic, "broker-a", queue_id), "P")
+    pausable.pause_broker()
+    try:
+        for _ in range(4):
+            assert failure(lambda: hasty.max_offset(MessageQueue(topic, "broker-a", 3))).retriable
+    finally:
+        pausable.resume_broker()
+    assert [patient.max_offset(MessageQueue(topic, "broker-a", queue_id)) for queue_id in range(4)] == [0, 1, 2, 3]

@@ -1,0 +1,108 @@
+"""``rocketmq-spark broker`` as a user starts and stops it."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from rocketmq_spark.cli.broker import properties, topic_and_queues
+from rocketmq_spark.cli.main import COMMANDS, main
+from rocketmq_spark.remoting.namesrv import NameServers
+from rocketmq_spark.remoting.pool import ConnectionPool
+
+COMMAND = (sys.executable, "-m", "rocketmq_spark.cli.main")
+EXAMPLE_CONF = Path(__file__).parents[2] / "conf" / "broker.conf"
+TIMEOUT_MS = 5_000
+
+
+@contextmanager
+def foreground_broker(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The running command, and the name server's address as it printed it."""
+    with subprocess.Popen([*COMMAND, "broker", *arguments], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        label, _, address = process.stdout.readline().partition(": ")
+        assert label == "name server"
+        try:
+            yield process, address.strip()
+        finally:
+            process.kill()
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_it_serves_the_topics_that_were_asked_for_until_it_is_stopped(stop: signal.Signals) -> None:
+    arguments = ("--port", "0", "--topic", "orders:2", "--topic", "payments", "--conf", str(EXAMPLE_CONF))
+    with foreground_broker(*arguments) as (process, address), closing(ConnectionPool(TIMEOUT_MS)) as pool:
+        name_servers = NameServers([address], pool, TIMEOUT_MS)
+        assert len(name_servers.topic_route("orders").read_queues()) == 2
+        assert len(name_servers.topic_route("payments").read_queues()) == 4
+        (jvm,) = psutil.Process(process.pid).children()
+        process.send_signal(stop)
+        assert process.wait(timeout=20) == 0
+        assert not jvm.is_running()
+
+
+@pytest.mark.broker
+def test_it_says_so_when_its_jvm_dies() -> None:
+    with foreground_broker("--port", "0") as (process, _):
+        (jvm,) = psutil.Process(process.pid).children()
+        jvm.kill()
+        assert process.wait(timeout=20) == 1
+
+
+def test_a_port_that_is_taken_is_one_sentence_and_no_traceback() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        done = subprocess.run(
+            [*COMMAND, "broker", "--port", port], capture_output=True, text=True, timeout=60, check=False
+        )
+    assert done.returncode == 1
+    assert port in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_example_conf_is_understood() -> None:
+    assert properties(str(EXAMPLE_CONF)) == {"autoCreateTopicEnable": "true", "defaultTopicQueueNums": "4"}
+
+
+def test_properties_are_lines_of_key_and_value(tmp_path: Path) -> None:
+    file = tmp_path / "broker.conf"
+    file.write_text("# a comment\n\n a = b=c \nempty=\n")
+    assert properties(str(file)) == {"a": "b=c", "empty": ""}
+
+
+def test_a_missing_conf_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["broker", "--conf", "/nowhere/broker.conf"])
+    assert caught.value.code == 2
+    assert "/nowhere/broker.conf" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("text", "expected"), [("a", ("a", 4)), ("a:1", ("a", 1)), ("%RETRY%g:2", ("%RETRY%g", 2))])
+def test_a_topic_may_say_its_queues(text: str, expected: tuple[str, int]) -> None:
+    assert topic_and_queues(text) == expected
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main([command, "--help"])
+    assert caught.value.code == 0
+    assert f"usage: rocketmq-spark {command}" in capsys.readouterr().out
+
+
+def test_the_commands_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert all(does in capsys.readouterr().out for does in [COMMANDS["broker"]])

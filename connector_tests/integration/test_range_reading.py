@@ -1,0 +1,105 @@
+"""Ranges of a real broker, read as an executor reads them: short answers, filters and hash collisions among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from random import Random
+
+import pytest
+
+from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.embedded.pytest_plugin import unique_name
+from rocketmq_spark.errors import DataLossError
+from rocketmq_spark.model import Message, MessageQueue, QueueRange
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.namesrv import NameServers
+from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.producer import Producer
+from rocketmq_spark.source.partition_reader import read_ranges
+from rocketmq_spark.source.schema import default_schema
+
+pytestmark = pytest.mark.broker
+
+COUNT = 3_000
+LARGE_BYTES = 60_000
+"""Five of these fill an answer."""
+
+WANTED_TAG, COLLIDING_TAG = "AaAa", "BBBB"
+"""Java's string hash is the same, so a broker takes one for the other."""
+
+
+def tag_of(offset: int) -> str:
+    """Dense stretches, sparse ones, and some with nothing at all."""
+    part = offset * 10 // COUNT
+    if part in (3, 7):
+        return "Other"
+    return Random(offset).choice([WANTED_TAG, COLLIDING_TAG, *["Other"] * (part % 4)])
+
+
+def body_of(offset: int) -> bytes:
+    return b"%d" % offset + bytes(LARGE_BYTES if offset % 100 < 7 else 20)
+
+
+@pytest.fixture(scope="module")
+def filled(cluster: EmbeddedCluster) -> Iterator[MessageQueue]:
+    """A queue with messages 0 to COUNT."""
+    topic = cluster.create_topic(unique_name("ranges"), queues=1)
+    pool = ConnectionPool(3_000)
+    name_servers = NameServers((cluster.namesrv_addr,), pool, 5_000)
+    producer = Producer(name_servers, pool, group="tests", timeout_ms=5_000)
+    for begin in range(0, COUNT, 20):
+        offsets = range(begin, begin + 20)
+        producer.send_batch([Message(topic, body_of(offset), tags=tag_of(offset)) for offset in offsets])
+    (queue,) = name_servers.topic_route(topic).read_queues()
+    yield queue
+    pool.close()
+
+
+def read(cluster: EmbeddedCluster, wanted: QueueRange, expression: str = "*", **more: str) -> list[int]:
+    """Offsets of the rows of a range, each checked against the body that was sent."""
+    options = ReadOptions.parse(
+        {
+            "namesrvAddr": cluster.namesrv_addr,
+            "consumerGroup": "range-readers",
+            "subscribe": wanted.queue.topic,
+            "subExpression": expression,
+            **more,
+        }
+    )
+    rows = [row for batch in read_ranges([wanted], options, default_schema()) for row in batch.to_pylist()]
+    offsets = [int(row["queueOffset"]) for row in rows]
+    assert [row["body"] for row in rows] == [body_of(offset) for offset in offsets]
+    return offsets
+
+
+@pytest.mark.parametrize(("begin", "end"), [(0, COUNT), (0, 1), (5, 5), (17, 2_345), (COUNT - 1, COUNT)])
+def test_a_range_has_each_of_its_messages_once_and_in_order(
+    cluster: EmbeddedCluster, filled: MessageQueue, begin: int, end: int
+) -> None:
+    assert read(cluster, QueueRange(filled, begin, end)) == list(range(begin, end))
+
+
+@pytest.mark.parametrize(("begin", "end"), [(0, COUNT), (17, 2_345), (900, 1_200), (911, 912)])
+def test_a_filtered_range_has_each_matching_message_once_and_in_order(
+    cluster: EmbeddedCluster, filled: MessageQueue, begin: int, end: int
+) -> None:
+    expected = [offset for offset in range(begin, end) if tag_of(offset) == WANTED_TAG]
+    assert read(cluster, QueueRange(filled, begin, end), WANTED_TAG) == expected
+
+
+def test_neighbouring_ranges_share_no_message(cluster: EmbeddedCluster, filled: MessageQueue) -> None:
+    """Also where a filtered answer to the first reaches into the second."""
+    ends = [0, 333, 1_000, 1_001, 2_222, COUNT]
+    parts = [QueueRange(filled, begin, end) for begin, end in pairwise(ends)]
+    rows = [offset for part in parts for offset in read(cluster, part, f"{WANTED_TAG} || {COLLIDING_TAG}")]
+    assert rows == [offset for offset in range(COUNT) if tag_of(offset) != "Other"]
+
+
+@pytest.mark.long
+def test_messages_that_the_broker_never_had_are_lost_in_the_end(cluster: EmbeddedCluster, filled: MessageQueue) -> None:
+    """As after a broker has lost the end of a queue: 30 s are given to it to come back."""
+    beyond = QueueRange(filled, COUNT - 5, COUNT + 1_000_000)
+    with pytest.raises(DataLossError, match=rf"\[{COUNT}, {COUNT + 1_000_000}\)"):
+        read(cluster, beyond)
+    assert read(cluster, beyond, failOnDataLoss="false") == list(range(COUNT - 5, COUNT))

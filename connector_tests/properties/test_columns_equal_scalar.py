@@ -1,0 +1,175 @@
+"""The columnar decoder says what the scalar one says: for every input, in every projection, and about every damage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from connector_tests.support.message_bytes import COMPRESSED, INNER_BATCH, V2, Record, inner_batch, pull_body
+from connector_tests.support.message_strategies import TAG_VALUES, pull_bodies, records
+from rocketmq_spark.errors import RemoteProtocolError
+from rocketmq_spark.model import MessageExt
+from rocketmq_spark.wire.columns import COLUMNS, ColumnDecoder
+from rocketmq_spark.wire.message import decode_messages
+
+EVERYTHING = (-(2**63), 2**63 - 1)
+Row = dict[str, object]
+
+
+def microseconds(milliseconds: int) -> int | None:
+    return milliseconds * 1000 if -(2**63) <= milliseconds * 1000 < 2**63 else None
+
+
+EXPECTED: dict[str, Callable[[MessageExt], object]] = {
+    "topic": lambda message: message.topic,
+    "brokerName": lambda message: message.broker_name,
+    "queueId": lambda message: message.queue_id,
+    "queueOffset": lambda message: message.queue_offset,
+    "msgId": lambda message: message.msg_id,
+    "keys": lambda message: message.keys,
+    "tags": lambda message: message.tags,
+    "body": lambda message: message.body,
+    "properties": lambda message: message.properties,
+    "bornTimestamp": lambda message: microseconds(message.born_timestamp_ms),
+    "storeTimestamp": lambda message: microseconds(message.store_timestamp_ms),
+    "reconsumeTimes": lambda message: message.reconsume_times,
+    "bornHost": lambda message: message.born_host,
+    "storeHost": lambda message: message.store_host,
+    "offsetMsgId": lambda message: message.offset_msg_id,
+    "commitLogOffset": lambda message: message.commit_log_offset,
+    "sysFlag": lambda message: message.sys_flag,
+    "flag": lambda message: message.flag,
+    "bodyCRC": lambda message: message.body_crc,
+}
+
+
+def scalar_messages(bodies: Sequence[bytes]) -> list[MessageExt]:
+    return [message for body in bodies for message in decode_messages(body, broker_name="b")]
+
+
+def expected_rows(messages: Sequence[MessageExt], columns: Sequence[str]) -> list[Row]:
+    return [{name: EXPECTED[name](message) for name in columns} for message in messages]
+
+
+def rows(batch: pa.RecordBatch) -> list[Row]:
+    batch.validate(full=True)
+    columns = {name: _values(batch.column(name)) for name in batch.schema.names}
+    return [{name: values[row] for name, values in columns.items()} for row in range(batch.num_rows)]
+
+
+def _values(column: pa.Array) -> list[object]:
+    if pa.types.is_timestamp(column.type):
+        return list(column.view(pa.int64()).to_pylist())
+    if pa.types.is_map(column.type):
+        maps = column.to_pylist()
+        assert all(len(dict(pairs)) == len(pairs) for pairs in maps), "a map repeats a name"
+        return [dict(pairs) for pairs in maps]
+    return list(column.to_pylist())
+
+
+def decode(bodies: Sequence[bytes], columns: Sequence[str] = tuple(COLUMNS)) -> pa.RecordBatch:
+    return ColumnDecoder(columns, broker_name="b", tags=None).decode(bodies, *EVERYTHING)
+
+
+def outcome(decode_bodies: Callable[[], list[Row]]) -> object:
+    """The rows, or what the error says."""
+    try:
+        return decode_bodies()
+    except RemoteProtocolError as error:
+        return error.condition, dict(error.context)
+
+
+def outcomes_agree(bodies: Sequence[bytes]) -> bool:
+    scalar = outcome(lambda: expected_rows(scalar_messages(bodies), list(COLUMNS)))
+    return outcome(lambda: rows(decode(bodies))) == scalar
+
+
+@given(pull_bodies)
+@example([[]])
+@example([[Record(properties=b"")], [Record(properties=b"\x02")]])
+@example([[Record(properties=b"a\x01b"), Record(properties=b"a\x01b\x02"), Record(properties=b"a\x01b\x02a\x01c")]])
+@example([[Record(sys_flag=INNER_BATCH, body=inner_batch([(b"1", b""), (b"2", b"")])), Record()]])
+@example([[Record(properties=b"word\x02a\x01b\x01c\x02")]])
+@example([[Record(sys_flag=COMPRESSED, body=b"")]])
+def test_all_columns_of_all_messages_are_the_same(pulls: list[list[Record]]) -> None:
+    bodies = [pull_body(*pull) for pull in pulls]
+    assert rows(decode(bodies)) == expected_rows(scalar_messages(bodies), list(COLUMNS))
+
+
+@given(pull_bodies, st.lists(st.sampled_from(sorted(COLUMNS)), unique=True, min_size=1))
+def test_any_projection_has_its_columns_in_its_order(pulls: list[list[Record]], columns: list[str]) -> None:
+    bodies = [pull_body(*pull) for pull in pulls]
+    batch = decode(bodies, columns)
+    assert batch.schema == pa.schema([(name, COLUMNS[name].type) for name in columns])
+    assert rows(batch) == expected_rows(scalar_messages(bodies), columns)
+
+
+@given(
+    pull_bodies,
+    st.tuples(st.integers(-1, 22), st.integers(-1, 22)),
+    st.none() | st.frozensets(st.sampled_from([*TAG_VALUES, "a"])),
+    st.sampled_from([("queueOffset", "body"), ("msgId",), tuple(COLUMNS)]),
+)
+def test_range_and_tags_choose_the_same_messages(
+    pulls: list[list[Record]], wanted: tuple[int, int], tags: frozenset[str] | None, columns: tuple[str, ...]
+) -> None:
+    bodies = [pull_body(*pull) for pull in pulls]
+    kept = [
+        message
+        for message in scalar_messages(bodies)
+        if wanted[0] <= message.queue_offset < wanted[1] and (tags is None or message.tags in tags)
+    ]
+    decoder = ColumnDecoder(columns, broker_name="b", tags=tags)
+    assert rows(decoder.decode(bodies, *wanted)) == expected_rows(kept, columns)
+
+
+@st.composite
+def damaged_bodies(draw: st.DrawFn) -> list[bytes]:
+    """Pull bodies of which one has some bytes changed, cut or doubled."""
+    bodies = [
+        pull_body(*pull) for pull in draw(st.lists(st.lists(records(), min_size=1, max_size=3), min_size=1, max_size=3))
+    ]
+    number = draw(st.integers(0, len(bodies) - 1))
+    data = bytearray(bodies[number])
+    for _ in range(draw(st.integers(1, 3))):
+        position = draw(st.integers(0, max(0, len(data) - 1)))
+        change = draw(st.sampled_from(["set", "cut", "insert", "end"]))
+        if change == "set":
+            data[position : position + 1] = draw(st.sampled_from([b"\0", b"\x01", b"\x02", b"\x7f", b"\x80", b"\xff"]))
+        elif change == "cut":
+            del data[position : position + draw(st.integers(1, 4))]
+        elif change == "insert":
+            data[position:position] = draw(st.binary(min_size=1, max_size=3))
+        else:
+            del data[position:]
+    bodies[number] = bytes(data)
+    return bodies
+
+
+@given(damaged_bodies())
+def test_damaged_bytes_give_the_same_rows_or_the_same_error(bodies: list[bytes]) -> None:
+    assert outcomes_agree(bodies)
+
+
+def test_each_byte_damaged_alone_gives_the_same_rows_or_the_same_error() -> None:
+    body = pull_body(
+        Record(magic=V2, properties=b"a\x01b\x02", store_host=("::1", 10911), queue_offset=1),
+        Record(properties=b"TAGS\x01c", queue_offset=2),
+        Record(topic="", body=b"", queue_offset=3),
+    )
+    for position, byte in enumerate(body):
+        for value in {0x00, 0x7F, 0x80, 0xFF, byte ^ 0x01} - {byte}:
+            damaged = body[:position] + bytes([value]) + body[position + 1 :]
+            assert outcomes_agree([damaged]), (position, value)
+
+
+def test_a_pull_cut_anywhere_gives_the_same_rows_or_the_same_error() -> None:
+    body = pull_body(Record(properties=b"a\x01b\x02"), Record(magic=V2, born_host=("::1", 10911)))
+    assert all(outcomes_agree([body[:length]]) for length in range(len(body)))
+
+
+def test_this_module_knows_every_column() -> None:
+    assert list(EXPECTED) == list(COLUMNS)

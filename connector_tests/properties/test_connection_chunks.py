@@ -1,0 +1,57 @@
+"""However the network cuts the stream, and in whatever order answers come: each request gets its own."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connector_tests.support.scripted_broker import answer
+from rocketmq_spark.remoting.connection import Connection
+from rocketmq_spark.remoting.memory import MemoryStream, memory_pair
+from rocketmq_spark.wire.command import FLAG_ONEWAY, FLAG_RESPONSE, RemotingCommand, decode, encode
+from rocketmq_spark.wire.frame import FrameBuffer
+
+LONG_MS = 60_000
+
+
+def commands_from(stream: MemoryStream, count: int) -> list[RemotingCommand]:
+    frames = FrameBuffer("the client")
+    commands: list[RemotingCommand] = []
+    while len(commands) < count:
+        frames.feed(stream.recv(1 << 20, LONG_MS) or b"")
+        while (frame := frames.next_frame()) is not None:
+            commands.append(decode(frame))
+    return commands
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> tuple[list[bytes], list[int], list[int]]:
+    """(body of each answer, order in which they are sent, cuts in the stream of answers)"""
+    bodies = draw(st.lists(st.binary(max_size=300), min_size=1, max_size=6))
+    order = draw(st.permutations(range(len(bodies))))
+    cuts = draw(st.lists(st.integers(0, 3_000), max_size=40))
+    return bodies, order, sorted(set(cuts))
+
+
+@settings(deadline=None)
+@given(conversations(), st.booleans())
+def test_answers_reach_their_requests_whatever_the_chunks_and_the_order(
+    conversation: tuple[list[bytes], list[int], list[int]], has_notices: bool
+) -> None:
+    bodies, order, cuts = conversation
+    ours, theirs = memory_pair()
+    heard: list[int] = []
+    connection = Connection("memory", ours, lambda request: heard.append(request.opaque))
+    pendings = [connection.submit(RemotingCommand(11), LONG_MS) for _ in bodies]
+    opaques = [request.opaque for request in commands_from(theirs, len(bodies))]
+    stream = b""
+    for index in order:
+        if has_notices:
+            stream += encode(RemotingCommand(40, opaque=opaques[index], flag=FLAG_ONEWAY))
+        reply = answer(body=bodies[index])
+        stream += encode(RemotingCommand(reply.code, opaque=opaques[index], flag=FLAG_RESPONSE, body=reply.body))
+    for begin, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+        theirs.sendall(stream[begin:end], LONG_MS)
+    assert [bytes(pending.result().body) for pending in pendings] == bodies
+    assert heard == ([opaques[index] for index in order] if has_notices else [])
+    connection.close()

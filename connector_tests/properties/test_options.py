@@ -1,0 +1,90 @@
+"""What options say can be written down, in any case, and is read back the same."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from rocketmq_spark.errors import OptionError
+from rocketmq_spark.options import ADDRESSES, BOOLEAN, EXPRESSION, GROUP, INSTANCE, TOPICS, Option, ReadOptions, rows
+
+ROWS = dict(rows(ReadOptions))
+NAMES = {spelling.lower() for row in ROWS.values() for spelling in row.spellings}
+
+HOSTS = st.text("az09.-", min_size=1, max_size=10) | st.just("[::1]")
+ADDRESS = st.builds("{}:{}".format, HOSTS, st.integers(1, 65535))
+NAME = st.text("%|azAZ09_-", min_size=1, max_size=20)
+TAG = st.text("aZ9_-é订\U0001f600", min_size=1, max_size=10)
+
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    ADDRESSES.expected: st.lists(ADDRESS, min_size=1, max_size=3, unique=True).map(tuple),
+    TOPICS.expected: st.lists(NAME, min_size=1, max_size=3, unique=True).map(tuple),
+    GROUP.expected: NAME,
+    INSTANCE.expected: st.text("aZ9#_-é订", min_size=1, max_size=100),
+    EXPRESSION.expected: st.lists(TAG, min_size=1, max_size=3).map(" || ".join) | st.just("*"),
+    BOOLEAN.expected: st.booleans(),
+}
+
+
+def values_of(row: Option) -> st.SearchStrategy[Any]:
+    """Values that the option can have; of a kind that is not known here, its default."""
+    if whole := re.fullmatch(r"a whole number from (-?\d+) to (\d+)", row.kind.expected):
+        return st.integers(int(whole[1]), int(whole[2]))
+    if row.kind.expected in VALUES:
+        return VALUES[row.kind.expected]
+    if re.fullmatch(r"'\w+'( or '\w+')*", row.kind.expected):
+        return st.sampled_from(re.findall(r"\w+(?=')", row.kind.expected))
+    return st.none()
+
+
+def render(row: Option, value: Any) -> str:
+    if isinstance(value, tuple):
+        return (";" if row.kind is ADDRESSES else ",").join(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@st.composite
+def written(draw: st.DrawFn) -> tuple[dict[str, str], dict[str, Any]]:
+    """What a user may write, and the attributes that it means."""
+    texts, meant = {}, {}
+    for attribute, row in ROWS.items():
+        value = draw(values_of(row))
+        if value is not None and (row.required or draw(st.booleans())):
+            texts[draw(in_any_case(draw(st.sampled_from(row.spellings))))] = render(row, value)
+            meant[attribute] = value
+    return texts, meant
+
+
+def in_any_case(name: str) -> st.SearchStrategy[str]:
+    return st.lists(st.booleans(), min_size=len(name), max_size=len(name)).map(
+        lambda uppers: "".join(c.upper() if upper else c.lower() for c, upper in zip(name, uppers, strict=True))
+    )
+
+
+@given(written())
+def test_what_is_rendered_is_parsed_as_it_was(pair: tuple[dict[str, str], dict[str, Any]]) -> None:
+    texts, meant = pair
+    options = ReadOptions.parse(texts)
+    assert {attribute: getattr(options, attribute) for attribute in meant} == meant
+
+
+@given(written(), st.text(min_size=1, max_size=30))
+def test_any_other_name_is_refused_and_named(pair: tuple[dict[str, str], dict[str, Any]], name: str) -> None:
+    lower = name.lower()
+    assume(lower not in NAMES and lower not in {"owner", "provider"} and not lower.startswith("option."))
+    with pytest.raises(OptionError) as raised:
+        ReadOptions.parse({**pair[0], name: "x"})
+    assert (raised.value.condition, raised.value.context["option"]) == ("UNKNOWN_OPTION", lower)
+
+
+@given(st.sampled_from(list(ROWS.values())), st.text(max_size=40))
+def test_any_text_is_taken_or_refused_with_the_options_name(row: Option, text: str) -> None:
+    try:
+        row.parse(text)
+    except OptionError as error:
+        assert (error.condition, error.context["option"]) == ("BAD_OPTION_VALUE", row.name)
+        assert row.kind.expected in str(error)

@@ -1,0 +1,155 @@
+"""A range is read exactly, whatever the broker answers, in whatever order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from random import Random
+
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from connector_tests.support.manual_clock import ManualClock
+from connector_tests.support.simulated_queue import QUEUE, SimulatedNetwork, SimulatedQueue, offsets_of
+from rocketmq_spark.consumer.pull_request import PulledRange
+from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
+from rocketmq_spark.model import QueueRange
+from rocketmq_spark.source.range_puller import ABSENT_LIMIT_MS, MAX_DEPTH, Answer, RangePuller
+from rocketmq_spark.wire.codes import ResponseCode
+from rocketmq_spark.wire.pull import PullResult, PullStatus
+
+MOST_PULLS = 20_000
+LIMIT_MS = 600_000
+
+TRANSIENT: tuple[RocketMQError, ...] = (
+    TransportError("CONNECTION_LOST", address="a:1", reason="cut"),
+    RouteError("TOPIC_NOT_FOUND", topic="orders", address="a:1"),
+    BrokerError("BROKER_REFUSED", address="a:1", request="PULL_MESSAGE", code=ResponseCode.SYSTEM_BUSY.value,
+                code_name="SYSTEM_BUSY", remark="[OVERLOAD]"),
+)  # fmt: skip
+
+
+@dataclass
+class MovingBroker:
+    """Answers pulls of one queue, while retention deletes, the tail is away, an operator resets, and things fail."""
+
+    queue: SimulatedQueue
+    random: Random
+    clock: ManualClock
+    whole_max_offset: int
+    tail_returns_at_ms: int
+    mishaps_left: int
+    is_filtering: bool
+    left_out: set[int] = field(default_factory=set)
+    """Deleted messages that an answer has passed over without a word, as brokers do."""
+    pulls: int = 0
+    bodies_answered: int = 0
+
+    def answer(self, wanted: QueueRange, max_messages: int) -> Answer:
+        self.pulls += 1
+        assert self.pulls < MOST_PULLS, "it pulls for ever"
+        assert max_messages >= 1
+        self._move()
+        if self.mishaps_left and self.random.random() < 0.2:
+            self.mishaps_left -= 1
+            return self._mishap(wanted.begin_offset)
+        result = self.queue.pull(wanted.begin_offset, max_messages)
+        self.bodies_answered += result.status is PullStatus.FOUND
+        if result.reason in ("FOUND", "NO_MATCHED_MESSAGE"):
+            passed = range(wanted.begin_offset, result.next_begin_offset)
+            self.left_out.update(offset for offset in passed if offset < self.queue.removed_to)
+        return result
+
+    def _move(self) -> None:
+        self.queue.message_limit = self.random.randint(1, 64)
+        if self.clock() >= self.tail_returns_at_ms:
+            self.queue.max_offset = self.whole_max_offset
+        if self.random.random() < 0.05:
+            self.queue.removed_to = self.random.randint(self.queue.removed_to, self.whole_max_offset)
+        if self.random.random() < 0.05:
+            self.queue.min_offset = min(max(self.queue.min_offset, self.queue.removed_to), self.queue.max_offset)
+
+    def _mishap(self, offset: int) -> Answer:
+        held = (self.queue.min_offset, self.queue.max_offset, memoryview(b""))
+        mishaps: tuple[Answer, ...] = (
+            *TRANSIENT,
+            PullResult(PullStatus.OFFSET_ILLEGAL, "OFFSET_RESET", 0, *held),
+            PullResult(PullStatus.NO_NEW_MSG, "OFFSET_FOUND_NULL", offset, *held),
+            PullResult(PullStatus.NO_MATCHED_MSG, "NO_MATCHED_MESSAGE", offset, *held),
+        )
+        return self.random.choice(mishaps)
+
+
+@st.composite
+def moving_brokers(draw: st.DrawFn) -> tuple[QueueRange, MovingBroker]:
+    begin = draw(st.integers(0, 50))
+    wanted = QueueRange(QUEUE, begin, begin + draw(st.integers(0, 400)))
+    whole_max = wanted.end_offset + draw(st.integers(0, 20))
+    gaps = draw(st.sampled_from([frozenset(), frozenset({1}), frozenset(range(1, 50)), frozenset(range(50))]))
+    queue = SimulatedQueue(
+        min_offset=draw(st.integers(0, whole_max)) if draw(st.booleans()) else 0,
+        max_offset=draw(st.integers(0, whole_max)) if draw(st.booleans()) else whole_max,
+        scan_limit=draw(st.sampled_from([1, 7, 100, 800])),
+        is_matching=lambda offset: offset % 50 not in gaps,
+    )
+    queue.min_offset = min(queue.min_offset, queue.max_offset)
+    queue.removed_to = draw(st.integers(queue.min_offset, whole_max)) if draw(st.booleans()) else 0
+    broker = MovingBroker(
+        queue,
+        Random(draw(st.integers(0, 2**32))),
+        ManualClock(),
+        whole_max_offset=whole_max,
+        tail_returns_at_ms=draw(st.sampled_from([0, ABSENT_LIMIT_MS // 2, 2 * ABSENT_LIMIT_MS, 10**9])),
+        mishaps_left=draw(st.integers(0, 10)),
+        is_filtering=bool(gaps),
+    )
+    return wanted, broker
+
+
+@settings(max_examples=300)
+@given(moving_brokers())
+def test_a_range_is_delivered_whole_in_order_and_once_or_said_to_be_lost(
+    setting: tuple[QueueRange, MovingBroker],
+) -> None:
+    wanted, broker = setting
+    network = SimulatedNetwork(
+        broker.answer,
+        broker.clock,
+        choose=lambda count: broker.random.randrange(count),
+        is_slow=lambda: broker.random.random() < 0.2,
+    )
+    puller = RangePuller(
+        wanted, network.submit, limit_ms=LIMIT_MS, missing_topic_ms=LIMIT_MS, clock=broker.clock, inbox=network
+    )
+    delivered: list[PulledRange] = []
+    for pulled in puller.pulled():
+        assert broker.bodies_answered - sum(len(before.body) > 0 for before in delivered) <= MAX_DEPTH + 1
+        delivered.append(pulled)
+
+    assert_touching(delivered, wanted)
+    rows = [offset for pulled in delivered for offset in offsets_of(pulled)]
+    if not broker.is_filtering and not broker.left_out:
+        assert sum(len(pulled.body) for pulled in delivered) == 8 * len(rows), "something was pulled twice"
+    lost = {at for pulled in delivered if pulled.is_lost for at in range(pulled.begin_offset, pulled.end_offset)}
+    event(f"lost something: {bool(lost)}")
+    assert rows == sorted(set(rows))
+    assert not lost & set(rows)
+    assert lost <= ever_gone(broker, wanted)
+    matching = {at for at in range(wanted.begin_offset, wanted.end_offset) if broker.queue.is_matching(at)}
+    assert matching - set(rows) - lost <= broker.left_out
+    assert network.most_in_flight <= MAX_DEPTH
+
+
+def assert_touching(delivered: list[PulledRange], wanted: QueueRange) -> None:
+    ends = [wanted.begin_offset, *(pulled.end_offset for pulled in delivered)]
+    assert [pulled.begin_offset for pulled in delivered] == ends[:-1]
+    assert ends[-1] == wanted.end_offset
+    neighbours = pairwise(delivered)
+    assert not any(before.is_lost and after.is_lost for before, after in neighbours), "a loss was told in pieces"
+
+
+def ever_gone(broker: MovingBroker, wanted: QueueRange) -> set[int]:
+    """Offsets of the range that retention had reached, or that lay in the tail that was away for too long."""
+    deleted = range(max(broker.queue.min_offset, broker.queue.removed_to))
+    away = range(broker.queue.max_offset, broker.whole_max_offset)
+    return {at for at in range(wanted.begin_offset, wanted.end_offset) if at in deleted or at in away}

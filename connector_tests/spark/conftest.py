@@ -1,0 +1,46 @@
+"""One Spark session for all stories, found source and all: nothing is registered by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from connector_tests.support.spark_session import test_session
+from connector_tests.support.streams import Stream, Topic
+from rocketmq_spark.embedded import EmbeddedCluster
+
+StreamOf = Callable[..., Stream]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.broker)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    with test_session(tmp_path_factory.mktemp("spark")) as session:
+        yield session
+
+
+@pytest.fixture
+def messages(cluster: EmbeddedCluster, topic: str) -> Iterator[Topic]:
+    """The test's topic, to send to and to ask about."""
+    handle = Topic(cluster, topic)
+    yield handle
+    handle.close()
+
+
+@pytest.fixture
+def stream(spark: SparkSession, cluster: EmbeddedCluster, topic: str, group: str, tmp_path: Path) -> StreamOf:
+    """Makes queries over the test's topic in the test's group; ``name`` keeps their outputs apart."""
+
+    def make(name: str = "query", schema: str | None = None, **options: str) -> Stream:
+        return Stream(spark, cluster, topic, group, tmp_path / name, options, schema)
+
+    return make

@@ -1,0 +1,141 @@
+"""The package as users install it: a script that registers nothing finds the source, and reads every message once."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from connector_tests.support.streams import Topic
+from rocketmq_spark.embedded import EmbeddedCluster
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ("setup.py", "pyproject.toml", "README.md", "pyspark_rocketmq.py")
+TIMEOUT_S = 120
+QUICK_START = (
+    "--conf spark.ui.enabled=false --conf spark.driver.bindAddress=127.0.0.1 --conf spark.driver.host=127.0.0.1 "
+    "--conf spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1"
+)
+SCRIPT = """\
+import sys
+from pyspark.sql import SparkSession
+
+namesrv_addr, group, topic, folder = sys.argv[1:]
+spark = SparkSession.builder.getOrCreate()
+reader = spark.readStream.format("rocketmq").option("namesrvAddr", namesrv_addr).option("consumerGroup", group)
+messages = reader.option("subscribe", topic).option("startingOffsets", "earliest").load()
+writer = messages.writeStream.format("parquet").option("checkpointLocation", f"{folder}/checkpoint")
+writer.trigger(availableNow=True).start(f"{folder}/table").awaitTermination()
+"""
+
+
+@dataclass(frozen=True)
+class Installation:
+    """A virtual environment with this package, and all others from ours, in a folder of its own."""
+
+    folder: Path
+
+    @property
+    def python(self) -> str:
+        return str(self.folder / "venv" / "bin" / "python")
+
+    @property
+    def script(self) -> str:
+        return str(self.folder / "script.py")
+
+    def run(self, *command: str) -> None:
+        """Run a command away from the source tree, with nothing but the environment to find the package by."""
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        environment |= {
+            "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
+            "PYSPARK_PYTHON": self.python,
+            "PYSPARK_SUBMIT_ARGS": f"--master local[2] {QUICK_START} pyspark-shell",
+        }
+        done = subprocess.run(
+            command, env=environment, cwd=self.folder, timeout=TIMEOUT_S, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of what is installed: a build writes into its source tree."""
+    source = tmp_path_factory.mktemp("source")
+    for name in PACKAGE:
+        shutil.copy(ROOT / name, source)
+    shutil.copytree(ROOT / "rocketmq_spark", source / "rocketmq_spark", ignore=shutil.ignore_patterns("__pycache__"))
+    return source
+
+
+def installed(source: Path, folder: Path, *how: str) -> Installation:
+    """Our own packages are added by a path file. Python follows no path files in what is added so, which leaves out an
+    editable install of this package in our own environment."""
+    venv.create(folder / "venv", symlinks=True)
+    one = Installation(folder)
+    (site_packages,) = (folder / "venv" / "lib").glob("python*/site-packages")
+    ours = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    (site_packages / "ours.pth").write_text("\n".join(ours), encoding="utf-8")
+    pip = (sys.executable, "-m", "pip", "--python", one.python, "install", "--quiet", "--disable-pip-version-check")
+    one.run(*pip, "--no-index", "--no-deps", "--no-build-isolation", *how, str(source))
+    Path(one.script).write_text(SCRIPT, encoding="utf-8")
+    return one
+
+
+@pytest.fixture(scope="module")
+def ordinary(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    return installed(source, tmp_path_factory.mktemp("ordinary"))
+
+
+@pytest.fixture(scope="module")
+def editable(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    return installed(source, tmp_path_factory.mktemp("editable"), "--editable")
+
+
+@pytest.fixture
+def arguments(cluster: EmbeddedCluster, topic: str, group: str, tmp_path: Path) -> tuple[str, ...]:
+    """What the script is given."""
+    return (cluster.namesrv_addr, group, topic, str(tmp_path))
+
+
+def table(folder: Path) -> list[str]:
+    """The bodies of all rows."""
+    return sorted(body.decode() for body in pq.read_table(folder / "table", columns=["body"])["body"].to_pylist())
+
+
+@pytest.mark.parametrize("how", ["ordinary", "editable"])
+def test_three_runs_of_a_script_read_each_message_once(
+    how: str, request: pytest.FixtureRequest, messages: Topic, group: str, arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    installation: Installation = request.getfixturevalue(how)
+    sent: list[str] = []
+    for count in (30, 20, 10):
+        sent += messages.send(count)
+        installation.run(installation.python, installation.script, *arguments)
+        assert table(tmp_path) == sorted(sent)
+        assert messages.lag(group) == 0
+
+
+def test_the_script_runs_through_spark_submit_with_the_settings_of_conf(
+    ordinary: Installation, messages: Topic, group: str, arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    sent = messages.send(30)
+    settings = ("--properties-file", str(ROOT / "conf" / "spark-defaults.conf"))
+    ordinary.run("spark-submit", "--master", "local[2]", *settings, ordinary.script, *arguments)
+    assert table(tmp_path) == sorted(sent)
+    assert messages.lag(group) == 0
+
+
+def test_an_editable_install_is_the_source_tree_and_an_ordinary_one_a_copy(
+    ordinary: Installation, editable: Installation, source: Path
+) -> None:
+    for installation, place in ((ordinary, ordinary.folder), (editable, source)):
+        where = f"import rocketmq_spark as r; assert r.__file__.startswith({str(place)!r}), r.__file__"
+        installation.run(installation.python, "-c", where)

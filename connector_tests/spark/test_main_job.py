@@ -1,0 +1,198 @@
+"""The main job, told as stories: start, restart, limits, schemas, several queries in one group."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.sql.streaming.query import StreamingQuery
+
+from connector_tests.spark.conftest import StreamOf
+from connector_tests.support.streams import Topic, eventually
+from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.source.schema import default_schema
+
+
+def test_three_available_now_runs_read_each_message_once(messages: Topic, stream: StreamOf, group: str) -> None:
+    sent: list[str] = []
+    for count in (25, 40, 7):
+        sent += messages.send(count)
+        stream().run_to_end()
+        assert stream().bodies() == sorted(sent)
+        assert messages.lag(group) == 0
+
+
+def test_an_available_now_run_with_nothing_new_adds_nothing(messages: Topic, stream: StreamOf) -> None:
+    messages.send(10)
+    stream().run_to_end()
+    before = stream().rows()
+    stream().run_to_end()
+    assert sorted(stream().rows()) == sorted(before)
+
+
+def test_columns_carry_what_was_sent(messages: Topic, stream: StreamOf) -> None:
+    (body,) = messages.send(1, tag="TagA")
+    stream().run_to_end()
+    (row,) = stream().rows()
+    assert row.__fields__ == default_schema().fieldNames()
+    assert (row.topic, row.brokerName, row.queueOffset, row.tags) == (messages.name, "broker-a", 0, "TagA")
+    assert (bytes(row.body).decode(), row["keys"], row.reconsumeTimes) == (body, f"key-{body}", 0)
+    assert row.properties["UNIQ_KEY"] == row.msgId
+    assert row.storeTimestamp >= row.bornTimestamp
+
+
+def test_a_user_schema_picks_orders_and_spells_columns(messages: Topic, stream: StreamOf) -> None:
+    messages.send(3)
+    picked = stream(schema="commitLogOffset BIGINT, BODY BINARY, storeHost STRING, queueid INT")
+    picked.run_to_end()
+    rows = picked.rows()
+    assert rows[0].__fields__ == ["commitLogOffset", "BODY", "storeHost", "queueid"]
+    assert len({row.commitLogOffset for row in rows}) == 3
+
+
+def test_an_unknown_option_fails_in_load_and_names_the_nearest(stream: StreamOf) -> None:
+    with pytest.raises(AnalysisException, match="Did you mean 'maxOffsetsPerTrigger'"):
+        stream(maxOffsetPerTriger="5").load()
+
+
+def test_an_unknown_column_fails_with_what_there_is(stream: StreamOf) -> None:
+    query = stream(schema="value BINARY").start(availableNow=True)
+    with pytest.raises(StreamingQueryException, match=r"ROCKETMQ_UNKNOWN_COLUMN.*value.*queueOffset BIGINT"):
+        query.awaitTermination(60)
+
+
+def test_a_limit_makes_several_batches_and_loses_nothing(messages: Topic, stream: StreamOf) -> None:
+    sent = messages.send(50)
+    query = stream(maxOffsetsPerTrigger="20").start(availableNow=True)
+    assert query.awaitTermination(60)
+    rows_of_batches = [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
+    assert rows_of_batches == [20, 20, 10]
+    assert stream().bodies() == sorted(sent)
+
+
+def test_latest_begins_with_what_is_stored_after_the_start(messages: Topic, stream: StreamOf, group: str) -> None:
+    messages.send(10)
+    latest = stream(startingOffsets="latest")
+    with latest.running() as query:
+        eventually(lambda: query.lastProgress is not None, "the first batch")
+        new = messages.send(5)
+        eventually(lambda: latest.bodies() == sorted(new), "the new messages")
+    while_away = messages.send(4)
+    latest.run_to_end()
+    assert latest.bodies() == sorted(new + while_away)
+
+
+def test_a_tag_filter_reads_the_tag_and_moves_past_the_rest(messages: Topic, stream: StreamOf, group: str) -> None:
+    wanted = messages.send(3, tag="TagA")
+    messages.send(200, tag="TagB")
+    wanted += messages.send(2, tag="TagC")
+    filtered = stream(subExpression="TagA || TagC")
+    filtered.run_to_end()
+    assert filtered.bodies() == sorted(wanted)
+    assert messages.lag(group) == 0
+
+
+def test_a_stopped_query_leaves_the_group(messages: Topic, stream: StreamOf, group: str) -> None:
+    with stream().running():
+        eventually(lambda: len(messages.members(group)) == 1, "the query joins")
+    eventually(lambda: messages.members(group) == [], "the query leaves", timeout_s=10)
+
+
+def test_a_running_query_commits_two_triggers_after_the_last_message(
+    messages: Topic, stream: StreamOf, group: str
+) -> None:
+    with stream().running():
+        sent = messages.send(20)
+        eventually(lambda: stream().bodies() == sorted(sent), "all rows")
+        eventually(lambda: messages.lag(group) == 0, "lag 0 while running", timeout_s=5)
+
+
+def owned_queues(query: StreamingQuery) -> set[str]:
+    """Which queues the query says are its own, in its last progress."""
+    progress = query.lastProgress
+    if progress is None or progress.sources[0].latestOffset is None:
+        return set()
+    offset = json.loads(progress.sources[0].latestOffset)
+    return {
+        f"{broker}:{queue}"
+        for brokers in offset["maxOffsets"].values()
+        for broker in brokers
+        for queue in brokers[broker]
+    }
+
+
+def test_two_queries_of_a_group_share_its_queues(messages: Topic, stream: StreamOf, group: str) -> None:
+    first, second = stream("first"), stream("second")
+    with first.running(), second.running():
+        eventually(lambda: len(messages.members(group)) == 2, "both join")
+        sent = messages.send(40)
+        eventually(lambda: len(first.bodies() + second.bodies()) >= 40, "all rows")
+        assert sorted(first.bodies() + second.bodies()) == sorted(sent)
+        assert first.bodies() and second.bodies()
+
+
+def test_when_a_query_leaves_the_other_takes_over(messages: Topic, stream: StreamOf, group: str) -> None:
+    first, second = stream("first"), stream("second")
+    with first.running() as staying:
+        with second.running():
+            eventually(lambda: len(messages.members(group)) == 2, "both join")
+            sent = messages.send(20)
+            eventually(lambda: len(first.bodies() + second.bodies()) >= 20, "rows while both run")
+        eventually(lambda: len(messages.members(group)) == 1, "one left")
+        sent += messages.send(20)
+        eventually(lambda: set(first.bodies() + second.bodies()) == set(sent), "rows after one left")
+        assert len(owned_queues(staying)) == 4
+
+
+def test_more_queries_than_queues_fails_nothing(messages: Topic, stream: StreamOf, group: str) -> None:
+    streams = [stream(f"query-{n}") for n in range(5)]
+    queries = [one.start() for one in streams]
+    try:
+        eventually(lambda: len(messages.members(group)) == 5, "five members of four queues")
+        sent = messages.send(20)
+        eventually(lambda: sorted(b for one in streams for b in one.bodies()) == sorted(sent), "each row once")
+        assert all(query.isActive for query in queries)
+    finally:
+        for query in queries:
+            query.stop()
+
+
+def recreate(messages: Topic, cluster: EmbeddedCluster, count: int) -> list[str]:
+    """Delete the topic and make a new one of the same name, with ``count`` messages."""
+    cluster.delete_topic(messages.name)
+    cluster.create_topic(messages.name, 4)
+    eventually(lambda: messages.bounds_are_empty(), "an empty topic")
+    return messages.send(count)
+
+
+def test_a_topic_made_anew_is_noticed_though_it_has_outgrown_the_checkpoint(
+    messages: Topic, stream: StreamOf, cluster: EmbeddedCluster, group: str
+) -> None:
+    old = messages.send(8)
+    stream().run_to_end()
+    new = recreate(messages, cluster, 40)
+    query = stream().start(availableNow=True)
+    with pytest.raises(StreamingQueryException, match=r"ROCKETMQ_OFFSETS_GONE.*created again"):
+        query.awaitTermination(60)
+    stream(failOnDataLoss="false").run_to_end()
+    assert stream().bodies() == sorted(old + new)
+    assert messages.lag(group) == 0
+
+
+def test_a_reset_of_the_group_makes_the_next_run_read_again(messages: Topic, stream: StreamOf, group: str) -> None:
+    sent = messages.send(20)
+    stream().run_to_end()
+    messages.reset_to_the_beginning(group)
+    stream().run_to_end()
+    assert stream().bodies() == sorted(2 * sent)
+    assert messages.lag(group) == 0
+
+
+def test_a_reset_of_the_group_reaches_an_idle_query(messages: Topic, stream: StreamOf, group: str) -> None:
+    sent = messages.send(20)
+    with stream().running():
+        eventually(lambda: messages.lag(group) == 0, "everything read and committed")
+        messages.reset_to_the_beginning(group)
+        eventually(lambda: stream().bodies() == sorted(2 * sent), "everything once more")
+        eventually(lambda: messages.lag(group) == 0, "and committed")

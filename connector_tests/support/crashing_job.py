@@ -1,0 +1,102 @@
+"""A job that stops at a named point of its micro-batch and waits there to be killed. Run as a program, see ``main``.
+
+The points come from a subclass of the source and from foreachBatch; the product has no hooks. Which point, and how
+often it is passed before, stands in ``CRASH_POINT`` ("name:passes"); the job says in ``CRASH_MARKER`` that it is there.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
+from pyspark.sql.types import StructType
+
+from rocketmq_spark.source.datasource import RocketMQDataSource
+from rocketmq_spark.source.stream_reader import RocketMQStreamReader
+
+POINTS: Final = (
+    "before offsets/N",
+    "after offsets/N",
+    "during the batch",
+    "before commits/N",
+    "after commits/N",
+    "after the broker commit",
+)
+"""In the order in which one micro-batch passes them."""
+
+_passed: dict[str, int] = {}
+
+
+def pass_by(point: str) -> None:
+    """Go on, unless this is the point and the time to stop for ever."""
+    wanted, _, passes = os.environ.get("CRASH_POINT", "").partition(":")
+    _passed[point] = _passed.get(point, 0) + 1
+    if point == wanted and _passed[point] > int(passes):
+        Path(os.environ["CRASH_MARKER"]).touch()
+        time.sleep(3600)
+
+
+class CrashingStreamReader(RocketMQStreamReader):
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        if start["queues"]:
+            pass_by("after commits/N")
+        end = super().latestOffset(start, limit)
+        if end != start:
+            if start["queues"]:
+                pass_by("after the broker commit")
+            pass_by("before offsets/N")
+        return end
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        pass_by("after offsets/N")
+        return super().partitions(start, end)
+
+
+class CrashingSource(RocketMQDataSource):
+    @classmethod
+    def name(cls) -> str:
+        return "crashing_rocketmq"
+
+    def streamReader(self, schema: StructType) -> RocketMQStreamReader:
+        return CrashingStreamReader(self.read_options, schema)
+
+
+def run(namesrv_addr: str, topic: str, group: str, folder: str, until_end: str) -> None:
+    """Read ``topic`` into ``folder``/out, 500 messages a batch; up to what is there, or until killed."""
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    spark.dataSource.register(CrashingSource)
+
+    def write(batch: DataFrame, batch_id: int) -> None:
+        pass_by("during the batch")
+        batch.write.mode("overwrite").parquet(f"{folder}/out/batch={batch_id}")
+        pass_by("before commits/N")
+
+    reader = spark.readStream.format("crashing_rocketmq").option("namesrvAddr", namesrv_addr)
+    reader = reader.option("consumerGroup", group).option("subscribe", topic).option("startingOffsets", "earliest")
+    writer = reader.option("maxOffsetsPerTrigger", "500").load().writeStream.foreachBatch(write)
+    writer = writer.option("checkpointLocation", f"{folder}/checkpoint")
+    query = writer.trigger(availableNow=True).start() if until_end == "yes" else writer.start()
+    query.awaitTermination()
+
+
+def main() -> None:
+    run(*sys.argv[1:])
+
+
+if __name__ == "__main__":
+    # By its importable name: Spark's other processes must find the classes there.
+    import_module("connector_tests.support.crashing_job").main()

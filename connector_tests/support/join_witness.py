@@ -1,0 +1,248 @@
+"""The witness of the simulated group: it sees every plan, write, commit and move, and says what must not have happened.
+
+It knows nothing of how the product works, only what is promised: nothing is lost, a query never reads an offset in two
+batches, replays are identical, and of two members only the micro-batch that was planned and not yet proven when a queue
+moved is read twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+from connector_tests.support.simulated_cluster import SimulatedCluster
+from rocketmq_spark.consumer.process_queue import ProcessQueue
+from rocketmq_spark.model import MessageQueue, QueueRange
+from rocketmq_spark.source.offsets import SourceOffset
+
+
+class Harm(Enum):
+    """What a group may suffer."""
+
+    LOST = "messages are in nobody's output, and the group is past them"
+    STUCK = "messages are in nobody's output though everything is up and quiet"
+    READ_TWICE = "messages are read again that no move of their queue explains"
+    READ_TWICE_BY_ONE = "one query has messages in two batches"
+    OTHER_REPLAY = "a replayed batch is not what it was"
+    UNPROVEN_COMMIT = "the group's offset is behind what is proven though everything is up and quiet"
+    EMPTY_BATCH = "a batch was run for nothing"
+    FAILED = "a query failed though nothing was the matter for long"
+
+
+class BrokenPromiseError(AssertionError):
+    """A promise is broken."""
+
+    def __init__(self, harm: Harm, what: str) -> None:
+        super().__init__(f"{harm.value}: {what}")
+        self.harm = harm
+
+
+class Owner(Protocol):
+    """A start of a query, as far as the witness is interested."""
+
+    @property
+    def query(self) -> object: ...
+
+    def is_healthy(self, broker_name: str) -> bool:
+        """Whether the broker has answered all that it was asked."""
+
+
+@dataclass(eq=False)
+class Holding:
+    """A queue while one start of a query has it, from the survey that gave it to its release."""
+
+    owner: Owner
+    queue: MessageQueue
+    epoch: int
+    since: int
+    gained: int
+    released: int | None = None
+    ended_by_crash: bool = False
+    planned: list[Planned] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Planned:
+    """A range in somebody's ``offsets/N``. ``surveyed``: when the plan was begun; ``settled``: when the group knew, or
+    should have known, that it is in the sink."""
+
+    query: object
+    batch_id: int
+    range: QueueRange
+    surveyed: int
+    holding: Holding | None
+    settled: int | None = None
+
+    def is_open_at(self, begin: int, end: int) -> bool:
+        """Whether it was planned and not proven at some time in ``[begin, end]``."""
+        return self.surveyed <= end and (self.settled is None or self.settled >= begin)
+
+    def __str__(self) -> str:
+        covered = f"{self.range.queue} [{self.range.begin_offset}, {self.range.end_offset})"
+        return f"{covered} in batch {self.batch_id} of {self.query}"
+
+
+class Witness:
+    """Sees what the simulated queries and brokers do. Raises BrokenPromiseError as soon as something is certain."""
+
+    def __init__(self, cluster: SimulatedCluster, *, starts_at_first: bool) -> None:
+        self._cluster = cluster
+        self._starts_at_first = starts_at_first
+        self._first: dict[MessageQueue, int] = {}
+        self._known: set[MessageQueue] = set()
+        self._started_topics: set[str] = set()
+        self._read: dict[MessageQueue, set[int]] = {}
+        self._sinks: dict[object, dict[int, Sequence[QueueRange]]] = {}
+        self._positioned: set[object] = set()
+        self._planned: dict[MessageQueue, list[Planned]] = {}
+        self._held: dict[Owner, dict[MessageQueue, Holding]] = {}
+        self._taken: dict[Owner, tuple[int, dict[MessageQueue, Holding]]] = {}
+        self._doubtful: list[tuple[Planned, Planned]] = []
+        cluster.on_stored = self.stored
+
+    # ------------------------------------------------------------------------------------------ what it is told
+
+    def stored(self, queue: MessageQueue, offset: int) -> None:
+        """A broker has stored a group offset."""
+        if queue.topic not in self._started_topics:
+            self._started_topics.add(queue.topic)
+            self._fix_first_positions(queue.topic)
+        if queue not in self._known:
+            self._known.add(queue)
+            self._first[queue] = min(offset, self._first_position(queue))
+        if offset > self.read_to(queue):
+            raise BrokenPromiseError(Harm.LOST, f"{queue} is stored as {offset} and read to {self.read_to(queue)}")
+        for planned in self._planned.get(queue, ()):
+            if planned.settled is None and planned.range.end_offset <= offset:
+                planned.settled = self._cluster.now
+
+    def proved(self, owner: Owner, end_offsets: Mapping[MessageQueue, int]) -> None:
+        """The member was told that everything below is in the sink, and has done what it does then."""
+        for queue in self._held.get(owner, {}):
+            if queue in end_offsets and owner.is_healthy(queue.broker_name):
+                self._settle(owner.query, queue, end_offsets[queue])
+
+    def _settle(self, query: object, queue: MessageQueue, end_offset: int) -> None:
+        for planned in self._planned.get(queue, ()):
+            if planned.query is query and planned.settled is None and planned.range.end_offset <= end_offset:
+                planned.settled = self._cluster.now
+
+    def saw(self, owner: Owner, process_queues: Collection[ProcessQueue], since: int) -> None:
+        """What somebody owns now; ``since``: when it began what may have changed that."""
+        held = self._held.setdefault(owner, {})
+        epochs = {process_queue.queue: process_queue.epoch for process_queue in process_queues}
+        for queue in [queue for queue, holding in held.items() if epochs.get(queue) != holding.epoch]:
+            held.pop(queue).released = self._cluster.now
+        for queue in epochs.keys() - held.keys():
+            held[queue] = Holding(owner, queue, epochs[queue], since, self._cluster.now)
+
+    def ended(self, owner: Owner, *, by_crash: bool) -> None:
+        """A start of a query is over."""
+        for holding in self._held.pop(owner, {}).values():
+            holding.released = self._cluster.now
+            holding.ended_by_crash = by_crash
+
+    def took(self, owner: Owner, surveyed: int) -> None:
+        """A plan is made; ``surveyed``: when it was begun."""
+        self._taken[owner] = surveyed, dict(self._held.get(owner, {}))
+
+    def logged(self, owner: Owner, batch_id: int, end: SourceOffset) -> None:
+        """``offsets/N`` is written."""
+        ranges = list(end.ranges())
+        if not ranges and owner.query in self._positioned:
+            raise BrokenPromiseError(Harm.EMPTY_BATCH, f"batch {batch_id} of {owner.query}")
+        if end.queues:
+            self._positioned.add(owner.query)
+        for queue, progress in end.queues.items():
+            if progress.begin_offset > self.read_to(queue):
+                raise BrokenPromiseError(
+                    Harm.LOST, f"{owner.query} begins {queue} at {progress.begin_offset}, read to {self.read_to(queue)}"
+                )
+        surveyed, held = self._taken.get(owner, (0, {}))
+        for one in ranges:
+            self._plan(Planned(owner.query, batch_id, one, surveyed, held.get(one.queue)))
+
+    def _plan(self, planned: Planned) -> None:
+        for earlier in self._overlapping(planned):
+            if earlier.query is planned.query:
+                raise BrokenPromiseError(Harm.READ_TWICE_BY_ONE, f"{planned} after {earlier}")
+            if earlier.settled is not None and earlier.settled < planned.surveyed:
+                raise BrokenPromiseError(Harm.READ_TWICE, f"{planned} after {earlier}, which was proven")
+            self._doubtful.append((earlier, planned))
+        self._planned.setdefault(planned.range.queue, []).append(planned)
+        if planned.holding is not None:
+            planned.holding.planned.append(planned)
+
+    def written(self, query: object, batch_id: int, ranges: Sequence[QueueRange]) -> None:
+        """A batch is in the sink; written again, it replaces itself."""
+        before = self._sinks.setdefault(query, {}).setdefault(batch_id, ranges)
+        if before != ranges:
+            raise BrokenPromiseError(Harm.OTHER_REPLAY, f"batch {batch_id} of {query} was {before} and is {ranges}")
+        for one in ranges:
+            self._read.setdefault(one.queue, set()).update(range(one.begin_offset, one.end_offset))
+
+    # ------------------------------------------------------------------------------------------ what it says
+
+    def read_to(self, queue: MessageQueue) -> int:
+        """Everything from the group's first position to here is in somebody's output."""
+        read, offset = self._read.get(queue, set()), self._first_position(queue)
+        while offset in read:
+            offset += 1
+        return offset
+
+    def is_all_read(self) -> bool:
+        return all(self.read_to(queue) >= self._cluster.max_offset(queue) for queue in self._cluster.queues())
+
+    def is_all_committed(self) -> bool:
+        return all(
+            self._cluster.group_offset(queue) in {self._cluster.max_offset(queue)} for queue in self._cluster.queues()
+        )
+
+    def check_at_rest(self) -> None:
+        """Everything is up, quiet and had time enough."""
+        for queue in self._cluster.queues():
+            wanted, committed = self._cluster.max_offset(queue), self._cluster.group_offset(queue)
+            if self.read_to(queue) < wanted:
+                raise BrokenPromiseError(Harm.STUCK, f"{queue} is read to {self.read_to(queue)} of {wanted}")
+            if committed != wanted:
+                raise BrokenPromiseError(Harm.UNPROVEN_COMMIT, f"{queue} is stored as {committed} instead of {wanted}")
+        for earlier, later in self._doubtful:
+            if not _is_of_a_move(earlier, later) and not _is_of_a_move(later, earlier):
+                raise BrokenPromiseError(Harm.READ_TWICE, f"{later} after {earlier}, and no move explains it")
+
+    def duplicates(self) -> int:
+        """How many messages are in more than one output, each counted as often as it is there beyond the first."""
+        written = sum(len(one) for sink in self._sinks.values() for ranges in sink.values() for one in ranges)
+        return written - sum(len(read) for read in self._read.values())
+
+    # ------------------------------------------------------------------------------------------ first positions
+
+    def _first_position(self, queue: MessageQueue) -> int:
+        if self._starts_at_first:
+            return 0
+        if queue.topic in self._started_topics:
+            return self._first.get(queue, 0)
+        return self._first.get(queue, self._cluster.max_offset(queue))
+
+    def _fix_first_positions(self, topic: str) -> None:
+        """The group begins with this topic: what is stored from now on must be read."""
+        for queue in self._cluster.queues():
+            if queue.topic == topic:
+                self._first[queue] = 0 if self._starts_at_first else self._cluster.max_offset(queue)
+
+    def _overlapping(self, planned: Planned) -> Iterator[Planned]:
+        for earlier in self._planned.get(planned.range.queue, ()):
+            begin = max(earlier.range.begin_offset, planned.range.begin_offset)
+            if begin < min(earlier.range.end_offset, planned.range.end_offset):
+                yield earlier
+
+
+def _is_of_a_move(mine: Planned, other: Planned) -> bool:
+    """Whether ``mine`` was the unproven micro-batch of its queue when that moved away from its owner, or to the owner
+    of ``other``."""
+    held, others = mine.holding, other.holding
+    moved_away = held is None or (held.released is not None and mine is held.planned[-1])
+    moved_to_other = others is None or mine.is_open_at(others.since, others.gained)
+    return moved_away or moved_to_other

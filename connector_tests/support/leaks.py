@@ -1,0 +1,90 @@
+"""What a test module leaves behind in this process, among its children and in the folder for temporary files.
+
+A resource that a session-wide fixture made stays until the end of the session; everything else has to be gone a moment
+after the module that made it.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil
+
+GRACE_S = 15.0
+POLL_S = 0.05
+OUR_THREADS = ("rocketmq-", "fault-proxy", "hostile-", "scripted-broker")
+OUR_FOLDERS = "rocketmq-*"
+AS_LONG_AS_PYTHON = ("org.apache.spark.deploy.SparkSubmit", "multiprocessing.resource_tracker")
+SOURCE_RUNNER = "python_streaming_source_runner"
+
+
+class LeakCheck:
+    """Compares what is there with what was there, and with what belongs to the session."""
+
+    def __init__(self) -> None:
+        self._of_session: set[str] = set()
+
+    @contextmanager
+    def by_session(self) -> Iterator[None]:
+        """What the block makes may stay until the end of the session."""
+        before = resources()
+        yield
+        self._of_session |= resources() - before
+
+    @contextmanager
+    def nothing_left(self, grace_s: float = GRACE_S) -> Iterator[None]:
+        """AssertionError that names what the block made and what is still there some time after it."""
+        before = resources()
+        yield
+        deadline = time.monotonic() + grace_s
+        while left := resources() - before - self._of_session:
+            assert time.monotonic() < deadline, "left behind: " + "; ".join(sorted(left))
+            time.sleep(POLL_S)
+
+
+def resources() -> set[str]:
+    """A line for each thing that somebody has to end, close or remove."""
+    return {*_threads(), *_processes(), *_sockets(), *_folders()}
+
+
+def _threads() -> Iterator[str]:
+    for thread in threading.enumerate():
+        if thread.name.startswith(OUR_THREADS):
+            yield f"thread {thread.name} ({thread.ident})"
+
+
+def _processes() -> Iterator[str]:
+    """Our own children but those that live as long as this process, and the source runners among Spark's."""
+    me = psutil.Process()
+    for child in me.children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # a zombie is one, too
+            command = " ".join(child.cmdline())
+            is_ours = child.ppid() == me.pid and not any(name in command for name in AS_LONG_AS_PYTHON)
+            if is_ours or SOURCE_RUNNER in command:
+                yield f"process {child.pid} {command[:200]}"
+
+
+def _sockets() -> Iterator[str]:
+    """Connections of this process, but those with its children: py4j keeps them as it likes. Who listens has a
+    thread."""
+    me = psutil.Process()
+    of_children = {port for child in me.children(recursive=True) for port in _ports(child)}
+    for one in me.net_connections("tcp"):
+        if one.raddr and one.raddr.port not in of_children:
+            ends = f"{one.laddr.ip}:{one.laddr.port} to {one.raddr.ip}:{one.raddr.port}"
+            yield f"socket {one.fd} from {ends} {one.status}"
+
+
+def _ports(process: psutil.Process) -> Iterator[int]:
+    with suppress(psutil.NoSuchProcess):
+        yield from (one.laddr.port for one in process.net_connections("tcp"))
+
+
+def _folders() -> Iterator[str]:
+    for folder in Path(tempfile.gettempdir()).glob(OUR_FOLDERS):
+        yield f"folder {folder}"

@@ -1,0 +1,60 @@
+"""A scripted name server and scripted brokers behind one pool, by address, each of which can be taken down."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from types import TracebackType
+
+from connector_tests.support.scripted_broker import ScriptedBroker, answer
+from rocketmq_spark.errors import TransportError
+from rocketmq_spark.remoting.namesrv import NameServers
+from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.stream import Stream
+from rocketmq_spark.wire.codes import RequestCode
+from rocketmq_spark.wire.command import RemotingCommand
+
+NAME_SERVER = "ns:9876"
+TIMEOUT_MS = 10_000
+
+
+class ScriptedCluster:
+    """Context manager. Brokers ``a``, ``b``, ... are masters at ``a:10911``, ...; every topic has a queue on each."""
+
+    def __init__(self, *broker_names: str, permission: int = 6) -> None:
+        self._resources = ExitStack()
+        self.name_server = ScriptedBroker()
+        self.brokers = {name: ScriptedBroker() for name in broker_names}
+        self.permission = permission
+        self.down: set[str] = set()
+        self.routes_asked_count = 0
+        self._by_address = {NAME_SERVER: self.name_server}
+        self._by_address |= {f"{name}:10911": broker for name, broker in self.brokers.items()}
+        self.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, self._route)
+        self.pool = ConnectionPool(TIMEOUT_MS, connect=self._connect)
+        self.name_servers = NameServers((NAME_SERVER,), self.pool, TIMEOUT_MS)
+
+    def __enter__(self) -> ScriptedCluster:
+        for server in self._by_address.values():
+            self._resources.enter_context(server)
+        self._resources.callback(self.pool.close)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._resources.close()
+
+    def _connect(self, address: str, timeout_ms: int) -> Stream:
+        if address in self.down:
+            raise TransportError("CONNECT_FAILED", address=address, reason="refused")
+        return self._by_address[address].connect(address, timeout_ms)
+
+    def _route(self, _request: RemotingCommand) -> RemotingCommand:
+        self.routes_asked_count += 1
+        brokers = [{"brokerAddrs": {"0": f"{name}:10911"}, "brokerName": name, "cluster": "c"} for name in self.brokers]
+        queues = [
+            {"brokerName": name, "perm": self.permission, "readQueueNums": 1, "writeQueueNums": 1}
+            for name in self.brokers
+        ]
+        return answer(body=json.dumps({"brokerDatas": brokers, "queueDatas": queues}).encode())

@@ -1,0 +1,268 @@
+"""A cluster in memory behind the ports of ``consumer.ports``: name server, brokers, one consumer group, time by hand.
+
+It follows the real broker where members could come to harm: group offsets are taken whatever they are; the list of
+members is one of connections, in which the dead stay until the broker notices; each broker knows only the heartbeats
+that reached it; queue locks expire. Every request is a point (``strand.point``), so others may come in between.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, TypeVar
+
+from connector_tests.support.manual_clock import ManualClock
+from connector_tests.support.strand import point
+from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
+from rocketmq_spark.model import BrokerData, MessageQueue, QueueBounds, QueueData, TopicRoute
+from rocketmq_spark.wire.bodies import Heartbeat
+
+CONNECTION_EXPIRY_MS: Final = 120_000
+LOCK_EXPIRY_MS: Final = 60_000
+
+T = TypeVar("T")
+
+
+class Reach(Enum):
+    """How a broker can be reached. SILENT: nothing is answered; AWAY: the name server has taken it out of the route."""
+
+    UP = "up"
+    SILENT = "silent"
+    AWAY = "away"
+
+
+class Fate(Enum):
+    """What becomes of a request whose answer does not arrive. HALF: of several offsets the first is stored."""
+
+    LOST = "lost"
+    UNANSWERED = "unanswered"
+    HALF = "half"
+
+
+@dataclass
+class Connection:
+    """What a broker knows of one connection: who it says it is, and when it last said so."""
+
+    client_id: str
+    heard_ms: int
+
+
+@dataclass
+class SimulatedBroker:
+    """One master. ``offsets``: the group's; ``connections``: by owner, in the order in which they came; ``stored_ms``:
+    when each message of a queue was stored, that is all there is to messages."""
+
+    name: str
+    clock: ManualClock
+    reach: Reach = Reach.UP
+    connections: dict[object, Connection] = field(default_factory=dict)
+    offsets: dict[MessageQueue, int] = field(default_factory=dict)
+    stored_ms: dict[MessageQueue, list[int]] = field(default_factory=dict)
+    locks: dict[MessageQueue, tuple[str, int]] = field(default_factory=dict)
+
+    def consumer_ids(self) -> list[str]:
+        """One for each connection, as a broker lists them: in no useful order."""
+        self.expire()
+        return [connection.client_id for connection in reversed(self.connections.values())]
+
+    def bounds(self, topic: str) -> dict[MessageQueue, QueueBounds]:
+        return {
+            queue: QueueBounds(0, len(stored_ms), stored_ms[-1] if stored_ms else 0)
+            for queue, stored_ms in self.stored_ms.items()
+            if queue.topic == topic
+        }
+
+    def expire(self) -> None:
+        silent_since_ms = self.clock() - CONNECTION_EXPIRY_MS
+        for owner in [owner for owner, known in self.connections.items() if known.heard_ms < silent_since_ms]:
+            del self.connections[owner]
+
+    def lock(self, client_id: str, queues: Collection[MessageQueue]) -> set[MessageQueue]:
+        free = {queue for queue in queues if self._lock_owner(queue) in {None, client_id}}
+        self.locks |= {queue: (client_id, self.clock()) for queue in free}
+        return free
+
+    def unlock(self, client_id: str, queues: Collection[MessageQueue]) -> None:
+        for queue in queues:
+            if self._lock_owner(queue) == client_id:
+                del self.locks[queue]
+
+    def _lock_owner(self, queue: MessageQueue) -> str | None:
+        client_id, locked_ms = self.locks.get(queue, (None, 0))
+        return client_id if self.clock() - locked_ms <= LOCK_EXPIRY_MS else None
+
+
+class SimulatedCluster:
+    """Brokers and topics. ``now`` counts requests and events, for whoever wants to know what came first.
+
+    ``on_stored`` hears of every group offset that a broker stores.
+    """
+
+    def __init__(self, broker_names: Iterable[str], clock: ManualClock) -> None:
+        self.clock = clock
+        self.now = 0
+        self.brokers = {name: SimulatedBroker(name, clock) for name in broker_names}
+        self.on_stored: Callable[[MessageQueue, int], None] = lambda queue, offset: None
+        self._queue_counts: dict[str, dict[str, int]] = {}
+
+    # ------------------------------------------------------------------------------------------ what happens to it
+
+    def create_topic(self, topic: str, queue_counts: Mapping[str, int]) -> None:
+        """``queue_counts``: by broker name."""
+        self._queue_counts[topic] = {}
+        for broker_name, count in queue_counts.items():
+            self.grow(topic, broker_name, count)
+
+    def grow(self, topic: str, broker_name: str, by: int) -> None:
+        """More queues for a topic on one broker."""
+        counts = self._queue_counts[topic]
+        first = counts.get(broker_name, 0)
+        counts[broker_name] = first + by
+        for queue_id in range(first, first + by):
+            self.brokers[broker_name].stored_ms[MessageQueue(topic, broker_name, queue_id)] = []
+
+    def produce(self, queue: MessageQueue, count: int) -> None:
+        """``count`` messages more, stored within the same millisecond, which nothing else was."""
+        self.clock.advance(1)
+        self.brokers[queue.broker_name].stored_ms[queue] += [self.clock()] * count
+
+    def set_reach(self, reach: Reach) -> None:
+        """All brokers'."""
+        for broker in self.brokers.values():
+            broker.reach = reach
+
+    def lose_connections(self, owner: object) -> None:
+        """The brokers notice that somebody is gone."""
+        for broker in self.brokers.values():
+            broker.connections.pop(owner, None)
+
+    # ------------------------------------------------------------------------------------------ what it is
+
+    def queues(self) -> list[MessageQueue]:
+        """All queues of all topics, reachable or not."""
+        known = (queue for broker in self.brokers.values() for queue in broker.stored_ms)
+        return sorted(known, key=MessageQueue.sort_key)
+
+    def max_offset(self, queue: MessageQueue) -> int:
+        return len(self.brokers[queue.broker_name].stored_ms[queue])
+
+    def group_offset(self, queue: MessageQueue) -> int | None:
+        return self.brokers[queue.broker_name].offsets.get(queue)
+
+    def topics(self) -> list[str]:
+        return sorted(self._queue_counts)
+
+    def topic_route(self, topic: str) -> TopicRoute:
+        if topic not in self._queue_counts:
+            raise RouteError("TOPIC_NOT_FOUND", topic=topic, address="the simulated name server")
+        counts = self._queue_counts[topic]
+        present = [name for name, count in counts.items() if count and self.brokers[name].reach is not Reach.AWAY]
+        return TopicRoute(
+            topic=topic,
+            brokers=tuple(BrokerData("cluster", name, {0: address_of(name)}) for name in present),
+            queues=tuple(QueueData(name, counts[name], counts[name], 6) for name in present),
+        )
+
+    def broker_at(self, address: str) -> SimulatedBroker:
+        return next(broker for name, broker in self.brokers.items() if address_of(name) == address)
+
+
+class ClusterDoor:
+    """One owner's way to the cluster: a ``Cluster`` whose requests may be interrupted, delayed and lost.
+
+    ``fates``: what becomes of this owner's next requests, in order; those that are not in it are answered.
+    """
+
+    def __init__(self, cluster: SimulatedCluster, owner: object) -> None:
+        self.cluster = cluster
+        self.owner = owner
+        self.fates: list[Fate] = []
+        self.before_each: Callable[[], None] = lambda: None
+        self._failed_ms: dict[str, int] = {}
+
+    def topic_route(self, topic: str) -> TopicRoute:
+        self.arrive("route")
+        return self.cluster.topic_route(topic)
+
+    def broker(self, address: str) -> BrokerDoor:
+        return BrokerDoor(self, self.cluster.broker_at(address))
+
+    def arrive(self, name: str) -> None:
+        self.before_each()
+        point(f"request {name}")
+        self.cluster.now += 1
+
+    def failed(self, broker: SimulatedBroker) -> TransportError:
+        self._failed_ms[broker.name] = self.cluster.clock()
+        return TransportError("RESPONSE_TIMED_OUT", address=address_of(broker.name), request="?", timeout_ms=3_000)
+
+    def has_failed_lately(self, broker_name: str) -> bool:
+        """Whether a request to the broker went wrong within the longest pause between two attempts."""
+        failed_ms = self._failed_ms.get(broker_name)
+        return failed_ms is not None and self.cluster.clock() - failed_ms <= 5_000
+
+
+class BrokerDoor:
+    """One owner's way to one broker: a ``BrokerPort``."""
+
+    def __init__(self, door: ClusterDoor, broker: SimulatedBroker) -> None:
+        self._door = door
+        self._broker = broker
+
+    def heartbeat(self, heartbeat: Heartbeat) -> None:
+        known = Connection(heartbeat.client_id, self._broker.clock())
+        self._ask("heartbeat", lambda: self._broker.connections.update({self._door.owner: known}))
+
+    def unregister(self, client_id: str, group: str) -> None:
+        self._ask("unregister", lambda: self._broker.connections.pop(self._door.owner, None))
+
+    def consumer_ids(self, group: str) -> list[str]:
+        return self._ask("consumer ids", self._broker.consumer_ids)
+
+    def topic_stats(self, topic: str) -> dict[MessageQueue, QueueBounds]:
+        return self._ask("bounds", lambda: self._broker.bounds(topic))
+
+    def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        return self._ask("search", lambda: bisect_left(self._broker.stored_ms[queue], timestamp_ms))
+
+    def query_offsets(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
+        return self._ask("read offsets", lambda: {queue: self._broker.offsets.get(queue) for queue in queues})
+
+    def update_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, RocketMQError]:
+        fate = self._arrive("write offsets")
+        applied = list(offsets.items())[: {Fate.LOST: 0, Fate.HALF: 1}.get(fate, len(offsets)) if fate else None]
+        for queue, offset in applied:
+            self._broker.offsets[queue] = offset
+            self._door.cluster.on_stored(queue, offset)
+        answered = dict(applied if fate is not Fate.UNANSWERED else ())
+        return {queue: self._door.failed(self._broker) for queue in offsets if queue not in answered}
+
+    def take_reset(self, group: str, queue: MessageQueue) -> int | None:
+        raise NotImplementedError("nobody resets offsets here")
+
+    def lock_batch(self, group: str, client_id: str, queues: Collection[MessageQueue]) -> set[MessageQueue]:
+        return self._ask("lock", lambda: self._broker.lock(client_id, queues))
+
+    def unlock_batch(self, group: str, client_id: str, queues: Collection[MessageQueue]) -> None:
+        self._ask("unlock", lambda: self._broker.unlock(client_id, queues))
+
+    def _ask(self, name: str, do: Callable[[], T]) -> T:
+        fate = self._arrive(name)
+        if fate is Fate.LOST:
+            raise self._door.failed(self._broker)
+        answer = do()
+        if fate is not None:
+            raise self._door.failed(self._broker)
+        return answer
+
+    def _arrive(self, name: str) -> Fate | None:
+        self._door.arrive(f"{name} {self._broker.name}")
+        if self._broker.reach is not Reach.UP:
+            return Fate.LOST
+        return self._door.fates.pop(0) if self._door.fates else None
+
+
+def address_of(broker_name: str) -> str:
+    return f"{broker_name}:10911"

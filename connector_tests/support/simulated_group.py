@@ -1,0 +1,131 @@
+"""A consumer group in memory: a cluster, queries, a witness, and what may happen to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Final
+
+from connector_tests.support.join_witness import BrokenPromiseError, Harm, Witness
+from connector_tests.support.manual_clock import ManualClock
+from connector_tests.support.simulated_cluster import Reach, SimulatedCluster
+from connector_tests.support.simulated_query import IDLE, Parts, SimulatedQuery, SourceRunner
+from rocketmq_spark.options import ReadOptions
+
+START_MS: Final = 1_000_000
+ROUNDS: Final = 25
+MAY_FAIL_WITH: Final = frozenset({"CLUSTER_UNREACHABLE", "NOT_LISTED", "DUPLICATE_CLIENT_ID", "NO_READABLE_QUEUE"})
+"""What a query may report when something was the matter for its whole limit."""
+
+
+class SimulatedGroup:
+    """Context manager, so that no strand is left behind.
+
+    Parameters
+    ----------
+    topics : queue counts by broker name, by topic
+    """
+
+    def __init__(
+        self,
+        topics: Mapping[str, Mapping[str, int]],
+        *,
+        starting_offsets: str = "earliest",
+        parts: Parts | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        self.clock = ManualClock(START_MS)
+        brokers = sorted({name for counts in topics.values() for name in counts})
+        self.cluster = SimulatedCluster(brokers, self.clock)
+        for topic, counts in topics.items():
+            self.cluster.create_topic(topic, counts)
+        self.witness = Witness(self.cluster, starts_at_first=starting_offsets == "earliest")
+        self.queries: list[SimulatedQuery] = []
+        self.runners: list[SourceRunner] = []
+        self._parts = parts or Parts()
+        self._options = {
+            "namesrvAddr": "ns:9876",
+            "consumerGroup": "g",
+            "subscribe": ",".join(topics),
+            "startingOffsets": starting_offsets,
+            **(options or {}),
+        }
+
+    def __enter__(self) -> SimulatedGroup:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def query(self, name: str, **options: str) -> SimulatedQuery:
+        """One more query; ``options`` beside the group's."""
+        parsed = ReadOptions.parse(self._options | options)
+        query = SimulatedQuery(name, parsed, self.cluster, self.witness, self._parts)
+        self.queries.append(query)
+        return query
+
+    def start(self, query: SimulatedQuery, *, available_now: bool = False) -> SourceRunner:
+        runner = query.start(available_now=available_now)
+        self.runners.append(runner)
+        return runner
+
+    def alive(self) -> list[SourceRunner]:
+        """All starts of queries whose source runner is not gone, orphans included."""
+        return [runner for runner in self.runners if runner.is_alive]
+
+    def pass_time(self, ms: int) -> None:
+        """Time goes by; those that can do their timed work do it."""
+        self.clock.advance(ms)
+        for runner in self.alive():
+            if runner.member.turn().is_free:
+                runner.do_all_timed_work()
+
+    def settle(self, *, without: frozenset[SimulatedQuery] = frozenset()) -> None:
+        """Repair everything, start all queries but those ``without``, give it time, and ask the witness."""
+        self.cluster.set_reach(Reach.UP)
+        for runner in self.runners:
+            self._end_orphan(runner)
+        quiet_rounds = 0
+        for _ in range(ROUNDS):
+            self._one_quiet_round(without)
+            quiet_rounds = quiet_rounds + 1 if self._is_at_rest() else 0
+            if quiet_rounds == 3:
+                break
+        self.witness.check_at_rest()
+
+    def _end_orphan(self, runner: SourceRunner) -> None:
+        runner.door.fates.clear()
+        if runner.is_doomed:
+            runner.go_on(stops=(IDLE,))
+            runner.kill()
+        if not runner.is_alive:
+            self.cluster.lose_connections(runner)
+
+    def _one_quiet_round(self, without: frozenset[SimulatedQuery]) -> None:
+        for query in self.queries:
+            if query not in without and (query.run is None or not query.run.is_alive):
+                self.start(query)
+        self.pass_time(11_000)
+        for runner in self.alive():
+            runner.go_on()
+        self.check()
+
+    def check(self) -> None:
+        """No query has failed for reasons that are its own."""
+        for runner in self.runners:
+            if runner.error is not None and runner.error.condition not in MAY_FAIL_WITH:
+                raise BrokenPromiseError(Harm.FAILED, str(runner.error)) from runner.error
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether a violation or a crash has been seen."""
+        return any(runner.crash is not None for runner in self.runners)
+
+    def _is_at_rest(self) -> bool:
+        return self.witness.is_all_read() and self.witness.is_all_committed()
+
+    def close(self) -> None:
+        for runner in self.runners:
+            runner.kill()

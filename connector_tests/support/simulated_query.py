@@ -1,0 +1,383 @@
+"""A streaming query in memory: checkpoint, sink, and the order in which PySpark calls a source.
+
+What is simulated is Spark and the shell around the member (``Member``, ``SourceRun``: threads, timers, signals). What
+decides and asks is the product's own ``Membership`` and ``BatchPlanner``. A start of the query is a ``SourceRunner``: a
+strand for Spark's stream execution and its source runner, and one for the member's timed work.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Final
+
+from connector_tests.support.join_witness import Witness
+from connector_tests.support.simulated_cluster import ClusterDoor, Reach, SimulatedCluster
+from connector_tests.support.strand import ENDLESS, Killed, Strand, current, point
+from rocketmq_spark.consumer.membership import Membership
+from rocketmq_spark.consumer.ports import Survey
+from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.source.batch_planner import BatchPlanner
+from rocketmq_spark.source.offsets import SourceOffset
+
+ASK: Final = "latestOffset"
+LOG_OFFSETS: Final = "offsets/N"
+READ: Final = "the batch"
+WRITE: Final = "the sink's write"
+LOG_COMMITS: Final = "commits/N"
+IDLE: Final = "idle"
+SPARK_POINTS: Final = (ASK, LOG_OFFSETS, READ, WRITE, LOG_COMMITS, IDLE)
+"""Where a run may be stopped beside its requests; standing there means that it has not been done."""
+
+
+class Stopped(BaseException):
+    """SIGTERM, or the JVM is gone: the source runner unwinds and leaves the group."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a query is made of. Tests put in parts that leave a rule out."""
+
+    membership: type[Membership] = Membership
+    planner: type[BatchPlanner] = BatchPlanner
+    member: type[SimulatedMember] = field(default_factory=lambda: SimulatedMember)
+    runner: type[SourceRunner] = field(default_factory=lambda: SourceRunner)
+
+
+@dataclass
+class Checkpoint:
+    """``offsets/N`` and ``commits/N``, as Spark keeps them; an offset is its text."""
+
+    offsets: list[str] = field(default_factory=list)
+    commits: set[int] = field(default_factory=set)
+
+    @property
+    def last(self) -> str:
+        return self.offsets[-1] if self.offsets else json.dumps(SourceOffset().to_json())
+
+    @property
+    def uncommitted(self) -> int | None:
+        """The batch that a restart replays."""
+        last = len(self.offsets) - 1
+        return last if last >= 0 and last not in self.commits else None
+
+
+class SimulatedQuery:
+    """A query that may be started again and again from its checkpoint."""
+
+    def __init__(
+        self, name: str, options: ReadOptions, cluster: SimulatedCluster, witness: Witness, parts: Parts
+    ) -> None:
+        self.name = name
+        self.options = options
+        self.cluster = cluster
+        self.witness = witness
+        self.parts = parts
+        self.checkpoint = Checkpoint()
+        self.run: SourceRunner | None = None
+        self._starts = 0
+
+    def start(self, *, available_now: bool = False) -> SourceRunner:
+        """With ``instanceName`` the client id is always the same; else each start has its own."""
+        self._starts += 1
+        client_id = self.options.instance_name or f"{self.name}-{self._starts}"
+        self.run = self.parts.runner(self, client_id, available_now=available_now)
+        return self.run
+
+    @property
+    def is_startable(self) -> bool:
+        """Whether it is not running; an orphan of an earlier start may be."""
+        return self.run is None or not self.run.is_alive or self.run.is_doomed
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Turn:
+    """``Member``'s turn: a lock that one strand may take several times."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self.taken_at = 0
+        self._cluster = cluster
+        self._holder: Strand | None = None
+        self._depth = 0
+
+    @property
+    def is_free(self) -> bool:
+        return self._depth == 0
+
+    def __enter__(self) -> None:
+        while self._depth and self._holder is not current():
+            point("the turn", is_blocked=True)
+        if not self._depth:
+            self._holder = current()
+            self._cluster.now += 1
+            self.taken_at = self._cluster.now
+        self._depth += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._depth -= 1
+
+
+class SimulatedMember:
+    """``Member`` without threads: a ``GroupMember`` whose timed work and news come by hand."""
+
+    def __init__(self, membership: Membership, runner: SourceRunner) -> None:
+        self.membership = membership
+        self.runner = runner
+        self._turn = Turn(runner.query.cluster)
+        self._seen_changes = 0
+
+    def turn(self) -> Turn:
+        return self._turn
+
+    def survey(self) -> Survey:
+        with self._turn:
+            return self.membership.survey()
+
+    def ask_bounds(self) -> dict[MessageQueue, QueueBounds]:
+        with self._turn:
+            return self.membership.ask_bounds()
+
+    def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        with self._turn:
+            return self.membership.search_offsets(timestamps_ms)
+
+    def stored_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
+        with self._turn:
+            return self.membership.stored_offsets(queues)
+
+    def raise_offsets(self, wanted: Mapping[MessageQueue, int]) -> set[MessageQueue]:
+        with self._turn:
+            return self.membership.raise_offsets(wanted)
+
+    def lower_offsets(self, wanted: Mapping[MessageQueue, int]) -> set[MessageQueue]:
+        with self._turn:
+            return self.membership.lower_offsets(wanted)
+
+    def take_resets(self) -> dict[MessageQueue, int]:
+        with self._turn:
+            return self.membership.take_resets()
+
+    def take(self, ranges: Mapping[MessageQueue, tuple[int, int]]) -> None:
+        with self._turn:
+            self.membership.take(ranges)
+            self.runner.query.witness.took(self.runner, self._turn.taken_at)
+
+    def prove(self, end_offsets: Mapping[MessageQueue, int]) -> None:
+        with self._turn:
+            self.membership.prove(end_offsets)
+            self.runner.query.witness.proved(self.runner, end_offsets)
+
+    def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
+        point(IDLE)
+        is_new = self._is_something_new(positions)
+        self._seen_changes = self.membership.changes
+        return is_new
+
+    def _is_something_new(self, positions: Mapping[MessageQueue, int]) -> bool:
+        cluster = self.runner.query.cluster
+        has_grown = any(
+            cluster.max_offset(queue) > position and cluster.brokers[queue.broker_name].reach is Reach.UP
+            for queue, position in positions.items()
+        )
+        has_changed = self.membership.changes != self._seen_changes
+        return has_grown or has_changed or self.membership.may_try_again()
+
+    def hand_over(self) -> None:
+        self.runner.leave()
+
+
+class DrainSwitch:
+    """A ``Drain`` without a folder."""
+
+    def __init__(self) -> None:
+        self.is_wanted = False
+        self.is_answered = False
+
+    def is_made(self) -> bool:
+        return self.is_wanted
+
+    def answer(self) -> None:
+        self.is_answered = True
+
+
+class SourceRunner:
+    """One start of a query. ``spark`` is its main strand, ``timer`` the member's timed work while there is any."""
+
+    def __init__(self, query: SimulatedQuery, client_id: str, *, available_now: bool) -> None:
+        self.query = query
+        self.door = ClusterDoor(query.cluster, owner=self)
+        self.door.before_each = self._look
+        self.drain = DrainSwitch()
+        self.error: RocketMQError | None = None
+        self._available_now = available_now
+        self._is_jvm_dead = False
+        self._has_joined = False
+        self._has_left = False
+        self._is_graceful = False
+        clock = query.cluster.clock
+        self.membership = query.parts.membership(query.options, client_id, self.door, clock, clock, started_ms=clock())
+        self.member = query.parts.member(self.membership, self)
+        self.planner = query.parts.planner(self.member, query.options, self.drain, clock)
+        if available_now:
+            self.planner.stop_at_what_is_there()
+        self.spark = Strand(self._execute)
+        self.timer: Strand | None = None
+
+    def __repr__(self) -> str:
+        return f"{self.membership.client_id} of {self.query}"
+
+    # ------------------------------------------------------------------------------------------ from outside
+
+    @property
+    def is_alive(self) -> bool:
+        return not self.spark.is_done
+
+    @property
+    def crash(self) -> BaseException | None:
+        """What went wrong that is no answer to Spark."""
+        return self.spark.error or (self.timer.error if self.timer is not None else None)
+
+    @property
+    def is_doomed(self) -> bool:
+        """Whether it only lives on until it notices that its JVM is gone, or has left."""
+        return self._is_jvm_dead
+
+    def timed_work(self) -> list[Callable[[], object]]:
+        """As ``Member._work_until_stopped``."""
+        member = self.membership
+        work: list[Callable[[], object]] = [member.heartbeat, member.rebalance, member.persist]
+        orderly: list[Callable[[], object]] = [member.renew_locks, member.retry_locks]
+        return work + orderly if self.query.options.consume_orderly else work
+
+    def is_healthy(self, broker_name: str) -> bool:
+        is_up = self.query.cluster.brokers[broker_name].reach is Reach.UP
+        return is_up and not self.door.has_failed_lately(broker_name)
+
+    def go_on(self, points: int = ENDLESS, stops: Collection[str] = (IDLE,)) -> None:
+        """Let Spark go on. Where it needs the turn that timed work holds, that goes first."""
+        while self.spark.run(points, stops) and self.spark.at == "the turn":
+            self.go_on_with_timed_work()
+
+    def begin_timed_work(self, work: Callable[[], object]) -> None:
+        """As ``Member._do_when_due``; nothing while earlier timed work is not done, before joining and after
+        leaving."""
+        if self.timer is None and self.is_alive and self._has_joined and not self._has_left:
+            self.timer = Strand(lambda: self._do_when_due(work))
+
+    def do_all_timed_work(self) -> None:
+        """All timers, one after another."""
+        for work in self.timed_work():
+            self.go_on_with_timed_work()
+            self.begin_timed_work(work)
+        self.go_on_with_timed_work()
+
+    def go_on_with_timed_work(self, points: int = ENDLESS) -> None:
+        """Where it needs the turn, it does nothing."""
+        if self.timer is not None and not self.timer.run(points):
+            self.timer = None
+
+    def kill(self) -> None:
+        """SIGKILL of everything. Its connections stay until the brokers notice."""
+        for strand in (self.timer, self.spark):
+            if strand is not None:
+                strand.unwind(Killed())
+                strand.run()
+        self.timer = None
+        self.query.witness.ended(self, by_crash=True)
+
+    def terminate(self) -> None:
+        """``query.stop()``: SIGTERM. What it has to do to leave is left to ``go_on``."""
+        self._is_jvm_dead = True
+        if not self._has_left:
+            self.spark.unwind(Stopped())
+
+    def lose_jvm(self) -> None:
+        """SIGKILL of the JVM alone: the source runner ends when it next turns to it."""
+        self._is_jvm_dead = True
+
+    # ------------------------------------------------------------------------------------------ Spark
+
+    def _execute(self) -> None:
+        try:
+            self._micro_batches()
+            self._is_graceful = True
+        except RocketMQError as error:
+            self.error = error
+        except Stopped:
+            pass
+        self.leave()
+        self.query.witness.ended(self, by_crash=not self._is_graceful)
+
+    def _micro_batches(self) -> None:
+        checkpoint = self.query.checkpoint
+        if checkpoint.uncommitted is not None:
+            self._run_batch(checkpoint.uncommitted)
+        while not self.drain.is_answered:
+            self._at(ASK)
+            start = checkpoint.last
+            end = self.latest_offset(start)
+            if end != start or not checkpoint.offsets:
+                self._at(LOG_OFFSETS)
+                self._log(end)
+                self._run_batch(len(checkpoint.offsets) - 1)
+            elif self._available_now:
+                return
+
+    def latest_offset(self, start_text: str) -> str:
+        """As ``RocketMQStreamReader.latestOffset``; the member joins with the first call."""
+        self._has_joined = True
+        start = SourceOffset.from_json(json.loads(start_text))
+        end = self.planner.latest_offset(start, self.query.options.max_offsets_per_trigger)
+        self._look()
+        return start_text if end is start else json.dumps(end.to_json())
+
+    def partitions(self, end_text: str) -> list[QueueRange]:
+        """As ``RocketMQStreamReader.partitions``."""
+        return list(SourceOffset.from_json(json.loads(end_text)).ranges())
+
+    def _log(self, end: str) -> None:
+        checkpoint = self.query.checkpoint
+        checkpoint.offsets.append(end)
+        self.query.witness.logged(self, len(checkpoint.offsets) - 1, SourceOffset.from_json(json.loads(end)))
+
+    def _run_batch(self, batch_id: int) -> None:
+        ranges = self.partitions(self.query.checkpoint.offsets[batch_id])
+        self._at(READ)
+        self._at(WRITE)
+        self.query.witness.written(self.query, batch_id, ranges)
+        self._at(LOG_COMMITS)
+        self.query.checkpoint.commits.add(batch_id)
+
+    def _at(self, name: str) -> None:
+        point(name)
+        if self._is_jvm_dead:
+            raise Stopped
+
+    # ------------------------------------------------------------------------------------------ the source runner
+
+    def leave(self) -> None:
+        """As ``Member.hand_over``."""
+        if self._has_left or not self._has_joined:
+            return
+        self._has_left = True
+        while self.timer is not None:
+            point("the turn", is_blocked=True)
+        with self.member.turn(), suppress(RocketMQError):
+            self.membership.leave()
+
+    def _do_when_due(self, work: Callable[[], object]) -> None:
+        with self.member.turn(), suppress(RocketMQError):
+            work()
+        self._look()
+
+    def _look(self) -> None:
+        self.query.witness.saw(self, self.membership.view.process_queues, since=self.member.turn().taken_at)

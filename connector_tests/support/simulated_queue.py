@@ -1,0 +1,122 @@
+"""One queue of a broker as a plain object, and the network to it: pulls are answered in any order, time by hand.
+
+``SimulatedQueue.pull`` follows ``DefaultMessageStore#getMessage``. A message's encoded form here is its offset in eight
+bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from queue import Empty
+
+from connector_tests.support.manual_clock import ManualClock
+from rocketmq_spark.consumer.pull_request import PulledRange, PullRequest
+from rocketmq_spark.model import MessageQueue, QueueRange
+from rocketmq_spark.source.range_puller import Answer
+from rocketmq_spark.wire.pull import PullResult, PullStatus
+
+QUEUE = MessageQueue("orders", "broker-a", 0)
+
+
+def encoded(offsets: Collection[int]) -> memoryview:
+    return memoryview(struct.pack(f">{len(offsets)}q", *offsets))
+
+
+def offsets_of(pulled: PulledRange) -> list[int]:
+    """The messages that a pulled range has; what its body has beside them is another range's."""
+    offsets = struct.unpack(f">{len(pulled.body) // 8}q", pulled.body)
+    return [offset for offset in offsets if pulled.begin_offset <= offset < pulled.end_offset]
+
+
+@dataclass
+class SimulatedQueue:
+    """Holds offsets ``[min_offset, max_offset)``, of which ``is_matching`` ones pass the filter.
+
+    ``removed_to``: below it retention has deleted the messages, but not yet corrected the min offset.
+    """
+
+    max_offset: int
+    min_offset: int = 0
+    removed_to: int = 0
+    message_limit: int = 32
+    scan_limit: int = 800
+    is_matching: Callable[[int], bool] = lambda _: True
+
+    def pull(self, offset: int, max_messages: int) -> PullResult:
+        if self.max_offset == 0:
+            return self._answer(PullStatus.OFFSET_ILLEGAL, "NO_MESSAGE_IN_QUEUE", 0)
+        if offset < self.min_offset:
+            return self._answer(PullStatus.OFFSET_ILLEGAL, "OFFSET_TOO_SMALL", self.min_offset)
+        if offset == self.max_offset:
+            return self._answer(PullStatus.NO_NEW_MSG, "OFFSET_OVERFLOW_ONE", offset)
+        if offset > self.max_offset:
+            return self._answer(PullStatus.OFFSET_ILLEGAL, "OFFSET_OVERFLOW_BADLY", self.max_offset)
+        return self._scan(offset, min(max_messages, self.message_limit))
+
+    def _scan(self, offset: int, limit: int) -> PullResult:
+        found: list[int] = []
+        reason, next_begin = "NO_MATCHED_MESSAGE", offset
+        for at in range(offset, min(offset + self.scan_limit, self.max_offset)):
+            if len(found) == limit:
+                break
+            next_begin = at + 1
+            if not self.is_matching(at):
+                reason = reason if found else "NO_MATCHED_MESSAGE"
+            elif at < self.removed_to:
+                reason = "MESSAGE_WAS_REMOVING"
+            else:
+                found.append(at)
+        if found:
+            return self._answer(PullStatus.FOUND, "FOUND", next_begin, found)
+        return self._answer(PullStatus.NO_MATCHED_MSG, reason, next_begin)
+
+    def _answer(self, status: PullStatus, reason: str, next_begin: int, found: Collection[int] = ()) -> PullResult:
+        return PullResult(status, reason, next_begin, self.min_offset, self.max_offset, encoded(found))
+
+
+class SimulatedNetwork:
+    """What a RangePuller sends with (``submit``) and waits at (it is its inbox).
+
+    While answers are in flight, waiting brings one of them, the one that ``choose(how many)`` says, unless ``is_slow``.
+    While none is, it lasts its full time by the clock, and no time by the wall; to wait without end is then an error.
+    """
+
+    def __init__(
+        self,
+        answer: Callable[[QueueRange, int], Answer],
+        clock: ManualClock,
+        choose: Callable[[int], int] = lambda _: 0,
+        is_slow: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._answer = answer
+        self._clock = clock
+        self._choose = choose
+        self._is_slow = is_slow
+        self._in_flight: list[tuple[QueueRange, int, Callable[[Answer], None]]] = []
+        self._arrived: list[tuple[PullRequest, Answer]] = []
+        self.pulls: list[tuple[int, int]] = []
+        self.most_in_flight = 0
+
+    def submit(self, wanted: QueueRange, max_messages: int, on_answer: Callable[[Answer], None]) -> None:
+        assert not any(wanted.begin_offset == other.begin_offset for other, _, _ in self._in_flight), "pulled twice"
+        self.pulls.append((wanted.begin_offset, max_messages))
+        self._in_flight.append((wanted, max_messages, on_answer))
+        self.most_in_flight = max(self.most_in_flight, len(self._in_flight))
+
+    def put(self, item: tuple[PullRequest, Answer]) -> None:
+        self._arrived.append(item)
+
+    def get(self, *, timeout: float | None) -> tuple[PullRequest, Answer]:
+        if not self._arrived:
+            if not self._in_flight or (timeout is not None and self._is_slow()):
+                self._pass_time(timeout)
+            wanted, max_messages, on_answer = self._in_flight.pop(self._choose(len(self._in_flight)))
+            on_answer(self._answer(wanted, max_messages))
+        return self._arrived.pop(0)
+
+    def _pass_time(self, timeout: float | None) -> None:
+        assert timeout is not None, "it waits for ever: nothing is in flight"
+        self._clock.advance(round(timeout * 1000))
+        raise Empty

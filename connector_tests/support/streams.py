@@ -1,0 +1,201 @@
+"""Streaming queries of the tests: start one, let it finish, read what it wrote, ask the broker what it knows."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.model import Message, MessageQueue, QueueBounds
+from rocketmq_spark.remoting.broker import Broker
+from rocketmq_spark.remoting.namesrv import NameServers
+from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.producer import Producer
+
+TIMEOUT_S = 60.0
+
+
+def eventually(is_so: Callable[[], bool], what: str, timeout_s: float = TIMEOUT_S) -> None:
+    """Wait until ``is_so``; AssertionError that says ``what`` when it does not come to be."""
+    deadline = time.monotonic() + timeout_s
+    while not is_so():
+        assert time.monotonic() < deadline, f"did not come to be within {timeout_s} s: {what}"
+        time.sleep(0.05)
+
+
+class Topic:
+    """A topic of the embedded cluster, with what a test wants to do to it and know of it."""
+
+    def __init__(self, cluster: EmbeddedCluster, name: str) -> None:
+        self.name = name
+        self._pool = ConnectionPool(connect_timeout_ms=3_000)
+        self._name_servers = NameServers((cluster.namesrv_addr,), self._pool, timeout_ms=3_000)
+        self._producer = Producer(self._name_servers, self._pool, group="tests", timeout_ms=5_000)
+        self.sent = 0
+
+    def send(self, count: int, tag: str | None = None) -> list[str]:
+        """Send ``count`` messages, each with a body that no other has; says the bodies once they are in the queues."""
+        before = self._held()
+        bodies = [f"{self.name}-{self.sent + index}" for index in range(count)]
+        for body in bodies:
+            self._producer.send(Message(self.name, body.encode(), tags=tag, keys=f"key-{body}"))
+        self.sent += count
+        eventually(lambda: self._held() >= before + count, f"{count} messages in the queues of {self.name}")
+        return bodies
+
+    def _held(self) -> int:
+        """Offsets that the queues have given out; a stored message gets its own a moment after it was sent."""
+        return sum(held.max_offset for held in self.bounds().values())
+
+    def send_batches(self, count: int, size_bytes: int = 100) -> list[str]:
+        """Send many messages fast: ``count`` bodies of ``size_bytes``, numbered; says the bodies."""
+        before = self._held()
+        bodies = [f"{self.name}-{self.sent + index}".ljust(size_bytes, ".") for index in range(count)]
+        for start in range(0, count, 100):
+            batch = [Message(self.name, body.encode()) for body in bodies[start : start + 100]]
+            self._producer.send_batch(batch)
+        self.sent += count
+        eventually(lambda: self._held() >= before + count, f"{count} messages in the queues of {self.name}")
+        return bodies
+
+    def _broker(self, queue: MessageQueue) -> Broker:
+        address = self._name_servers.topic_route(self.name).master_address(queue.broker_name)
+        assert address is not None
+        return Broker(address, self._pool, 3_000)
+
+    @property
+    def queues(self) -> tuple[MessageQueue, ...]:
+        return self._name_servers.topic_route(self.name).read_queues()
+
+    def bounds(self) -> dict[MessageQueue, QueueBounds]:
+        found: dict[MessageQueue, QueueBounds] = {}
+        for queue in self.queues:
+            if queue not in found:
+                found |= self._broker(queue).topic_stats(self.name)
+        return found
+
+    def bounds_are_empty(self) -> bool:
+        return all(held.max_offset == 0 for held in self.bounds().values())
+
+    def committed(self, group: str) -> dict[MessageQueue, int | None]:
+        """The group's offsets at the brokers."""
+        return {queue: self._broker(queue).query_offset(group, queue) for queue in self.queues}
+
+    def lag(self, group: str) -> int:
+        """What the group has not committed, in all; a queue without an offset counts as a whole."""
+        committed = self.committed(group)
+        return sum(
+            held.max_offset - (held.min_offset if (at := committed[queue]) is None else at)
+            for queue, held in self.bounds().items()
+        )
+
+    def members(self, group: str) -> list[str]:
+        return self._broker(self.queues[0]).consumer_ids(group)
+
+    def reset_to_the_beginning(self, group: str) -> None:
+        """What an operator does with ``mqadmin resetOffsetByTime``."""
+        self._broker(self.queues[0]).reset_offsets_to_time(group, self.name, 0)
+
+    def lockable(self, group: str) -> set[MessageQueue]:
+        """The queues that nobody holds a lock of: a stranger gets them, and gives them back."""
+        broker = self._broker(self.queues[0])
+        locked = broker.lock_batch(group, "stranger", self.queues)
+        broker.unlock_batch(group, "stranger", locked)
+        return locked
+
+    def close(self) -> None:
+        self._pool.close()
+
+
+@contextmanager
+def steady_messages(topic: Topic) -> Iterator[list[str]]:
+    """Send about 100 messages a second while the test does something else."""
+    sent: list[str] = []
+    is_over = threading.Event()
+
+    def send() -> None:
+        while not is_over.wait(0.1):
+            sent.extend(topic.send(10))
+
+    sender = threading.Thread(target=send, name="sender")
+    sender.start()
+    try:
+        yield sent
+    finally:
+        is_over.set()
+        sender.join()
+
+
+@dataclass
+class Stream:
+    """A query to be: one source, one sink that keeps each batch under its number, one checkpoint."""
+
+    spark: SparkSession
+    cluster: EmbeddedCluster
+    topic: str
+    group: str
+    folder: Path
+    options: Mapping[str, str] = field(default_factory=dict)
+    schema: str | None = None
+
+    def load(self) -> DataFrame:
+        reader = self.spark.readStream.format("rocketmq").option("namesrvAddr", self.cluster.namesrv_addr)
+        reader = reader.option("consumerGroup", self.group).option("subscribe", self.topic)
+        reader = reader.option("startingOffsets", "earliest").options(**dict(self.options))
+        if self.schema is not None:
+            reader = reader.schema(self.schema)
+        return reader.load()
+
+    def start(self, **trigger: bool | str) -> StreamingQuery:
+        """Start writing batches to ``folder``, one sub-folder a batch, so that a replayed batch replaces itself."""
+        out = str(self.folder / "out")
+
+        def write(batch: DataFrame, batch_id: int) -> None:
+            batch.write.mode("overwrite").parquet(f"{out}/batch={batch_id}")
+
+        writer = self.load().writeStream.foreachBatch(write)
+        writer = writer.option("checkpointLocation", str(self.folder / "checkpoint"))
+        if trigger:
+            writer = writer.trigger(**trigger)  # type: ignore[arg-type]
+        return writer.start()
+
+    def run_to_end(self) -> None:
+        """One AvailableNow run."""
+        query = self.start(availableNow=True)
+        try:
+            assert query.awaitTermination(int(TIMEOUT_S)), "the AvailableNow run did not end"
+        finally:
+            query.stop()
+        error = query.exception()
+        assert error is None, error
+
+    @contextmanager
+    def running(self, **trigger: bool | str) -> Iterator[StreamingQuery]:
+        query = self.start(**trigger)
+        try:
+            yield query
+        finally:
+            query.stop()
+
+    def rows(self) -> list[Row]:
+        """Everything that was written, in no particular order."""
+        if not any(self.folder.glob("out/batch=*/*.parquet")):
+            return []
+        return self.spark.read.option("mergeSchema", "true").parquet(str(self.folder / "out")).drop("batch").collect()
+
+    def batches_queues_and_offsets(self) -> list[tuple[int, int, int]]:
+        """(batch id, queue id, queue offset) of every row, in the order in which Spark wrote them."""
+        if not self.rows():
+            return []
+        written = self.spark.read.parquet(str(self.folder / "out"))
+        return [(row.batch, row.queueId, row.queueOffset) for row in written.collect()]
+
+    def bodies(self) -> list[str]:
+        return sorted(bytes(row["body"]).decode() for row in self.rows())

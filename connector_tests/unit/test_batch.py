@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import pytest
+
+from connector_tests.support.message_bytes import inner_batch
+from rocketmq_spark.errors import LocalProtocolError
+from rocketmq_spark.model import Message
+from rocketmq_spark.wire.batch import InnerMessage, decode_batch, encode_batch, message_properties
+
+
+def test_a_batch_is_its_messages_one_after_another() -> None:
+    messages = [
+        Message("T", b"one", tags="TagA", keys="k1 k2", properties={"UNIQ_KEY": "A"}, flag=7),
+        Message("T", b"two", properties={"UNIQ_KEY": "B"}, flag=7),
+    ]
+    expected = inner_batch(
+        [(b"one", {"TAGS": "TagA", "KEYS": "k1 k2", "UNIQ_KEY": "A"}), (b"two", {"UNIQ_KEY": "B"})], 7
+    )
+    assert encode_batch(messages) == expected
+
+
+def test_a_batch_decodes_to_what_each_message_has_of_its_own() -> None:
+    body = inner_batch([(b"one", {"a": "b"}), (b"", b"")], flag=-3)
+    assert decode_batch(body) == [InnerMessage(-3, b"one", {"a": "b"}), InnerMessage(-3, b"", {})]
+
+
+def test_a_message_without_tags_and_keys_has_no_such_properties() -> None:
+    assert message_properties(Message("T", b"x", properties={"a": "b"})) == {"a": "b"}
+
+
+def test_properties_that_cannot_travel_are_refused() -> None:
+    with pytest.raises(LocalProtocolError, match="UNSENDABLE"):
+        encode_batch([Message("T", b"x", properties={"a": ""})])
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (b"", "empty"),
+        (b"\0" * 19, "inner head"),
+        (inner_batch([(b"body", b"")])[:-3], "inner body|length"),
+        (inner_batch([(b"body", b"abc")])[:-1], "inner properties"),
+        (b"\0\0\0\x15" + inner_batch([(b"", b"")])[4:], "says that it has 21"),
+        (inner_batch([(b"", b"")])[:-2] + b"\xff\xff", "inner properties"),
+        (inner_batch([(b"", b"")])[:16] + b"\xff\xff\xff\xff\0\0", "inner body"),
+    ],
+)
+def test_a_damaged_batch_is_an_error(body: bytes, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        decode_batch(body)

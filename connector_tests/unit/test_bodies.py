@@ -1,0 +1,156 @@
+"""Bodies as a 5.5.0 name server and broker send them, and the heartbeat that Java's encoder writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from rocketmq_spark.errors import RemoteProtocolError
+from rocketmq_spark.model import BrokerData, MessageQueue, QueueBounds, QueueData
+from rocketmq_spark.wire.bodies import (
+    ClusterInfo,
+    ConsumeProgress,
+    ConsumerData,
+    Heartbeat,
+    decode_cluster_info,
+    decode_consume_stats,
+    decode_consumer_ids,
+    decode_lock_ok,
+    decode_offset_table,
+    decode_topic_route,
+    decode_topic_stats,
+    encode_consumer_status,
+    encode_heartbeat,
+    encode_lock_batch,
+    encode_subscription_group,
+    subscription_fields,
+)
+from rocketmq_spark.wire.java_hash import java_hash_code
+from rocketmq_spark.wire.subscription import build_subscription
+
+ADDRESSES = {0: "127.0.0.1:34459", 1: "127.0.0.1:34460"}
+ROUTE = (
+    b'{"brokerDatas":[{"brokerAddrs":{%s},"brokerName":"b","cluster":"c","enableActingMaster":false}],'
+    b'"filterServerTable":{},"queueDatas":['
+    b'{"brokerName":"b","perm":6,"readQueueNums":4,"topicSysFlag":0,"writeQueueNums":8}]}'
+)
+CLUSTER = (
+    b'{"brokerAddrTable":{"b":{"brokerAddrs":{0:"127.0.0.1:34459",1:"127.0.0.1:34460"},"brokerName":"b","cluster":"c",'
+    b'"enableActingMaster":false}},"clusterAddrTable":{"c":["b"]}}'
+)
+KEY = b'{"brokerName":"b","queueId":1,"topic":"T"}'
+QUEUE = MessageQueue("T", "b", 1)
+STATS = b'{"offsetTable":{%s:{"lastUpdateTimestamp":%d,"maxOffset":7,"minOffset":2}},"topicPutTps":0.0}'
+PROGRESS = b'{"brokerOffset":9,"consumerOffset":4,"lastTimestamp":1700000000000,"pullOffset":5}'
+CONSUME_STATS = b'{"consumeTps":0.0,"offsetTable":{%s:%s}}' % (KEY, PROGRESS)
+
+
+@pytest.mark.parametrize(
+    "addresses",
+    [b'0:"127.0.0.1:34459",1:"127.0.0.1:34460"', b'"0":"127.0.0.1:34459","1":"127.0.0.1:34460"'],
+    ids=["unquoted", "standard"],
+)
+def test_a_route_is_read_however_broker_ids_are_spelled(addresses: bytes) -> None:
+    route = decode_topic_route("T", ROUTE % addresses)
+    assert route.topic == "T"
+    assert route.brokers == (BrokerData("c", "b", ADDRESSES),)
+    assert route.queues == (QueueData("b", 4, 8, 6),)
+    assert route.master_address("b") == "127.0.0.1:34459"
+
+
+def test_a_cluster_has_brokers_by_name() -> None:
+    assert decode_cluster_info(CLUSTER) == ClusterInfo({"b": BrokerData("c", "b", ADDRESSES)}, {"c": ("b",)})
+
+
+def test_topic_stats_give_the_bounds_of_all_queues() -> None:
+    assert decode_topic_stats(STATS % (KEY, 1700000000000)) == {QUEUE: QueueBounds(2, 7, 1700000000000)}
+
+
+def test_a_last_message_that_is_gone_has_no_store_time() -> None:
+    assert decode_topic_stats(STATS % (KEY, -1))[QUEUE].last_store_timestamp_ms == 0
+
+
+def test_consume_stats_give_a_groups_progress() -> None:
+    assert decode_consume_stats(CONSUME_STATS) == {QUEUE: ConsumeProgress(9, 4, 5, 1700000000000)}
+
+
+def test_an_offset_table_is_by_queue() -> None:
+    for offset in (0, -1, 2**63 - 1, -(2**63)):
+        assert decode_offset_table(b'{"offsetTable":{%s:%d}}' % (KEY, offset)) == {QUEUE: offset}
+    assert decode_offset_table(b'{"offsetTable":{}}') == {}
+
+
+def test_a_client_with_two_connections_stays_twice_in_the_list() -> None:
+    assert decode_consumer_ids(b'{"consumerIdList":["a@1","b@2","a@1"]}') == ["a@1", "b@2", "a@1"]
+
+
+def test_the_locked_queues_are_read() -> None:
+    assert decode_lock_ok(b'{"lockOKMQSet":[%s]}' % KEY) == {QUEUE}
+    assert decode_lock_ok(b'{"lockOKMQSet":[]}') == set()
+
+
+@pytest.mark.parametrize(
+    ("decode", "body", "problem"),
+    [
+        (lambda body: decode_topic_route("T", body), b"[]", "it is"),
+        (lambda body: decode_topic_route("T", body), b"{}", "brokerDatas is None"),
+        (lambda body: decode_topic_route("T", body), ROUTE % b'"x":"y"', "invalid literal"),
+        (lambda body: decode_topic_route("T", body), ROUTE % b'"0":9', "a broker's address is 9"),
+        (decode_cluster_info, b'{"brokerAddrTable":{"b":1},"clusterAddrTable":{}}', "brokerAddrTable is 1"),
+        (decode_cluster_info, b'{"brokerAddrTable":{},"clusterAddrTable":{"c":[1]}}', "c is 1"),
+        (decode_cluster_info, b'{"brokerAddrTable":{},"clusterAddrTable":{1:[]}}', "a cluster's name is 1"),
+        (decode_topic_stats, b'{"offsetTable":null}', "offsetTable is None"),
+        (decode_topic_stats, b'{"offsetTable":{"T":{}}}', "a key of offsetTable is 'T'"),
+        (decode_topic_stats, b'{"offsetTable":{{"topic":"T"}:{}}}', "brokerName is None"),
+        (decode_topic_stats, b'{"offsetTable":{%s:{"minOffset":"0"}}}' % KEY, "minOffset is '0'|lastUpdate"),
+        (decode_offset_table, b'{"offsetTable":{%s:9223372036854775808}}' % KEY, "offsetTable has more than 64 bits"),
+        (decode_offset_table, b'{"offsetTable":{%s:-9223372036854775809}}' % KEY, "offsetTable has more than 64 bits"),
+        (decode_offset_table, b'{"offsetTable":{%s:true}}' % KEY, "offsetTable is True"),
+        (decode_consumer_ids, b"{}", "consumerIdList is None"),
+        (decode_consumer_ids, b'{"consumerIdList":[null]}', "consumerIdList is None"),
+        (decode_lock_ok, b'{"lockOKMQSet":["q"]}', "lockOKMQSet is 'q'"),
+    ],
+)
+def test_a_body_of_another_shape_is_the_peers_error(
+    decode: Callable[[bytes], object], body: bytes, problem: str
+) -> None:
+    with pytest.raises(RemoteProtocolError, match=problem) as caught:
+        decode(body)
+    assert caught.value.condition == "BAD_BODY"
+
+
+def test_a_heartbeat_is_the_one_that_java_writes() -> None:
+    subscription = build_subscription("T", "TagA||TagB", 123)
+    consumer = ConsumerData("g1", "CONSUME_ACTIVELY", "CLUSTERING", "CONSUME_FROM_LAST_OFFSET", (subscription,))
+    assert encode_heartbeat(Heartbeat("10.0.0.1@1#2", (consumer,), ("pg",))) == (
+        b'{"clientID":"10.0.0.1@1#2","consumerDataSet":[{"consumeFromWhere":"CONSUME_FROM_LAST_OFFSET",'
+        b'"consumeType":"CONSUME_ACTIVELY","groupName":"g1","messageModel":"CLUSTERING","subscriptionDataSet":['
+        b'{"classFilterMode":false,"codeSet":[2598919,2598920],"expressionType":"TAG","subString":"TagA||TagB",'
+        b'"subVersion":123,"tagsSet":["TagA","TagB"],"topic":"T"}],"unitMode":false}],"heartbeatFingerprint":0,'
+        b'"producerDataSet":[{"groupName":"pg"}],"withoutSub":false}'
+    )
+
+
+def test_the_sets_of_a_subscription_have_one_spelling() -> None:
+    tags = [f"Tag{number}" for number in range(10, 60)]
+    subscription = build_subscription("T", "||".join(reversed(tags)), 123)
+    fields = subscription_fields(subscription)
+    assert fields["tagsSet"] == tags
+    assert fields["codeSet"] == sorted(map(java_hash_code, tags))
+
+
+def test_queues_to_lock_are_listed_in_order() -> None:
+    queues = {MessageQueue("T", "b", number) for number in (2, 0, 1)}
+    listed = b",".join(b'{"brokerName":"b","queueId":%d,"topic":"T"}' % number for number in range(3))
+    assert encode_lock_batch("g", "c", queues) == (
+        b'{"clientId":"c","consumerGroup":"g","mqSet":[%s],"onlyThisBroker":false}' % listed
+    )
+
+
+def test_a_group_is_created_by_its_name_alone() -> None:
+    assert encode_subscription_group("g") == b'{"groupName":"g"}'
+
+
+def test_a_consumers_status_has_queues_as_keys() -> None:
+    assert encode_consumer_status({QUEUE: 7}) == b'{"consumerTable":{},"messageQueueTable":{%s:7}}' % KEY

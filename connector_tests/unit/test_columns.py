@@ -1,0 +1,205 @@
+"""What the columnar decoder promises beyond equality with the scalar one (``properties/test_columns_equal_scalar``)."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from connector_tests.support.message_bytes import (
+    COMPRESSED,
+    INNER_BATCH,
+    Record,
+    inner_batch,
+    pull_body,
+    with_a_v1_topic_of_128_bytes,
+)
+from rocketmq_spark.errors import RemoteProtocolError
+from rocketmq_spark.wire import columns as subject
+from rocketmq_spark.wire.codes import MessageSysFlag
+from rocketmq_spark.wire.columns import COLUMNS, DEFAULT_COLUMNS, ColumnDecoder
+from rocketmq_spark.wire.compression import compress
+
+MESSAGE = Record(
+    topic="TopicA",
+    body=b"payload",
+    properties={"TAGS": "TagA", "KEYS": "k1 k2", "UNIQ_KEY": "ABC"},
+    queue_id=3,
+    queue_offset=7,
+    commit_log_offset=0xABC,
+    flag=5,
+    born_timestamp_ms=1_700_000_000_123,
+    store_timestamp_ms=-1,
+    reconsume_times=2,
+    body_crc=99,
+)
+ALL = (0, 1_000)
+
+
+def decoder(*names: str, tags: frozenset[str] | None = None) -> ColumnDecoder:
+    return ColumnDecoder(names, broker_name="broker-a", tags=tags)
+
+
+def offsets(batch: pa.RecordBatch) -> list[int]:
+    return list(batch.column("queueOffset").to_pylist())
+
+
+def at(*queue_offsets: int) -> list[bytes]:
+    return [pull_body(*(replace(MESSAGE, queue_offset=offset) for offset in queue_offsets))]
+
+
+def test_every_column_has_its_value() -> None:
+    (row,) = decoder(*COLUMNS).decode([MESSAGE.encode()], *ALL).to_pylist()
+    assert row == {
+        "topic": "TopicA",
+        "brokerName": "broker-a",
+        "queueId": 3,
+        "queueOffset": 7,
+        "msgId": "ABC",
+        "keys": "k1 k2",
+        "tags": "TagA",
+        "body": b"payload",
+        "properties": [("TAGS", "TagA"), ("KEYS", "k1 k2"), ("UNIQ_KEY", "ABC")],
+        "bornTimestamp": dt.datetime(2023, 11, 14, 22, 13, 20, 123_000, dt.UTC),
+        "storeTimestamp": dt.datetime(1969, 12, 31, 23, 59, 59, 999_000, dt.UTC),
+        "reconsumeTimes": 2,
+        "bornHost": "10.0.0.1:40001",
+        "storeHost": "10.0.0.2:10911",
+        "offsetMsgId": "0A00000200002A9F0000000000000ABC",
+        "commitLogOffset": 0xABC,
+        "sysFlag": 0,
+        "flag": 5,
+        "bodyCRC": 99,
+    }
+
+
+def test_the_default_columns_end_with_reconsume_times() -> None:
+    assert (len(DEFAULT_COLUMNS), DEFAULT_COLUMNS[0], DEFAULT_COLUMNS[-1]) == (12, "topic", "reconsumeTimes")
+
+
+def test_nothing_pulled_is_an_empty_batch_of_the_same_schema() -> None:
+    for bodies in ([], [b""], [b"", b""]):
+        batch = decoder(*COLUMNS).decode(bodies, *ALL)
+        assert (batch.num_rows, batch.schema) == (0, decoder(*COLUMNS).schema)
+
+
+def test_a_range_excludes_its_end() -> None:
+    decode = decoder("queueOffset").decode
+    assert offsets(decode(at(4, 5, 6, 9), 5, 9)) == [5, 6]
+    assert offsets(decode(at(4, 5), 6, 9)) == []
+
+
+def test_messages_of_several_bodies_stay_in_order() -> None:
+    assert offsets(decoder("queueOffset").decode([*at(1, 2), b"", *at(5)], *ALL)) == [1, 2, 5]
+
+
+def test_slow_messages_stay_in_their_places() -> None:
+    batch = replace(MESSAGE, queue_offset=11, sys_flag=INNER_BATCH, body=inner_batch([(b"b0", b""), (b"b1", b"")]))
+    packed = compress(b"packed", MessageSysFlag.ZSTD)
+    zstd = replace(MESSAGE, queue_offset=13, sys_flag=COMPRESSED | MessageSysFlag.ZSTD, body=packed)
+    records = [
+        replace(MESSAGE, queue_offset=10),
+        batch,
+        zstd,
+        replace(MESSAGE, queue_offset=14),
+        replace(batch, queue_offset=15),
+    ]
+    decoded = decoder("queueOffset", "body", "properties").decode([pull_body(*records)], *ALL)
+    assert offsets(decoded) == [10, 11, 12, 13, 14, 15, 16]
+    assert decoded.column("body").to_pylist() == [b"payload", b"b0", b"b1", b"packed", b"payload", b"b0", b"b1"]
+
+
+def test_a_range_may_begin_and_end_inside_an_inner_batch() -> None:
+    batch = replace(MESSAGE, queue_offset=5, sys_flag=INNER_BATCH, body=inner_batch([(b"", b"")] * 4))
+    assert offsets(decoder("queueOffset").decode([batch.encode()], 6, 8)) == [6, 7]
+
+
+def test_only_messages_with_a_wanted_tag_are_kept() -> None:
+    tagged = [replace(MESSAGE, queue_offset=n, properties={"TAGS": tag}) for n, tag in enumerate(("Aa", "BB", "Aa"))]
+    untagged = replace(MESSAGE, queue_offset=3, properties=b"")
+    inner = inner_batch([(b"", {"TAGS": "BB"}), (b"", {"TAGS": "Aa"})])
+    batch = replace(MESSAGE, queue_offset=4, sys_flag=INNER_BATCH, body=inner)
+    bodies = [pull_body(*tagged, untagged, batch)]
+    assert offsets(decoder("queueOffset", tags=frozenset({"Aa"})).decode(bodies, *ALL)) == [0, 2, 5]
+    assert offsets(decoder("queueOffset", tags=frozenset()).decode(bodies, *ALL)) == []
+
+
+def test_a_column_may_be_null_where_there_is_nothing() -> None:
+    bare = replace(MESSAGE, properties=b"", born_timestamp_ms=2**62, store_timestamp_ms=-(2**63))
+    names = ("keys", "tags", "properties", "bornTimestamp", "storeTimestamp")
+    (row,) = decoder(*names).decode([bare.encode()], *ALL).to_pylist()
+    assert row == {"keys": None, "tags": None, "properties": [], "bornTimestamp": None, "storeTimestamp": None}
+
+
+def test_the_widest_times_that_microseconds_hold_are_kept() -> None:
+    limit_ms = (2**63 - 1) // 1000
+    for born_ms in (limit_ms, -limit_ms):
+        plain = replace(MESSAGE, born_timestamp_ms=born_ms)
+        batch = replace(plain, sys_flag=INNER_BATCH, body=inner_batch([(b"", b"")]))
+        column = decoder("bornTimestamp").decode([pull_body(plain, batch)], *ALL).column(0)
+        assert column.view(pa.int64()).to_pylist() == [born_ms * 1000] * 2
+
+
+def test_of_a_repeated_name_the_last_value_stays() -> None:
+    repeated = replace(MESSAGE, properties=b"TAGS\x01x\x02a\x01b\x02TAGS\x01y\x02")
+    other = replace(MESSAGE, properties=b"TAGS\x01z\x02")
+    batch = decoder("tags", "properties").decode([pull_body(other, repeated, other)], *ALL)
+    assert batch.column("tags").to_pylist() == ["z", "y", "z"]
+    assert [dict(pairs) for pairs in batch.column("properties").to_pylist()] == [
+        {"TAGS": "z"},
+        {"TAGS": "y", "a": "b"},
+        {"TAGS": "z"},
+    ]
+
+
+def test_names_that_never_repeat_in_a_row_may_be_many() -> None:
+    records = [replace(MESSAGE, properties={f"name-{n}": "v"}) for n in range(300)]
+    batch = decoder("properties").decode([pull_body(*records)], *ALL)
+    assert batch.column("properties").to_pylist() == [[(f"name-{n}", "v")] for n in range(300)]
+
+
+def test_a_batch_does_not_look_into_the_bodies_any_more() -> None:
+    body = bytearray(MESSAGE.encode())
+    batch = decoder(*COLUMNS).decode([memoryview(body)], *ALL)
+    before = batch.to_pylist()
+    body[:] = bytes(len(body))
+    assert batch.to_pylist() == before
+
+
+def test_a_body_that_nobody_asks_for_is_not_decompressed() -> None:
+    broken = replace(MESSAGE, sys_flag=COMPRESSED, body=b"no zlib")
+    assert decoder("queueOffset", "sysFlag").decode([broken.encode()], *ALL).to_pylist() == [
+        {"queueOffset": 7, "sysFlag": 0}
+    ]
+    with pytest.raises(RemoteProtocolError, match="ZLIB body is damaged"):
+        decoder("body").decode([broken.encode()], *ALL)
+
+
+def test_a_message_outside_the_range_is_not_decompressed() -> None:
+    broken = replace(MESSAGE, sys_flag=COMPRESSED, body=b"no zlib")
+    assert decoder("body").decode([broken.encode()], 0, 7).num_rows == 0
+
+
+def test_damage_is_reported_where_it_is_in_its_own_body() -> None:
+    good, broken = MESSAGE.encode(), replace(MESSAGE, sys_flag=COMPRESSED, body=b"no zlib").encode()
+    for bad in (good[:4] + b"?" + good[5:], broken):
+        with pytest.raises(RemoteProtocolError) as caught:
+            decoder("body").decode([good * 3, good + good + bad + good, good], *ALL)
+        context = caught.value.context
+        assert (context["index"], context["position"]) == (2, 2 * len(good))
+        assert context["length_bytes"] == 3 * len(good) + len(bad)
+
+
+def test_the_topic_of_a_v1_record_has_at_most_127_bytes() -> None:
+    with pytest.raises(RemoteProtocolError, match="topic should have -128 bytes"):
+        decoder("topic").decode([with_a_v1_topic_of_128_bytes()], *ALL)
+
+
+def test_bodies_together_may_not_grow_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subject, "DECOMPRESSED_LIMIT_BYTES", 1000)
+    packed = replace(MESSAGE, sys_flag=COMPRESSED, body=compress(bytes(400), MessageSysFlag.ZLIB)).encode()
+    assert decoder("body").decode([packed, packed], *ALL).num_rows == 2
+    with pytest.raises(RemoteProtocolError, match="more than the 200 bytes"):
+        decoder("body").decode([packed, packed, packed], *ALL)

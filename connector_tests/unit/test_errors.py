@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import builtins
+import copy
+import pickle
+from string import Formatter
+
+import pytest
+
+from rocketmq_spark.errors import (
+    CONDITIONS,
+    BrokerError,
+    Condition,
+    DataLossError,
+    EmbeddedBrokerError,
+    LocalProtocolError,
+    MembershipError,
+    OptionError,
+    ProtocolError,
+    RemoteProtocolError,
+    RocketMQError,
+    RouteError,
+    TransportError,
+)
+
+LEAVES: list[type[RocketMQError]] = [
+    BrokerError,
+    DataLossError,
+    EmbeddedBrokerError,
+    LocalProtocolError,
+    MembershipError,
+    OptionError,
+    RemoteProtocolError,
+    RouteError,
+    TransportError,
+]
+
+REFUSAL = BrokerError(
+    "BROKER_REFUSED", address="a:1", request="PULL_MESSAGE", code=16, code_name="NO_PERMISSION", remark="{forbidden}"
+)
+
+
+def example(condition: str, error_class: type[RocketMQError] = RocketMQError) -> RocketMQError:
+    """An error with a value for each parameter that can be told from the others."""
+    return error_class(condition, **{name: f"<{name}>" for name in CONDITIONS[condition].parameters})
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_every_condition_renders_with_its_parameters_and_nothing_else(condition: str) -> None:
+    text = str(example(condition))
+    assert text.startswith(f"[ROCKETMQ_{condition}] ")
+    assert all(f"<{name}>" in text for name in CONDITIONS[condition].parameters)
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_every_condition_says_what_happened_and_what_to_do(condition: str) -> None:
+    row = CONDITIONS[condition]
+    assert row.what.strip() == row.what
+    assert row.advice.strip() == row.advice
+    assert row.advice
+    assert row.what[-1] in ".}", "a sentence, or the sentence of a cause"
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_every_condition_names_the_address_broker_queue_or_thing_that_it_is_about(condition: str) -> None:
+    assert CONDITIONS[condition].parameters
+
+
+def test_parameters_are_those_of_both_texts() -> None:
+    assert Condition("{first!r} and {second:>3}", "do {third}").parameters == {"first", "second", "third"}
+
+
+def test_no_template_uses_positions_or_attributes() -> None:
+    names = {name for row in CONDITIONS.values() for text in (row.what, row.advice) for name in fields_of(text)}
+    assert all(name.isidentifier() for name in names)
+
+
+def fields_of(template: str) -> set[str]:
+    return {name for _, name, _, _ in Formatter().parse(template) if name is not None}
+
+
+@pytest.mark.parametrize("error_class", LEAVES)
+@pytest.mark.parametrize("copied", [lambda error: pickle.loads(pickle.dumps(error)), copy.copy, copy.deepcopy])
+def test_an_error_crosses_process_borders_with_all_its_fields(error_class: type[RocketMQError], copied: object) -> None:
+    assert callable(copied)
+    error = error_class("CONNECT_FAILED", address="a:1", reason="refused", attempts=3)
+    other = copied(error)
+    assert type(other) is error_class
+    assert (other.condition, other.context, other.retriable) == (error.condition, error.context, error.retriable)
+    assert (str(other), other.args) == (str(error), error.args)
+
+
+def test_what_a_peer_says_is_not_taken_for_a_template() -> None:
+    assert "NO_PERMISSION (16): {forbidden}" in str(REFUSAL)
+
+
+def test_a_refusal_knows_its_code_as_a_number() -> None:
+    assert REFUSAL.code == 16
+
+
+@pytest.mark.parametrize("condition", ["CONNECT_FAILED", "RESPONSE_TIMED_OUT", "CONNECTION_LOST", "NO_MASTER"])
+def test_what_may_pass_by_itself_is_tried_again(condition: str) -> None:
+    assert example(condition).retriable
+
+
+@pytest.mark.parametrize("condition", ["CLUSTER_UNREACHABLE", "OFFSETS_GONE", "BAD_FRAME", "UNKNOWN_OPTION"])
+def test_what_another_attempt_cannot_help_is_not_tried_again(condition: str) -> None:
+    assert not example(condition).retriable
+
+
+@pytest.mark.parametrize("error_class", LEAVES)
+def test_every_error_is_a_rocketmq_error(error_class: type[RocketMQError]) -> None:
+    assert issubclass(error_class, RocketMQError)
+
+
+def test_a_wrong_option_is_a_value_error() -> None:
+    assert issubclass(OptionError, ValueError)
+
+
+def test_wrong_bytes_are_a_protocol_error_whoever_made_them() -> None:
+    assert issubclass(LocalProtocolError, ProtocolError)
+    assert issubclass(RemoteProtocolError, ProtocolError)
+    assert not issubclass(RemoteProtocolError, LocalProtocolError)
+
+
+def test_no_error_class_has_the_name_of_a_builtin() -> None:
+    assert not {error_class.__name__ for error_class in LEAVES} & vars(builtins).keys()

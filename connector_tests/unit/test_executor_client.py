@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import queue as thread_queue
+from collections.abc import Iterator
+
+import pytest
+
+from connector_tests.support.scripted_broker import answer
+from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
+from rocketmq_spark.errors import BrokerError, RocketMQError, TransportError
+from rocketmq_spark.model import MessageQueue, QueueRange
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.executor_client import ExecutorClient
+from rocketmq_spark.wire.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.pull import PullResult
+
+WANTED = QueueRange(MessageQueue("T", "a", 0), 5, 10)
+FOUND = answer(fields={"nextBeginOffset": "10", "minOffset": "0", "maxOffset": "10"}, body=b"messages")
+WAIT_S = 10.0
+
+
+def options(**given: str) -> ReadOptions:
+    return ReadOptions.parse({"namesrvAddr": NAME_SERVER, "consumerGroup": "G", "subscribe": "T", **given})
+
+
+@pytest.fixture
+def cluster() -> Iterator[ScriptedCluster]:
+    with ScriptedCluster("a") as cluster:
+        cluster.brokers["a"].on(RequestCode.PULL_MESSAGE, FOUND)
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster: ScriptedCluster) -> ExecutorClient:
+    return ExecutorClient(options(subExpression="TagA"), cluster.pool)
+
+
+def told(client: ExecutorClient) -> PullResult | RocketMQError:
+    answers: thread_queue.Queue[PullResult | RocketMQError] = thread_queue.Queue()
+    client.submit_pull(WANTED, 3, answers.put)
+    return answers.get(timeout=WAIT_S)
+
+
+def test_a_pull_goes_to_the_queues_master_with_the_subscription(
+    cluster: ScriptedCluster, client: ExecutorClient
+) -> None:
+    result = told(client)
+    assert isinstance(result, PullResult)
+    assert bytes(result.body) == b"messages"
+    fields = cluster.brokers["a"].next_session().next_received().fields
+    assert (fields["consumerGroup"], fields["topic"], fields["subscription"]) == ("G", "T", "TagA")
+    assert (fields["queueOffset"], fields["maxMsgNums"]) == ("5", "3")
+
+
+def test_the_route_is_asked_for_once_while_all_goes_well(cluster: ScriptedCluster, client: ExecutorClient) -> None:
+    told(client)
+    told(client)
+    assert cluster.routes_asked_count == 1
+
+
+def test_after_a_failure_the_route_is_asked_for_again(cluster: ScriptedCluster, client: ExecutorClient) -> None:
+    cluster.down.add("a:10911")
+    assert isinstance(told(client), TransportError)
+    cluster.down.clear()
+    assert isinstance(told(client), PullResult)
+    assert cluster.routes_asked_count == 2
+
+
+def test_a_refusal_is_told(cluster: ScriptedCluster, client: ExecutorClient) -> None:
+    cluster.brokers["a"].on(RequestCode.PULL_MESSAGE, answer(ResponseCode.NO_PERMISSION))
+    error = told(client)
+    assert isinstance(error, BrokerError)
+    assert error.code == ResponseCode.NO_PERMISSION
+
+
+def test_a_name_server_that_is_down_is_told_and_not_raised(cluster: ScriptedCluster, client: ExecutorClient) -> None:
+    cluster.down.add(NAME_SERVER)
+    assert isinstance(told(client), TransportError)
+
+
+def test_a_process_keeps_one_client_for_the_same_options() -> None:
+    assert ExecutorClient.shared(options()) is ExecutorClient.shared(options())
+    assert ExecutorClient.shared(options()) is not ExecutorClient.shared(options(subExpression="TagB"))

@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from connector_tests.support.manual_clock import ManualClock
+from rocketmq_spark.consumer.membership import NAMESAKE_LIMIT_MS, Membership
+from rocketmq_spark.errors import BrokerError, MembershipError, RocketMQError
+from rocketmq_spark.model import BrokerData, MessageQueue, QueueBounds, QueueData, TopicRoute
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.wire.bodies import Heartbeat
+
+QUEUES = tuple(MessageQueue("orders", "broker-a", queue_id) for queue_id in range(4))
+
+
+@dataclass
+class OneBroker:
+    """A cluster of one broker that answers at once: its lists are what a test says, beside who heartbeats."""
+
+    others: list[str] = field(default_factory=list)
+    members: list[str] = field(default_factory=list)
+    locked_by_others: set[MessageQueue] = field(default_factory=set)
+    locks: set[MessageQueue] = field(default_factory=set)
+    offsets: dict[MessageQueue, int] = field(default_factory=dict)
+    reset_to: dict[MessageQueue, int] = field(default_factory=dict)
+
+    def topic_route(self, topic: str) -> TopicRoute:
+        brokers = (BrokerData("cluster", "broker-a", {0: "a:1"}),)
+        return TopicRoute(topic, brokers, (QueueData("broker-a", len(QUEUES), len(QUEUES), 6),))
+
+    def broker(self, address: str) -> OneBroker:
+        assert address == "a:1"
+        return self
+
+    def heartbeat(self, heartbeat: Heartbeat) -> None:
+        self.members = [heartbeat.client_id]
+
+    def unregister(self, client_id: str, group: str) -> None:
+        self.members.remove(client_id)
+
+    def consumer_ids(self, group: str) -> list[str]:
+        return self.others + self.members
+
+    def topic_stats(self, topic: str) -> dict[MessageQueue, QueueBounds]:
+        return {queue: QueueBounds(0, 100, 1) for queue in QUEUES}
+
+    def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        return 100
+
+    def query_offsets(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
+        return {queue: self.offsets.get(queue) for queue in queues}
+
+    def update_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, RocketMQError]:
+        not_taken = {
+            queue: BrokerError("OFFSET_NOT_TAKEN", address="a:1", queue=str(queue), group=group, code=0)
+            for queue in offsets.keys() & self.reset_to.keys()
+        }
+        self.offsets |= {queue: offset for queue, offset in offsets.items() if queue not in not_taken}
+        return dict(not_taken)
+
+    def take_reset(self, group: str, queue: MessageQueue) -> int | None:
+        return self.reset_to.pop(queue, None)
+
+    def lock_batch(self, group: str, client_id: str, queues: Collection[MessageQueue]) -> set[MessageQueue]:
+        granted = set(queues) - self.locked_by_others
+        self.locks |= granted
+        return granted
+
+    def unlock_batch(self, group: str, client_id: str, queues: Collection[MessageQueue]) -> None:
+        self.locks -= set(queues)
+
+
+def membership(cluster: OneBroker, clock: ManualClock | None = None, **given: str) -> Membership:
+    required = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders"}
+    time = clock or ManualClock()
+    return Membership(ReadOptions.parse({**required, **given}), "me", cluster, time, time, started_ms=1)
+
+
+def test_a_member_alone_owns_every_queue() -> None:
+    assert membership(OneBroker()).survey().owned == set(QUEUES)
+
+
+def test_a_newcomer_with_a_taken_client_id_owns_nothing_until_the_other_is_gone() -> None:
+    cluster = OneBroker(others=["me"])
+    newcomer = membership(cluster)
+    assert newcomer.survey().owned == set()
+    assert not newcomer.survey().is_complete
+    cluster.others = []
+    assert newcomer.survey().owned == set(QUEUES)
+
+
+def test_a_newcomer_with_a_taken_client_id_fails_after_two_minutes_and_names_it() -> None:
+    clock = ManualClock()
+    newcomer = membership(OneBroker(others=["me"]), clock)
+    newcomer.survey()
+    clock.advance(NAMESAKE_LIMIT_MS)
+    with pytest.raises(MembershipError, match=r"DUPLICATE_CLIENT_ID.*'g'.*'me'"):
+        newcomer.survey()
+
+
+def test_who_was_alone_with_its_client_id_keeps_its_queues_when_another_takes_it() -> None:
+    cluster = OneBroker()
+    first = membership(cluster)
+    first.survey()
+    cluster.others = ["me"]
+    assert first.survey().owned == set(QUEUES)
+
+
+def test_an_orderly_member_owns_only_what_it_could_lock() -> None:
+    cluster = OneBroker(locked_by_others={QUEUES[1]})
+    orderly = membership(cluster, consumeOrderly="true")
+    assert orderly.survey().owned == set(QUEUES) - {QUEUES[1]}
+    cluster.locked_by_others.clear()
+    orderly.retry_locks()
+    assert orderly.survey().owned == set(QUEUES)
+
+
+def test_an_orderly_queue_with_an_unproven_range_is_released_only_when_it_is_proven_and_committed() -> None:
+    cluster = OneBroker()
+    orderly = membership(cluster, consumeOrderly="true")
+    orderly.survey()
+    orderly.take({QUEUES[3]: (0, 10)})
+    cluster.others = ["you"]
+    assert orderly.survey().owned == {QUEUES[0], QUEUES[1]}
+    assert cluster.locks == {QUEUES[0], QUEUES[1], QUEUES[3]}
+    orderly.prove({QUEUES[3]: 10})
+    assert cluster.offsets == {QUEUES[3]: 10}
+    assert cluster.locks == {QUEUES[0], QUEUES[1]}
+
+
+def test_a_concurrent_queue_is_released_at_once_and_what_is_proven_later_is_not_committed() -> None:
+    cluster = OneBroker()
+    concurrent = membership(cluster)
+    concurrent.survey()
+    concurrent.take({QUEUES[3]: (0, 10)})
+    cluster.others = ["you"]
+    assert concurrent.survey().owned == {QUEUES[0], QUEUES[1]}
+    concurrent.prove({QUEUES[3]: 10})
+    assert cluster.offsets == {}
+
+
+def test_leaving_keeps_the_locks_of_queues_with_unproven_ranges() -> None:
+    cluster = OneBroker()
+    orderly = membership(cluster, consumeOrderly="true")
+    orderly.survey()
+    orderly.take({QUEUES[0]: (0, 10)})
+    orderly.leave()
+    assert cluster.locks == {QUEUES[0]}
+    assert cluster.members == []
+
+
+def test_a_lock_that_may_have_expired_is_renewed_before_anything_is_planned() -> None:
+    clock = ManualClock()
+    cluster = OneBroker()
+    orderly = membership(cluster, clock, consumeOrderly="true")
+    orderly.survey()
+    clock.advance(30_000)
+    cluster.locked_by_others = {QUEUES[2]}
+    assert orderly.survey().owned == set(QUEUES) - {QUEUES[2]}
+
+
+def test_a_refused_commit_tells_where_the_operator_has_reset_the_queue_to() -> None:
+    cluster = OneBroker(reset_to={QUEUES[0]: 7})
+    member = membership(cluster)
+    member.survey()
+    assert member.raise_offsets({QUEUES[0]: 50, QUEUES[1]: 50}) == {QUEUES[1]}
+    assert member.take_resets() == {QUEUES[0]: 7}
+    assert member.take_resets() == {}
+    assert member.lower_offsets({QUEUES[0]: 7}) == {QUEUES[0]}

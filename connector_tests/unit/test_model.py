@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import dataclasses
+import pickle
+from typing import Any
+
+import pytest
+
+from connector_tests.support.queues import queue
+from rocketmq_spark.model import (
+    BrokerData,
+    Message,
+    MessageQueue,
+    QueueBounds,
+    QueueData,
+    QueueRange,
+    TopicRoute,
+    java_string_order,
+)
+
+BOTH, READ, WRITE, INHERIT, NEITHER = 6, 4, 2, 1, 0
+
+
+def route(*queues: QueueData, brokers: tuple[BrokerData, ...] = ()) -> TopicRoute:
+    return TopicRoute("orders", brokers, queues)
+
+
+def test_strings_are_ordered_as_java_orders_them() -> None:
+    """By UTF-16 code units: an emoji is a pair of surrogates, which come before U+FF5E."""
+    assert sorted(["\uff5e", "\U0001f600", "b", "a", "B", ""], key=java_string_order) == [
+        "",
+        "B",
+        "a",
+        "b",
+        "\U0001f600",
+        "\uff5e",
+    ]
+
+
+def test_a_lone_surrogate_can_be_ordered() -> None:
+    assert java_string_order("\ud800") == b"\xd8\x00"
+
+
+def test_queues_are_ordered_by_topic_then_broker_then_number() -> None:
+    ordered = [
+        MessageQueue("a", "x", 2),
+        MessageQueue("a", "x", 10),
+        MessageQueue("a", "y", 0),
+        MessageQueue("b", "x", 0),
+    ]
+    assert sorted((ordered[2], ordered[0], ordered[3], ordered[1]), key=MessageQueue.sort_key) == ordered
+
+
+def test_a_queue_is_shown_in_one_word() -> None:
+    assert str(MessageQueue("orders", "broker-a", 3)) == "orders@broker-a:3"
+
+
+@pytest.mark.parametrize(("begin", "end"), [(-1, 5), (5, 4), (-2, -1)])
+def test_a_range_that_is_none_cannot_be_made(begin: int, end: int) -> None:
+    with pytest.raises(ValueError, match="not a range"):
+        QueueRange(queue(0), begin, end)
+
+
+def test_a_range_is_half_open() -> None:
+    assert len(QueueRange(queue(0), 5, 8)) == 3
+    assert len(QueueRange(queue(0), 5, 5)) == 0
+
+
+def test_a_range_may_begin_at_zero_and_be_empty() -> None:
+    assert QueueRange(queue(0), 0, 0).begin_offset == 0
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        queue(0),
+        QueueRange(queue(0), 0, 1),
+        QueueBounds(0, 1),
+        BrokerData("cluster", "a", {}),
+        QueueData("a", 1, 1, BOTH),
+        route(),
+        Message("orders", b""),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_values_cannot_be_changed(value: Any) -> None:
+    attribute = dataclasses.fields(value)[0].name
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(value, attribute, None)
+
+
+def test_a_range_travels_to_executors() -> None:
+    one = QueueRange(queue(0), 5, 8)
+    assert pickle.loads(pickle.dumps(one)) == one
+
+
+def test_consumers_read_the_read_queues_of_readable_brokers() -> None:
+    subject = route(
+        QueueData("b", 2, 8, BOTH),
+        QueueData("a", 1, 1, READ),
+        QueueData("c", 4, 4, WRITE),
+        QueueData("d", 4, 4, NEITHER),
+        QueueData("e", 4, 4, INHERIT),
+    )
+    assert [str(one) for one in subject.read_queues()] == ["orders@a:0", "orders@b:0", "orders@b:1"]
+
+
+def test_producers_write_the_write_queues_of_writable_brokers_with_a_master() -> None:
+    brokers = (
+        BrokerData("cluster", "a", {0: "a:1"}),
+        BrokerData("cluster", "b", {1: "slave:1"}),
+        BrokerData("cluster", "c", {0: "c:1", 1: "slave:2"}),
+        BrokerData("cluster", "d", {0: "d:1"}),
+    )
+    subject = route(
+        QueueData("a", 8, 2, BOTH),
+        QueueData("b", 8, 2, BOTH),
+        QueueData("c", 8, 2, READ),
+        QueueData("d", 8, 2, INHERIT),
+        brokers=brokers,
+    )
+    assert [str(one) for one in subject.write_queues()] == ["orders@a:0", "orders@a:1"]
+
+
+def test_a_broker_without_a_master_has_no_address() -> None:
+    brokers = (BrokerData("cluster", "a", {0: "a:1"}), BrokerData("cluster", "b", {1: "slave:1"}))
+    subject = route(brokers=brokers)
+    assert [subject.master_address(name) for name in ("a", "b", "unknown")] == ["a:1", None, None]

@@ -1,0 +1,140 @@
+"""NameServers against scripted ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from connector_tests.support.scripted_broker import ScriptedBroker, answer
+from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
+from rocketmq_spark.remoting.namesrv import NameServers
+from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.stream import Stream
+from rocketmq_spark.wire.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.command import RemotingCommand
+
+ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
+FIRST, SECOND = "ns1:9876", "ns2:9876"
+
+A_ROUTE = answer(
+    body=json.dumps(
+        {
+            "brokerDatas": [{"brokerAddrs": {"0": "10.0.0.1:10911"}, "brokerName": "b", "cluster": "c"}],
+            "queueDatas": [{"brokerName": "b", "perm": 6, "readQueueNums": 2, "writeQueueNums": 2}],
+        }
+    ).encode()
+)
+UNKNOWN_TOPIC = answer(ResponseCode.TOPIC_NOT_EXIST, remark="No topic route info in name server for the topic: T")
+NOT_READY = answer(ResponseCode.SYSTEM_ERROR, remark="name server not ready")
+DISABLED = answer(ResponseCode.NO_PERMISSION, remark="no")
+
+
+class TwoServers:
+    """Two scripted name servers by address, and a pool that reaches those of them that are up."""
+
+    def __init__(self) -> None:
+        self.servers = {FIRST: ScriptedBroker(), SECOND: ScriptedBroker()}
+        self.down: set[str] = set()
+        self.pool = ConnectionPool(1000, connect=self._connect)
+        self.name_servers = NameServers((FIRST, SECOND), self.pool, 1000)
+
+    def _connect(self, address: str, timeout_ms: int) -> Stream:
+        if address in self.down:
+            raise TransportError("CONNECT_FAILED", address=address, reason="refused")
+        return self.servers[address].connect(address, timeout_ms)
+
+    def on_route(self, first: RemotingCommand, second: RemotingCommand) -> None:
+        self.servers[FIRST].on(ROUTE, first)
+        self.servers[SECOND].on(ROUTE, second)
+
+    def asked(self) -> tuple[int, int]:
+        return self.servers[FIRST].connect_count, self.servers[SECOND].connect_count
+
+
+@pytest.fixture
+def two() -> Iterator[TwoServers]:
+    two = TwoServers()
+    with ExitStack() as stack:
+        for server in two.servers.values():
+            stack.enter_context(server)
+        stack.callback(two.pool.close)
+        yield two
+
+
+def failure(two: TwoServers) -> RocketMQError:
+    with pytest.raises(RocketMQError) as raised:
+        two.name_servers.topic_route("T")
+    return raised.value
+
+
+def test_a_route_comes_from_the_first_that_answers_and_no_other_is_asked(two: TwoServers) -> None:
+    two.on_route(A_ROUTE, A_ROUTE)
+    assert two.name_servers.topic_route("T").master_address("b") == "10.0.0.1:10911"
+    assert two.asked() == (1, 0)
+
+
+def test_a_server_that_is_down_is_passed_over_and_asked_last_from_then_on(two: TwoServers) -> None:
+    two.on_route(A_ROUTE, A_ROUTE)
+    two.down.add(FIRST)
+    assert two.name_servers.topic_route("T").queues
+    two.down.clear()
+    assert two.name_servers.topic_route("T").queues
+    assert two.asked() == (0, 1)
+
+
+def test_a_server_that_is_not_ready_is_passed_over(two: TwoServers) -> None:
+    two.on_route(NOT_READY, A_ROUTE)
+    assert two.name_servers.topic_route("T").queues
+
+
+def test_a_server_that_is_no_name_server_is_passed_over(two: TwoServers) -> None:
+    two.on_route(answer(body=b"<html>"), A_ROUTE)
+    assert two.name_servers.topic_route("T").queues
+
+
+def test_a_topic_that_one_does_not_know_may_be_known_to_another(two: TwoServers) -> None:
+    """A name server that has just started has no topics until the brokers' next registration."""
+    two.on_route(UNKNOWN_TOPIC, A_ROUTE)
+    assert two.name_servers.topic_route("T").queues
+
+
+def test_a_topic_that_nobody_knows_is_a_route_error_that_names_topic_and_server(two: TwoServers) -> None:
+    two.on_route(UNKNOWN_TOPIC, UNKNOWN_TOPIC)
+    error = failure(two)
+    assert isinstance(error, RouteError)
+    assert (error.condition, error.context["topic"], error.context["address"]) == ("TOPIC_NOT_FOUND", "T", FIRST)
+
+
+def test_a_missing_topic_is_told_even_when_the_other_server_is_down(two: TwoServers) -> None:
+    two.on_route(UNKNOWN_TOPIC, A_ROUTE)
+    two.down.add(SECOND)
+    assert failure(two).condition == "TOPIC_NOT_FOUND"
+
+
+def test_when_none_is_up_the_failure_is_one_of_transport_never_a_missing_topic(two: TwoServers) -> None:
+    two.down.update({FIRST, SECOND})
+    error = failure(two)
+    assert isinstance(error, TransportError)
+    assert error.retriable
+
+
+def test_a_refusal_that_no_other_server_would_change_is_raised_at_once(two: TwoServers) -> None:
+    two.on_route(DISABLED, A_ROUTE)
+    assert isinstance(failure(two), BrokerError)
+
+
+def test_cluster_info_lists_the_brokers(two: TwoServers) -> None:
+    body = b'{"brokerAddrTable":{"b":{"brokerAddrs":{0:"h:1",1:"h:2"},"brokerName":"b","cluster":"c"}},'
+    body += b'"clusterAddrTable":{"c":["b"]}}'
+    two.servers[FIRST].on(RequestCode.GET_BROKER_CLUSTER_INFO, answer(body=body))
+    assert dict(two.name_servers.cluster_info().brokers["b"].addresses) == {0: "h:1", 1: "h:2"}
+
+
+def test_a_topic_is_deleted_from_every_server(two: TwoServers) -> None:
+    for server in two.servers.values():
+        server.on(RequestCode.DELETE_TOPIC_IN_NAMESRV, answer())
+    two.name_servers.delete_topic("T")
+    assert two.asked() == (1, 1)

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from connector_tests.support.queues import queue
+from rocketmq_spark.errors import OptionError
+from rocketmq_spark.model import MessageQueue, QueueRange
+from rocketmq_spark.source.offsets import QueueProgress, SourceOffset, nested
+
+SPELLED: dict[str, Any] = {
+    "v": 1,
+    "queues": {"orders": {"broker-a": {"0": [120, 180, 1763712000000], "1": [7, 7, 1763712000123]}}},
+}
+OFFSET = SourceOffset({queue(1): QueueProgress(7, 7, 1763712000123), queue(0): QueueProgress(120, 180, 1763712000000)})
+
+
+def test_it_is_written_as_the_module_says() -> None:
+    assert json.dumps(OFFSET.to_json()) == json.dumps(SPELLED)
+
+
+def test_checkpoints_of_this_version_stay_readable() -> None:
+    """The text below is in checkpoints of users. It may be added to, never changed."""
+    text = '{"v": 1, "queues": {"orders": {"broker-a": {"0": [120, 180, 1763712000000], "1": [7, 7, 1763712000123]}}}}'
+    assert SourceOffset.from_json(json.loads(text)) == OFFSET
+
+
+def test_the_order_in_which_json_is_read_does_not_matter() -> None:
+    turned_round = {"queues": {"orders": {"broker-a": dict(reversed(SPELLED["queues"]["orders"]["broker-a"].items()))}}}
+    assert SourceOffset.from_json({**turned_round, "v": 1}) == OFFSET
+
+
+def test_offset_zero_is_a_real_offset() -> None:
+    offset = SourceOffset({queue(0): QueueProgress(0, 0, 0), queue(1): QueueProgress(0, 1, 0)})
+    assert SourceOffset.from_json(offset.to_json()) == offset
+
+
+def test_the_initial_offset_has_no_queues() -> None:
+    assert SourceOffset().to_json() == {"v": 1, "queues": {}}
+    assert SourceOffset.from_json({"v": 1, "queues": {}}) == SourceOffset()
+
+
+def test_queue_ids_are_ordered_as_numbers() -> None:
+    offset = SourceOffset({queue(number): QueueProgress(0, 1) for number in (10, 9, 1)})
+    assert list(offset.to_json()["queues"]["orders"]["broker-a"]) == ["1", "9", "10"]
+
+
+def test_the_end_offset_alone_says_what_its_batch_reads() -> None:
+    assert list(OFFSET.ranges()) == [QueueRange(queue(0), 120, 180)]
+
+
+def test_what_the_next_batch_does_not_read_rests_at_its_end() -> None:
+    planned = {queue(1): QueueProgress(7, 9, 5), queue(2): QueueProgress(0, 3, 6)}
+    assert OFFSET.advanced(planned).queues == {
+        queue(0): QueueProgress(180, 180, 1763712000000),
+        queue(1): QueueProgress(7, 9, 5),
+        queue(2): QueueProgress(0, 3, 6),
+    }
+
+
+def with_numbers(*numbers: object, queue_id: str = "0") -> dict[str, Any]:
+    return {"v": 1, "queues": {"orders": {"broker-a": {queue_id: list(numbers)}}}}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param({"v": 2, "queues": {}}, id="a later version"),
+        pytest.param({"v": 0, "queues": {}}, id="an earlier version"),
+        pytest.param({"v": "1", "queues": {}}, id="a version as text"),
+        pytest.param({"v": True, "queues": {}}, id="a version that only equals 1"),
+        pytest.param({"v": 1.0, "queues": {}}, id="a version that is no integer"),
+        pytest.param({"queues": {}}, id="no version"),
+        pytest.param({"v": 1}, id="no queues"),
+        pytest.param({"v": 1, "queues": {}, "more": 1}, id="something that this version does not know"),
+        pytest.param({"v": 1, "queues": []}, id="queues that are no table"),
+        pytest.param({"v": 1, "queues": {"orders": {}}}, id="a topic without queues"),
+        pytest.param({"v": 1, "queues": {"orders": None}}, id="a topic that is null"),
+        pytest.param(with_numbers(1, 2), id="no store time"),
+        pytest.param(with_numbers(1, 2, 3, 4), id="a number too many"),
+        pytest.param(with_numbers(2, 1, 0), id="an end before the begin"),
+        pytest.param(with_numbers(-1, 1, 0), id="a negative offset"),
+        pytest.param(with_numbers(1.0, 2.0, 3.0), id="floats"),
+        pytest.param(with_numbers(False, True, 0), id="booleans"),
+        pytest.param(with_numbers("1", "2", "3"), id="numbers as text"),
+        pytest.param(with_numbers(1, 2, 3, queue_id="00"), id="a queue id with a leading zero"),
+        pytest.param(with_numbers(1, 2, 3, queue_id=" 0"), id="a queue id with a space"),
+        pytest.param(with_numbers(1, 2, 3, queue_id="٠"), id="a queue id in other digits"),
+        pytest.param(with_numbers(1, 2, 3, queue_id="first"), id="a queue id that is no number"),
+        pytest.param(None, id="null"),
+        pytest.param([1], id="a list"),
+        pytest.param("offset", id="text"),
+        pytest.param(1, id="a number"),
+    ],
+)
+def test_whatever_this_version_does_not_write_is_refused(value: object) -> None:
+    with pytest.raises(OptionError) as raised:
+        SourceOffset.from_json(value)
+    assert raised.value.condition == "BAD_OFFSET"
+
+
+def test_a_refusal_shows_the_versions() -> None:
+    with pytest.raises(OptionError, match=r"version 2, not 1, in \{'v': 2"):
+        SourceOffset.from_json({"v": 2, "queues": {"orders": {}}})
+
+
+def test_a_refusal_of_a_huge_value_stays_short() -> None:
+    with pytest.raises(OptionError) as raised:
+        SourceOffset.from_json(["x" * 100_000])
+    assert len(str(raised.value)) < 1_000
+
+
+def test_values_are_nested_by_topic_broker_and_queue_in_queue_order() -> None:
+    values = {MessageQueue("b", "y", 0): 4, MessageQueue("a", "x", 10): 3, MessageQueue("a", "x", 2): 2}
+    assert json.dumps(nested(values)) == '{"a": {"x": {"2": 2, "10": 3}}, "b": {"y": {"0": 4}}}'

@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+import dataclasses
+import pickle
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from rocketmq_spark.errors import OptionError
+from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.options import (
+    ADDRESSES,
+    BOOLEAN,
+    EXPRESSION,
+    GROUP,
+    INSTANCE,
+    NAMES,
+    QUEUES,
+    STRATEGY,
+    TOPICS,
+    Kind,
+    Option,
+    ReadOptions,
+    choice,
+    integer,
+    option,
+    rows,
+)
+
+REQUIRED = {"namesrvAddr": "a:9876", "consumerGroup": "g", "subscribe": "orders"}
+SECRET = "hunter2"
+
+
+def parse(**more: str) -> ReadOptions:
+    return ReadOptions.parse({**REQUIRED, **more})
+
+
+def refusal(given: Mapping[str, str]) -> OptionError:
+    with pytest.raises(OptionError) as raised:
+        ReadOptions.parse(given)
+    return raised.value
+
+
+# ---------------------------------------------------------------------------------------------------- names
+
+
+def test_what_is_required_is_enough() -> None:
+    options = parse()
+    assert (options.name_servers, options.consumer_group, options.topics) == (("a:9876",), "g", ("orders",))
+
+
+@pytest.mark.parametrize("missing", REQUIRED)
+def test_what_is_required_and_missing_is_named(missing: str) -> None:
+    error = refusal({name: text for name, text in REQUIRED.items() if name != missing})
+    assert (error.condition, error.context["option"]) == ("MISSING_OPTION", missing)
+
+
+def test_names_are_taken_in_any_case() -> None:
+    assert ReadOptions.parse({name.upper(): text for name, text in REQUIRED.items()}) == parse()
+
+
+@pytest.mark.parametrize("alias", ["nameServer", "NAMESERVER"])
+def test_an_alias_is_as_good_as_the_name(alias: str) -> None:
+    assert ReadOptions.parse({alias: "b:1", "consumerGroup": "g", "topic": "t"}).name_servers == ("b:1",)
+
+
+def test_two_names_of_one_option_may_agree() -> None:
+    assert parse(nameServer="a:9876") == parse()
+
+
+def test_two_names_of_one_option_must_not_differ() -> None:
+    error = refusal({**REQUIRED, "nameServer": "b:9876"})
+    assert error.condition == "CONTRADICTORY_OPTIONS"
+    assert {error.context["first"], error.context["second"]} == {"namesrvAddr", "nameServer"}
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("consumergroups", "consumerGroup"),
+        ("subscribePattern", "subscribe"),
+        ("maxOffsetPerTrigger", "maxOffsetsPerTrigger"),
+        ("failondataloss1", "failOnDataLoss"),
+        ("name_server", "nameServer"),
+    ],
+)
+def test_an_unknown_name_is_refused_with_the_nearest_known_one(written: str, meant: str) -> None:
+    error = refusal({**REQUIRED, written: "x"})
+    assert error.condition == "UNKNOWN_OPTION"
+    assert f"Did you mean {meant!r}?" in str(error)
+
+
+def test_an_unknown_name_like_no_other_is_refused_without_a_suggestion() -> None:
+    assert "Did you mean" not in str(refusal({**REQUIRED, "zzzzqqqq": "x"}))
+
+
+def test_what_create_table_adds_is_not_the_users() -> None:
+    assert parse(provider="rocketmq", owner="me", **{"option.subscribe": "orders"}) == parse()
+
+
+def test_no_name_or_alias_stands_for_two_options() -> None:
+    spellings = [spelling.lower() for _, row in rows(ReadOptions) for spelling in row.spellings]
+    assert len(spellings) == len(set(spellings))
+
+
+# ---------------------------------------------------------------------------------------------------- values
+
+
+def test_a_bad_value_is_refused_with_what_is_expected() -> None:
+    error = refusal({**REQUIRED, "maxOffsetsPerTrigger": "0"})
+    assert str(error) == (
+        "[ROCKETMQ_BAD_OPTION_VALUE] Option 'maxOffsetsPerTrigger' cannot be '0'. "
+        "It must be a whole number from 1 to 9223372036854775807."
+    )
+
+
+def test_no_value_is_refused_before_the_user_wrote_one() -> None:
+    for attribute, row in rows(ReadOptions):
+        if not row.required:
+            assert getattr(parse(), attribute) == (None if row.default is None else row.parse(row.default))
+
+
+TAKEN: list[tuple[Kind[Any], str, object]] = [
+    (ADDRESSES, "a:1", ("a:1",)),
+    (ADDRESSES, "a.b-c_d:65535 ; 10.0.0.1:80", ("a.b-c_d:65535", "10.0.0.1:80")),
+    (ADDRESSES, "a:1,b:2;a:1", ("a:1", "b:2")),
+    (ADDRESSES, "[::1]:9876;[fe80::1.2.3.4]:1", ("[::1]:9876", "[fe80::1.2.3.4]:1")),
+    (TOPICS, "orders , %RETRY%g,orders,a|b", ("orders", "%RETRY%g", "a|b")),
+    (TOPICS, "x" * 255, ("x" * 255,)),
+    (GROUP, "a-Z_0%|", "a-Z_0%|"),
+    (GROUP, "g" * 120, "g" * 120),
+    (INSTANCE, "DEFAULT#1", "DEFAULT#1"),
+    (EXPRESSION, "*", "*"),
+    (EXPRESSION, "TagA || TagB", "TagA || TagB"),
+    (EXPRESSION, "订单", "订单"),
+    (NAMES, " a ,, b,", ("a", "b")),
+    (NAMES, "", ()),
+    (
+        QUEUES,
+        "orders@broker-a:0, %RETRY%g@b:12",
+        (MessageQueue("orders", "broker-a", 0), MessageQueue("%RETRY%g", "b", 12)),
+    ),
+    (QUEUES, "", ()),
+    (STRATEGY, "MACHINE_ROOM_NEARBY-AVG", "MACHINE_ROOM_NEARBY-AVG"),
+    (STRATEGY, "my.package:Strategy", "my.package:Strategy"),
+    (BOOLEAN, "TRUE", True),
+    (BOOLEAN, "false", False),
+    (integer(0, 5), "0", 0),
+    (integer(0, 5), "5", 5),
+    (choice("earliest", "latest"), "LATEST", "latest"),
+]
+
+
+@pytest.mark.parametrize(("kind", "text", "value"), TAKEN)
+def test_values_are_taken(kind: Kind[Any], text: str, value: object) -> None:
+    assert Option("name", kind, "doc").parse(f" {text}\t") == value
+
+
+REFUSED: list[tuple[Kind[Any], str]] = [
+    (ADDRESSES, ""),
+    (ADDRESSES, "a"),
+    (ADDRESSES, "a:"),
+    (ADDRESSES, ":1"),
+    (ADDRESSES, "a:0"),
+    (ADDRESSES, "a:65536"),
+    (ADDRESSES, "a:b"),
+    (ADDRESSES, "a:1;;b:2"),
+    (ADDRESSES, "::1:9876"),
+    (ADDRESSES, "http://a:1"),
+    (ADDRESSES, "a b:1"),
+    (TOPICS, ""),
+    (TOPICS, "a,,b"),
+    (TOPICS, "a b"),
+    (TOPICS, "orders.v1"),
+    (TOPICS, "x" * 256),
+    (GROUP, ""),
+    (GROUP, "g" * 121),
+    (GROUP, "a@b"),
+    (INSTANCE, "a@b"),
+    (INSTANCE, "a b"),
+    (EXPRESSION, ""),
+    (EXPRESSION, "||"),
+    (EXPRESSION, " | "),
+    (EXPRESSION, "a\x01b"),
+    (QUEUES, "orders"),
+    (QUEUES, "orders@broker-a"),
+    (QUEUES, "orders@broker-a:x"),
+    (QUEUES, "orders@broker-a:1, other"),
+    (STRATEGY, ""),
+    (STRATEGY, "A V G"),
+    (BOOLEAN, "yes"),
+    (BOOLEAN, "1"),
+    (integer(0, 5), "-1"),
+    (integer(0, 5), "6"),
+    (integer(0, 5), "1.0"),
+    (integer(0, 5), ""),
+    (choice("earliest", "latest"), "timestamp"),
+]
+
+
+@pytest.mark.parametrize(("kind", "text"), REFUSED)
+def test_values_are_refused(kind: Kind[Any], text: str) -> None:
+    with pytest.raises(OptionError) as raised:
+        Option("name", kind, "doc").parse(text)
+    assert raised.value.condition == "BAD_OPTION_VALUE"
+    assert raised.value.context["expected"] == kind.expected
+
+
+def test_a_choice_says_what_there_is() -> None:
+    assert choice("earliest", "latest").expected == "'earliest' or 'latest'"
+
+
+# ---------------------------------------------------------------------------------------------------- the table
+
+
+def test_a_default_that_could_not_be_written_is_noticed_when_it_is_defined() -> None:
+    with pytest.raises(OptionError, match="cannot be 'maybe'"):
+        option("name", BOOLEAN, doc="doc", default="maybe")
+
+
+def test_required_options_have_no_default() -> None:
+    assert not [row.name for _, row in rows(ReadOptions) if row.required and row.default is not None]
+
+
+def test_every_option_is_documented_in_whole_sentences() -> None:
+    assert not [row.name for _, row in rows(ReadOptions) if not row.doc.endswith(".")]
+
+
+def test_options_travel_to_executors_and_stay_equal() -> None:
+    options = parse(maxOffsetsPerTrigger="7")
+    assert pickle.loads(pickle.dumps(options)) == options
+    assert hash(pickle.loads(pickle.dumps(options))) == hash(options)
+
+
+def test_options_cannot_be_changed() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        parse().consumer_group = "other"  # type: ignore[misc]
+
+
+# ---------------------------------------------------------------------------------------------------- secrets
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithSecret:
+    user: str = option("user", choice("me"), required=True, doc="Who.")
+    password: int = option("password", integer(0, 5), secret=True, doc="A secret.")
+
+
+def secret_row() -> Option:
+    return dict(rows(WithSecret))["password"]
+
+
+def test_a_secret_is_in_no_repr() -> None:
+    assert repr(WithSecret(user="me", password=4)) == "WithSecret(user='me')"
+
+
+def test_a_secret_that_is_refused_is_in_no_text_of_the_error() -> None:
+    with pytest.raises(OptionError) as raised:
+        secret_row().parse(SECRET)
+    error = raised.value
+    assert "Option 'password' cannot be '***'" in str(error)
+    shown = "".join(
+        (str(error), repr(error), repr(error.context), repr(error.args), *traceback.format_exception(error))
+    )
+    assert SECRET not in shown
+
+
+def test_no_chain_of_errors_leads_to_a_secret() -> None:
+    """``int`` quotes what it does not take; an error reporter that shows contexts would print it."""
+    with pytest.raises(OptionError) as raised:
+        secret_row().parse(SECRET)
+    assert (raised.value.__cause__, raised.value.__context__) == (None, None)

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import pytest
+
+from rocketmq_spark.consumer.patience import FIRST_WAIT_MS, LONGEST_WAIT_MS, Patience
+from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
+
+BROKER = "broker broker-a"
+CUT = TransportError("CONNECTION_LOST", address="a:1", reason="cut")
+REFUSED = TransportError("CONNECT_FAILED", address="a:1", reason="refused")
+NO_TOPIC = RouteError("TOPIC_NOT_FOUND", topic="orders", address="n:1")
+LIMIT_MS = 60_000
+
+
+def failing(*times_ms: int, error: RocketMQError = CUT, limit_ms: int = LIMIT_MS) -> Patience:
+    patience = Patience()
+    for now_ms in times_ms:
+        patience.failed(BROKER, error, now_ms=now_ms, limit_ms=limit_ms)
+    return patience
+
+
+def test_what_never_failed_may_be_tried() -> None:
+    patience = Patience()
+    assert patience.may_try(BROKER, now_ms=0)
+    assert not patience.is_due(now_ms=10**9)
+    assert not patience.is_tried
+    patience.check(now_ms=10**9)
+
+
+def test_what_failed_is_left_alone_for_a_while() -> None:
+    patience = failing(1_000)
+    assert not patience.may_try(BROKER, 1_000 + FIRST_WAIT_MS - 1)
+    assert patience.may_try(BROKER, 1_000 + FIRST_WAIT_MS)
+
+
+def test_other_subjects_may_be_tried_meanwhile() -> None:
+    assert failing(1_000).may_try("broker broker-b", 1_000)
+
+
+def test_pauses_double_up_to_the_longest() -> None:
+    patience, now_ms, pauses_ms = Patience(), 0, []
+    for _ in range(7):
+        patience.failed(BROKER, CUT, now_ms=now_ms, limit_ms=LIMIT_MS)
+        pause_ms = next(ms for ms in range(LONGEST_WAIT_MS + 1) if patience.may_try(BROKER, now_ms + ms))
+        pauses_ms.append(pause_ms)
+        now_ms += pause_ms
+    assert pauses_ms == [250, 500, 1_000, 2_000, 4_000, 5_000, 5_000]
+
+
+def test_pauses_stay_finite_however_often_something_failed() -> None:
+    assert failing(*[0] * 1_000).may_try(BROKER, LONGEST_WAIT_MS)
+
+
+def test_success_ends_the_trouble() -> None:
+    patience = failing(0, 1_000)
+    patience.succeeded(BROKER)
+    patience.succeeded("never failed")
+    assert not patience.is_tried
+    patience.failed(BROKER, CUT, now_ms=LIMIT_MS, limit_ms=LIMIT_MS)
+    patience.check(LIMIT_MS)
+    assert patience.may_try(BROKER, LIMIT_MS + FIRST_WAIT_MS)
+
+
+def test_something_is_due_when_any_subject_may_be_tried_again() -> None:
+    patience = failing(0)
+    patience.failed("the name servers", CUT, now_ms=10_000, limit_ms=LIMIT_MS)
+    assert not failing(0).is_due(FIRST_WAIT_MS - 1)
+    assert patience.is_due(FIRST_WAIT_MS)
+    assert patience.is_tried
+
+
+def test_the_limit_counts_from_the_first_failure() -> None:
+    patience = failing(1_000, 5_000, 60_999)
+    patience.check(60_999)
+    with pytest.raises(TransportError, match="CLUSTER_UNREACHABLE"):
+        patience.check(61_000)
+
+
+def test_the_error_says_what_was_tried_for_how_long_and_the_last_failure() -> None:
+    patience = failing(0)
+    patience.failed(BROKER, REFUSED, now_ms=LIMIT_MS, limit_ms=LIMIT_MS)
+    with pytest.raises(TransportError) as raised:
+        patience.check(LIMIT_MS + 5)
+    assert raised.value.context == {
+        "doing": "Reaching broker broker-a",
+        "waited_ms": LIMIT_MS + 5,
+        "limit_ms": LIMIT_MS,
+        "cause": str(REFUSED),
+    }
+    assert raised.value.__cause__ is REFUSED
+
+
+def test_a_limit_of_zero_is_no_patience() -> None:
+    with pytest.raises(TransportError, match="CLUSTER_UNREACHABLE"):
+        failing(7, limit_ms=0).check(7)
+
+
+def test_what_is_no_silence_is_raised_as_it_is() -> None:
+    with pytest.raises(RouteError) as raised:
+        failing(0, error=NO_TOPIC).check(LIMIT_MS)
+    assert raised.value is NO_TOPIC
+
+
+def test_each_subject_has_its_own_limit() -> None:
+    patience = failing(0, limit_ms=10**9)
+    patience.failed("topic orders", NO_TOPIC, now_ms=0, limit_ms=5)
+    with pytest.raises(RouteError):
+        patience.check(5)

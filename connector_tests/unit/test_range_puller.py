@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from connector_tests.support.manual_clock import ManualClock
+from connector_tests.support.simulated_queue import QUEUE, SimulatedNetwork, SimulatedQueue, offsets_of
+from rocketmq_spark.consumer.pull_request import PulledRange
+from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RocketMQError, RouteError, TransportError
+from rocketmq_spark.model import QueueRange
+from rocketmq_spark.source.range_puller import ABSENT_LIMIT_MS, LONGEST_PAUSE_MS, SHORTEST_PAUSE_MS, Answer, RangePuller
+from rocketmq_spark.wire.codes import ResponseCode
+from rocketmq_spark.wire.pull import PullResult, PullStatus
+
+LOST_CONNECTION = TransportError("CONNECTION_LOST", address="a:1", reason="cut")
+NO_ROUTE = RouteError("TOPIC_NOT_FOUND", topic="orders", address="a:1")
+LIMIT_MS = 60_000
+MISSING_TOPIC_MS = 20_000
+BEGAN_MS = 7_000_000
+
+
+def refused(code: ResponseCode) -> BrokerError:
+    return BrokerError(
+        "BROKER_REFUSED", address="a:1", request="PULL_MESSAGE", code=code.value, code_name=code.name, remark=""
+    )
+
+
+class Run:
+    """One range, read from what ``answer(offset, max messages)`` says."""
+
+    def __init__(self, answer: Callable[[int, int], Answer], begin: int = 0, end: int = 100) -> None:
+        self.clock = ManualClock(BEGAN_MS)
+        self.network = SimulatedNetwork(lambda wanted, count: answer(wanted.begin_offset, count), self.clock)
+        wanted = QueueRange(QUEUE, begin, end)
+        self._puller = RangePuller(
+            wanted,
+            self.network.submit,
+            limit_ms=LIMIT_MS,
+            missing_topic_ms=MISSING_TOPIC_MS,
+            clock=self.clock,
+            inbox=self.network,
+        )
+
+    @property
+    def took_ms(self) -> int:
+        return self.clock() - BEGAN_MS
+
+    def pulled(self) -> list[PulledRange]:
+        return list(self._puller.pulled())
+
+    def rows(self) -> list[int]:
+        return [offset for pulled in self.pulled() for offset in offsets_of(pulled)]
+
+    def lost(self) -> list[tuple[int, int]]:
+        return [(pulled.begin_offset, pulled.end_offset) for pulled in self.pulled() if pulled.is_lost]
+
+
+def failing_first(failures: Iterable[Answer], queue: SimulatedQueue) -> Callable[[int, int], Answer]:
+    left = iter(failures)
+    return lambda offset, count: next(left, None) or queue.pull(offset, count)
+
+
+def test_an_empty_range_asks_nothing() -> None:
+    run = Run(SimulatedQueue(max_offset=10).pull, 5, 5)
+    assert (run.pulled(), run.network.pulls) == ([], [])
+
+
+def test_a_range_is_read_with_as_many_pulls_as_the_brokers_limit_needs() -> None:
+    run = Run(SimulatedQueue(max_offset=320, message_limit=32).pull, 0, 320)
+    assert run.rows() == list(range(320))
+    assert len(run.network.pulls) == 10
+
+
+def test_pulls_are_in_flight_together() -> None:
+    run = Run(SimulatedQueue(max_offset=3_200).pull, 0, 3_200)
+    assert run.rows() == list(range(3_200))
+    assert run.network.most_in_flight == 32
+
+
+@pytest.mark.parametrize("failure", [LOST_CONNECTION, NO_ROUTE, refused(ResponseCode.SYSTEM_BUSY)])
+def test_what_may_pass_is_tried_again(failure: RocketMQError) -> None:
+    """A route that is missing passes too: a name server that has just been restarted knows no topic for a while."""
+    run = Run(failing_first([failure] * 3, SimulatedQueue(max_offset=100)))
+    assert run.rows() == list(range(100))
+    assert run.took_ms > 0
+
+
+def test_pauses_grow_while_nothing_works() -> None:
+    run = Run(failing_first([LOST_CONNECTION] * 12, SimulatedQueue(max_offset=100)))
+    run.rows()
+    assert 2 * LONGEST_PAUSE_MS < run.took_ms < 12 * LONGEST_PAUSE_MS
+
+
+def test_pauses_are_short_again_after_an_answer() -> None:
+    asked_at_ms: list[int] = []
+    queue = SimulatedQueue(max_offset=100, message_limit=50)
+    failing = iter([True] * 8 + [False, True, False])
+
+    def answer(offset: int, count: int) -> Answer:
+        asked_at_ms.append(run.took_ms)
+        return LOST_CONNECTION if next(failing) else queue.pull(offset, count)
+
+    run = Run(answer)
+    assert run.rows() == list(range(100))
+    assert asked_at_ms[8] - asked_at_ms[7] > 1_000
+    assert asked_at_ms[10] - asked_at_ms[9] == SHORTEST_PAUSE_MS
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        refused(ResponseCode.NO_PERMISSION),
+        refused(ResponseCode.TOPIC_NOT_EXIST),
+        RemoteProtocolError("BAD_FRAME", peer="a:1", problem="garbage"),
+    ],
+)
+def test_what_cannot_pass_is_raised_at_once(failure: RocketMQError) -> None:
+    run = Run(lambda _offset, _count: failure)
+    with pytest.raises(type(failure)) as raised:
+        run.pulled()
+    assert raised.value is failure
+    assert run.took_ms == 0
+
+
+def test_a_broker_that_stays_away_is_an_error_that_names_it() -> None:
+    run = Run(lambda _offset, _count: LOST_CONNECTION)
+    with pytest.raises(TransportError, match=r"CLUSTER_UNREACHABLE.*a:1") as raised:
+        run.pulled()
+    assert raised.value.__cause__ is LOST_CONNECTION
+    assert LIMIT_MS <= run.took_ms <= LIMIT_MS + LONGEST_PAUSE_MS
+
+
+def test_a_topic_that_stays_unknown_is_an_error_after_its_own_limit() -> None:
+    run = Run(lambda _offset, _count: NO_ROUTE)
+    with pytest.raises(RouteError, match="TOPIC_NOT_FOUND"):
+        run.pulled()
+    assert MISSING_TOPIC_MS <= run.took_ms <= MISSING_TOPIC_MS + LONGEST_PAUSE_MS
+
+
+def test_the_time_limit_counts_from_the_last_answer() -> None:
+    queue = SimulatedQueue(max_offset=100, message_limit=10)
+
+    def answer(offset: int, count: int) -> Answer:
+        is_turn_of_failure = (run.took_ms // (LIMIT_MS // 2)) % 2 == offset // 10 % 2
+        return LOST_CONNECTION if is_turn_of_failure else queue.pull(offset, count)
+
+    run = Run(answer)
+    assert run.rows() == list(range(100))
+
+
+def test_a_broker_that_refuses_for_load_is_asked_less_at_once() -> None:
+    """Else it is asked 32 times after every pause."""
+    queue = SimulatedQueue(max_offset=3_200)
+
+    def answer(offset: int, count: int) -> Answer:
+        is_busy = offset >= 1_000 and run.took_ms < 10_000
+        return refused(ResponseCode.SYSTEM_BUSY) if is_busy else queue.pull(offset, count)
+
+    run = Run(answer, 0, 3_200)
+    assert run.rows() == list(range(3_200))
+    assert len(run.network.pulls) < 100 + 32 + 15
+
+
+def test_a_slow_answer_is_not_asked_for_again_with_what_was_postponed() -> None:
+    """Pauses are shorter than answers may take."""
+    clock, queue = ManualClock(), SimulatedQueue(max_offset=100)
+    left = iter([False, True, False, True])
+    network = SimulatedNetwork(
+        lambda wanted, count: LOST_CONNECTION if next(left, False) else queue.pull(wanted.begin_offset, count),
+        clock,
+        is_slow=iter([True] * 5 + [False] * 1_000).__next__,
+    )
+    wanted = QueueRange(QUEUE, 0, 100)
+    puller = RangePuller(wanted, network.submit, limit_ms=9_999, missing_topic_ms=9_999, clock=clock, inbox=network)
+    assert [offset for pulled in puller.pulled() for offset in offsets_of(pulled)] == list(range(100))
+
+
+def test_what_retention_deleted_is_lost_exactly() -> None:
+    assert Run(SimulatedQueue(min_offset=37, max_offset=100).pull).lost() == [(0, 37)]
+
+
+def test_the_min_offset_is_waited_for_while_retention_deletes() -> None:
+    queue = SimulatedQueue(removed_to=100, max_offset=200, scan_limit=50)
+
+    def answer(offset: int, count: int) -> Answer:
+        queue.min_offset = 100 if run.took_ms >= 10_000 else 0
+        return queue.pull(offset, count)
+
+    run = Run(answer)
+    assert run.lost() == [(0, 100)]
+    assert 10_000 <= run.took_ms < ABSENT_LIMIT_MS
+
+
+def test_a_tail_that_comes_back_is_read() -> None:
+    queue = SimulatedQueue(max_offset=100)
+
+    def answer(offset: int, count: int) -> Answer:
+        queue.max_offset = 60 if run.took_ms < ABSENT_LIMIT_MS // 2 else 100
+        return queue.pull(offset, count)
+
+    run = Run(answer)
+    assert run.rows() == list(range(100))
+
+
+def test_each_answer_that_brings_something_gives_the_rest_its_full_time() -> None:
+    queue = SimulatedQueue(max_offset=100)
+
+    def answer(offset: int, count: int) -> Answer:
+        queue.max_offset = next(to for from_ms, to in ((40_000, 100), (20_000, 80), (0, 60)) if run.took_ms >= from_ms)
+        return queue.pull(offset, count)
+
+    run = Run(answer)
+    assert run.rows() == list(range(100))
+
+
+def test_a_tail_that_stays_away_is_lost_after_one_time_limit_however_long_it_is() -> None:
+    """It used to wait anew for every 32 pieces: a day for a million messages."""
+    run = Run(SimulatedQueue(max_offset=60).pull, 0, 1_000_000)
+    assert run.lost() == [(60, 1_000_000)]
+    assert ABSENT_LIMIT_MS <= run.took_ms <= ABSENT_LIMIT_MS + 2 * LONGEST_PAUSE_MS
+
+
+def test_answers_that_lead_nowhere_are_an_error_and_no_loss() -> None:
+    stalled = PullResult(PullStatus.NO_MATCHED_MSG, "NO_MATCHED_MESSAGE", 0, 0, 100, memoryview(b""))
+    run = Run(lambda _offset, _count: stalled)
+    with pytest.raises(RemoteProtocolError, match=r"PULL_STALLED.*orders@broker-a:0.*offset 0.*NO_MATCHED_MESSAGE"):
+        run.pulled()
+    assert LIMIT_MS <= run.took_ms <= LIMIT_MS + LONGEST_PAUSE_MS
+
+
+def test_a_reset_mark_delays_nothing() -> None:
+    mark = PullResult(PullStatus.OFFSET_ILLEGAL, "OFFSET_RESET", 3, 0, 100, memoryview(b""))
+    run = Run(failing_first([mark, mark], SimulatedQueue(max_offset=100)))
+    assert run.rows() == list(range(100))
+    assert run.took_ms == 0

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from connector_tests.support.scripted_broker import ScriptedBroker, answer
+from rocketmq_spark.errors import RouteError
+from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.remoting.namesrv import NameServers
+from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.routes import RouteCache
+from rocketmq_spark.wire.codes import RequestCode
+from rocketmq_spark.wire.command import RemotingCommand
+
+QUEUE = MessageQueue("T", "b", 0)
+
+
+class Namesrv:
+    """A scripted name server with one broker that may have no master."""
+
+    def __init__(self, server: ScriptedBroker) -> None:
+        self.addresses = {"0": "10.0.0.1:10911"}
+        self.asked_count = 0
+        server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, self._route)
+
+    def _route(self, _request: RemotingCommand) -> RemotingCommand:
+        self.asked_count += 1
+        brokers = [{"brokerAddrs": self.addresses, "brokerName": "b", "cluster": "c"}]
+        queues = [{"brokerName": "b", "perm": 6, "readQueueNums": 1, "writeQueueNums": 1}]
+        return answer(body=json.dumps({"brokerDatas": brokers, "queueDatas": queues}).encode())
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedBroker]:
+    with ScriptedBroker() as server:
+        yield server
+
+
+@pytest.fixture
+def namesrv(server: ScriptedBroker) -> Namesrv:
+    return Namesrv(server)
+
+
+@pytest.fixture
+def routes(server: ScriptedBroker, namesrv: Namesrv) -> Iterator[RouteCache]:
+    pool = ConnectionPool(1000, connect=server.connect)
+    yield RouteCache(NameServers(("ns:9876",), pool, 1000))
+    pool.close()
+
+
+def test_a_route_is_asked_for_once(routes: RouteCache, namesrv: Namesrv) -> None:
+    assert routes.route("T") is routes.route("T")
+    assert routes.master(QUEUE) == "10.0.0.1:10911"
+    assert namesrv.asked_count == 1
+
+
+def test_refresh_and_forget_ask_again(routes: RouteCache, namesrv: Namesrv) -> None:
+    routes.route("T")
+    namesrv.addresses["0"] = "10.0.0.2:10911"
+    assert routes.route("T", refresh=True).master_address("b") == "10.0.0.2:10911"
+    routes.forget("T")
+    routes.forget("T")
+    routes.route("T")
+    assert namesrv.asked_count == 3
+
+
+def test_a_master_that_came_back_is_found_though_the_cached_route_has_none(
+    routes: RouteCache, namesrv: Namesrv
+) -> None:
+    master = namesrv.addresses.pop("0")
+    routes.route("T")
+    namesrv.addresses["0"] = master
+    assert routes.master(QUEUE) == master
+
+
+def test_a_broker_without_a_master_is_a_route_error_that_another_attempt_may_cure(
+    routes: RouteCache, namesrv: Namesrv
+) -> None:
+    namesrv.addresses = {"1": "10.0.0.9:10911"}
+    with pytest.raises(RouteError, match=r"NO_MASTER.*'b'.*'T'") as raised:
+        routes.master(QUEUE)
+    assert raised.value.retriable

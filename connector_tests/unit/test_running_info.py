@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.wire.fastjson import parse_fastjson
+from rocketmq_spark.wire.running_info import (
+    PROP_CONSUME_TYPE,
+    ConsumerRunningInfo,
+    ProcessQueueInfo,
+    encode_consumer_running_info,
+)
+from rocketmq_spark.wire.subscription import build_subscription
+
+# Fields of Java's class, in the order of their names.
+PROCESS_QUEUE_FIELDS = {
+    "cachedMsgCount": 3,
+    "cachedMsgMaxOffset": 9,
+    "cachedMsgMinOffset": 7,
+    "cachedMsgSizeInMiB": 0,
+    "commitOffset": 7,
+    "droped": True,
+    "lastConsumeTimestamp": 13,
+    "lastLockTimestamp": 11,
+    "lastPullTimestamp": 12,
+    "locked": True,
+    "transactionMsgCount": 0,
+    "transactionMsgMaxOffset": 0,
+    "transactionMsgMinOffset": 0,
+    "tryUnlockTimes": 0,
+}
+
+
+def test_running_info_has_the_fields_of_javas_class() -> None:
+    process_queue = ProcessQueueInfo(
+        commit_offset=7,
+        cached_min_offset=7,
+        cached_max_offset=9,
+        cached_count=3,
+        is_locked=True,
+        last_lock_timestamp_ms=11,
+        is_dropped=True,
+        last_pull_timestamp_ms=12,
+        last_consume_timestamp_ms=13,
+    )
+    info = ConsumerRunningInfo(
+        properties={PROP_CONSUME_TYPE: "CONSUME_ACTIVELY"},
+        subscriptions=(build_subscription("T", "*", 5),),
+        process_queues={MessageQueue("T", "b", 1): process_queue},
+        jstack="main",
+    )
+    assert parse_fastjson(encode_consumer_running_info(info), "running info") == {
+        "mqPopTable": {},
+        "mqTable": {(("brokerName", "b"), ("queueId", 1), ("topic", "T")): PROCESS_QUEUE_FIELDS},
+        "properties": {"PROP_CONSUME_TYPE": "CONSUME_ACTIVELY"},
+        "statusTable": {},
+        "subscriptionSet": [
+            {
+                "classFilterMode": False,
+                "codeSet": [],
+                "expressionType": "TAG",
+                "subString": "*",
+                "subVersion": 5,
+                "tagsSet": [],
+                "topic": "T",
+            }
+        ],
+        "userConsumerInfo": {},
+        "jstack": "main",
+    }
+
+
+def test_stacks_that_nobody_asked_for_are_left_out() -> None:
+    assert b"jstack" not in encode_consumer_running_info(ConsumerRunningInfo(properties={}))

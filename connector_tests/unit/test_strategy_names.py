@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from rocketmq_spark.consumer.allocation import AllocateAllTopicsStrategy, AllocateMessageQueueStrategy
+from rocketmq_spark.consumer.strategy_names import StrategySettings, strategy_named
+from rocketmq_spark.errors import OptionError
+from rocketmq_spark.model import MessageQueue
+
+HERE = __name__
+QUEUE = MessageQueue("T", "east", 0)
+SETTINGS = StrategySettings((QUEUE,), ("east",), f"{HERE}:OneRoom")
+
+
+class OneRoom:
+    def broker_deploy_in(self, queue: MessageQueue) -> str:
+        return "room"
+
+    def consumer_deploy_in(self, client_id: str) -> str:
+        return "room"
+
+
+class FirstTakesAll:
+    name = "FIRST_TAKES_ALL"
+
+    def allocate(
+        self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
+    ) -> list[MessageQueue]:
+        return list(queues) if client_id == client_ids[0] else []
+
+
+class FirstTakesAllTopics:
+    name = "FIRST_TAKES_ALL_TOPICS"
+
+    def allocate_all_topics(
+        self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
+    ) -> list[MessageQueue]:
+        return list(queues) if client_id == client_ids[0] else []
+
+
+class NeedsArguments:
+    def __init__(self, argument: str) -> None:
+        self.argument = argument
+
+
+NAMES = ["AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH", "CONFIG", "MACHINE_ROOM", "AVG_ALL_TOPICS"]
+NEARBY_NAMES = [f"MACHINE_ROOM_NEARBY-{name}" for name in NAMES if name != "AVG_ALL_TOPICS"]
+
+
+@pytest.mark.parametrize("name", [*NAMES, *NEARBY_NAMES])
+def test_a_strategy_found_by_its_name_has_that_name(name: str) -> None:
+    assert strategy_named(name, SETTINGS).name == name
+    assert strategy_named(name.lower(), SETTINGS).name == name
+
+
+def test_the_settings_reach_the_strategy() -> None:
+    config = strategy_named("CONFIG", SETTINGS)
+    assert isinstance(config, AllocateMessageQueueStrategy)
+    assert config.allocate("g", "c", [], []) == [QUEUE]
+
+
+def test_a_users_own_class_is_found_by_its_import_path() -> None:
+    strategy = strategy_named(f"{HERE}:FirstTakesAll")
+    assert isinstance(strategy, AllocateMessageQueueStrategy)
+    assert strategy.allocate("g", "a", [QUEUE], ["a", "b"]) == [QUEUE]
+
+
+def test_a_users_own_class_may_divide_all_topics() -> None:
+    assert isinstance(strategy_named(f"{HERE}:FirstTakesAllTopics"), AllocateAllTopicsStrategy)
+
+
+def test_a_users_own_strategy_works_within_machine_rooms() -> None:
+    name = strategy_named(f"machine_room_nearby-{HERE}:FirstTakesAll", SETTINGS).name
+    assert name == "MACHINE_ROOM_NEARBY-FIRST_TAKES_ALL"
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        ("AVERAGE", "one of AVG, AVG_BY_CIRCLE"),
+        ("", "one of AVG"),
+        ("no_such_module:X", "ModuleNotFoundError: No module named 'no_such_module'"),
+        (f"{HERE}:NoSuchClass", "AttributeError"),
+        (":X", "Empty module name"),
+        (f"{HERE}:NeedsArguments", "TypeError"),
+        (f"{HERE}:OneRoom", "a method 'allocate' or 'allocate_all_topics'"),
+        ("MACHINE_ROOM_NEARBY-AVG_ALL_TOPICS", "a strategy for single topics"),
+        ("MACHINE_ROOM_NEARBY-", "one of AVG"),
+    ],
+)
+def test_what_names_no_strategy_is_refused_with_the_reason(name: str, complaint: str) -> None:
+    with pytest.raises(OptionError, match="'allocateStrategy' cannot be") as caught:
+        strategy_named(name, SETTINGS)
+    assert complaint in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        ("CONFIG", "messageQueueList"),
+        ("MACHINE_ROOM", "consumeridcs"),
+        ("MACHINE_ROOM_NEARBY-AVG", "machineRoomResolver"),
+        ("MACHINE_ROOM_NEARBY-CONFIG", "messageQueueList"),
+    ],
+)
+def test_a_strategy_names_the_option_that_it_needs(name: str, option: str) -> None:
+    with pytest.raises(OptionError, match=f"'{option}' is required"):
+        strategy_named(name)
+
+
+def test_a_resolver_must_know_brokers_and_clients() -> None:
+    settings = StrategySettings(machine_room_resolver=f"{HERE}:FirstTakesAll")
+    with pytest.raises(OptionError, match=r"'machineRoomResolver' cannot be .*broker_deploy_in"):
+        strategy_named("MACHINE_ROOM_NEARBY-AVG", settings)

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import pytest
+
+from rocketmq_spark.errors import LocalProtocolError
+from rocketmq_spark.wire.subscription import SubscriptionData, build_subscription, exact_tags
+
+
+@pytest.mark.parametrize("expression", ["*", "", " * "])
+def test_a_star_subscribes_to_everything(expression: str) -> None:
+    assert build_subscription("T", expression, 5) == SubscriptionData("T", "*", frozenset(), frozenset(), 5)
+    assert exact_tags(expression) is None
+
+
+@pytest.mark.parametrize("expression", ["TagA||TagB", "TagA || TagB", "TagA||TagB||", "||TagA|| ||\tTagB\n||TagA"])
+def test_tags_are_what_stands_between_the_bars(expression: str) -> None:
+    subscription = build_subscription("T", expression, 5)
+    assert subscription.tags_set == {"TagA", "TagB"}
+    assert subscription.code_set == {2598919, 2598920}
+    assert subscription.sub_string == expression
+
+
+def test_tags_with_one_hash_stay_two_tags() -> None:
+    subscription = build_subscription("T", "Aa||BB", 5)
+    assert subscription.tags_set == {"Aa", "BB"}
+    assert subscription.code_set == {2112}
+
+
+def test_only_javas_blanks_are_trimmed() -> None:
+    assert exact_tags("\u00a0TagA\x01||\x00!") == frozenset({"\u00a0TagA", "!"})
+
+
+@pytest.mark.parametrize("expression", ["||", " || ", "||||"])
+def test_a_subscription_that_no_message_fits_is_refused(expression: str) -> None:
+    with pytest.raises(LocalProtocolError, match="names no tag"):
+        build_subscription("T", expression, 5)

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import pytest
+
+from rocketmq_spark.errors import RocketMQError, TransportError
+from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.remoting.tail_watch import SHORTEST_SUSPEND_MS, SUSPEND_MS_PER_QUEUE, Answer, TailWatch
+from rocketmq_spark.wire.pull import PullResult, PullStatus
+
+FIRST, SECOND = MessageQueue("T", "b", 0), MessageQueue("T", "b", 1)
+LOST = TransportError("CONNECTION_LOST", address="a:1", reason="cut")
+
+
+def result(status: PullStatus, max_offset: int) -> PullResult:
+    return PullResult(status, "", max_offset, 0, max_offset, memoryview(b""))
+
+
+class Broker:
+    """Holds every long poll until the test answers it."""
+
+    def __init__(self) -> None:
+        self.held: dict[MessageQueue, tuple[int, int, Answer]] = {}
+        self.poll_count = 0
+
+    def long_poll(self, queue: MessageQueue, offset: int, suspend_ms: int, on_answer: Answer) -> None:
+        self.held[queue] = (offset, suspend_ms, on_answer)
+        self.poll_count += 1
+
+    def say(self, queue: MessageQueue, answer: PullResult | RocketMQError) -> None:
+        self.held.pop(queue)[2](answer)
+
+
+class Owner:
+    def __init__(self) -> None:
+        self.woken_count = 0
+
+    def wake(self) -> None:
+        self.woken_count += 1
+
+
+@pytest.fixture
+def broker() -> Broker:
+    return Broker()
+
+
+@pytest.fixture
+def owner() -> Owner:
+    return Owner()
+
+
+@pytest.fixture
+def watch(broker: Broker, owner: Owner) -> TailWatch:
+    return TailWatch(broker.long_poll, owner.wake)
+
+
+def test_each_queue_has_one_long_poll_at_its_position_however_often_it_is_asked_for(
+    broker: Broker, watch: TailWatch
+) -> None:
+    watch.watch({FIRST: 5, SECOND: 0})
+    watch.watch({FIRST: 5, SECOND: 0})
+    assert {queue: offset for queue, (offset, _, _) in broker.held.items()} == {FIRST: 5, SECOND: 0}
+    assert broker.poll_count == 2
+
+
+def test_a_message_wakes_the_owner(broker: Broker, watch: TailWatch, owner: Owner) -> None:
+    watch.watch({FIRST: 5})
+    broker.say(FIRST, result(PullStatus.FOUND, 8))
+    assert owner.woken_count == 1
+
+
+def test_silence_wakes_nobody_and_the_next_watch_asks_again(broker: Broker, watch: TailWatch, owner: Owner) -> None:
+    watch.watch({FIRST: 5})
+    broker.say(FIRST, result(PullStatus.NO_NEW_MSG, 5))
+    watch.watch({FIRST: 5})
+    assert (owner.woken_count, broker.poll_count) == (0, 2)
+
+
+@pytest.mark.parametrize("status", [PullStatus.OFFSET_ILLEGAL, PullStatus.NO_MATCHED_MSG])
+def test_whatever_is_not_silence_is_news(broker: Broker, watch: TailWatch, owner: Owner, status: PullStatus) -> None:
+    watch.watch({FIRST: 5})
+    broker.say(FIRST, result(status, 3))
+    assert owner.woken_count == 1
+
+
+def test_a_failure_is_told_and_the_next_watch_asks_again(broker: Broker, watch: TailWatch, owner: Owner) -> None:
+    watch.watch({FIRST: 5})
+    broker.say(FIRST, LOST)
+    assert owner.woken_count == 1
+    watch.watch({FIRST: 5})
+    assert broker.poll_count == 2
+
+
+def test_an_answer_at_once_on_the_callers_thread_locks_nobody_out(owner: Owner) -> None:
+    watch = TailWatch(lambda _queue, _offset, _suspend_ms, on_answer: on_answer(LOST), owner.wake)
+    watch.watch({FIRST: 5})
+    assert owner.woken_count == 1
+
+
+def test_many_queues_are_held_longer_so_that_they_cost_no_more(broker: Broker, watch: TailWatch) -> None:
+    watch.watch({FIRST: 0})
+    watch.watch({MessageQueue("T", "c", queue_id): 0 for queue_id in range(100)})
+    assert broker.held[FIRST][1] == SHORTEST_SUSPEND_MS
+    assert broker.held[MessageQueue("T", "c", 0)][1] == 100 * SUSPEND_MS_PER_QUEUE

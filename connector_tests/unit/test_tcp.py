@@ -1,0 +1,129 @@
+"""TcpStream over the loopback interface."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from rocketmq_spark.errors import TransportError
+from rocketmq_spark.remoting.stream import Stream
+from rocketmq_spark.remoting.tcp import connect_tcp, split_address
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening
+
+
+@pytest.fixture
+def ends(listener: socket.socket) -> Iterator[tuple[Stream, socket.socket]]:
+    """(our stream, the server's plain socket)"""
+    ours = connect_tcp(address_of(listener), 5000)
+    theirs, _ = listener.accept()
+    with theirs:
+        yield ours, theirs
+    ours.close()
+
+
+def address_of(listener: socket.socket) -> str:
+    return f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+def test_bytes_go_both_ways(ends: tuple[Stream, socket.socket]) -> None:
+    ours, theirs = ends
+    ours.sendall(b"question", 1000)
+    assert theirs.recv(99) == b"question"
+    theirs.sendall(b"answer")
+    assert ours.recv(99, 5000) == b"answer"
+
+
+def test_nothing_in_time_is_none_and_a_closed_peer_is_empty(ends: tuple[Stream, socket.socket]) -> None:
+    ours, theirs = ends
+    assert ours.recv(99, 1) is None
+    theirs.close()
+    assert ours.recv(99, 5000) == b""
+
+
+def test_small_requests_are_not_held_back_by_nagle(ends: tuple[Stream, socket.socket]) -> None:
+    ours, _ = ends
+    assert ours._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)  # type: ignore[attr-defined]
+
+
+def test_a_peer_that_does_not_read_blocks_a_sender_only_for_its_timeout(ends: tuple[Stream, socket.socket]) -> None:
+    ours, _ = ends
+    with pytest.raises(TransportError, match=r"CONNECTION_LOST.*taken no data for 30 ms"):
+        ours.sendall(bytes(64 << 20), 30)
+
+
+def test_a_frame_larger_than_all_buffers_arrives_whole(ends: tuple[Stream, socket.socket]) -> None:
+    ours, theirs = ends
+    data = bytes(range(256)) * (32 << 10)
+    sender = threading.Thread(target=ours.sendall, args=(data, 30_000))
+    sender.start()
+    received = bytearray()
+    while len(received) < len(data):
+        received += theirs.recv(1 << 20)
+    sender.join()
+    assert received == data
+
+
+def test_shutdown_wakes_a_receiver_and_may_be_repeated(ends: tuple[Stream, socket.socket]) -> None:
+    ours, _ = ends
+    received: list[bytes | None] = []
+    receiver = threading.Thread(target=lambda: received.append(ours.recv(1, 60_000)))
+    receiver.start()
+    ours.shutdown()
+    ours.shutdown()
+    receiver.join()
+    assert received == [b""]
+
+
+def test_a_reset_is_a_lost_connection_that_names_the_address(
+    ends: tuple[Stream, socket.socket], listener: socket.socket
+) -> None:
+    ours, theirs = ends
+    theirs.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
+    theirs.close()
+    with pytest.raises(TransportError, match=f"CONNECTION_LOST.*{address_of(listener)}.*reset"):
+        ours.recv(1, 5000)
+
+
+def test_a_port_where_nobody_listens_is_a_failed_connect(listener: socket.socket) -> None:
+    address = address_of(listener)
+    listener.close()
+    with pytest.raises(TransportError, match=f"CONNECT_FAILED.*{address}.*refused"):
+        connect_tcp(address, 5000)
+
+
+@pytest.mark.parametrize("address", ["null", "", ":1", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:99999", ".example.:1"])
+def test_an_address_that_is_none_is_a_failed_connect(address: str) -> None:
+    with pytest.raises(TransportError, match="CONNECT_FAILED"):
+        connect_tcp(address, 1000)
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("broker:10911", ("broker", 10911)),
+        ("[::1]:10911", ("::1", 10911)),
+        ("fe80::1:10911", ("fe80::1", 10911)),  # a broker writes an IPv6 address into its route without brackets
+    ],
+)
+def test_host_and_port_of_an_address(address: str, expected: tuple[str, int]) -> None:
+    assert split_address(address) == expected
+
+
+def test_ipv6_literals_connect() -> None:
+    if not socket.has_ipv6:
+        pytest.skip("no IPv6")
+    try:
+        listening = socket.create_server(("::1", 0), family=socket.AF_INET6)
+    except OSError:
+        pytest.skip("no IPv6 loopback address")
+    with listening:
+        stream = connect_tcp(f"[::1]:{listening.getsockname()[1]}", 5000)
+        stream.close()

@@ -1,0 +1,132 @@
+"""TlsStream against the standard library's own TLS server, over the loopback interface."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from rocketmq_spark.errors import TransportError
+from rocketmq_spark.remoting.tcp import connect_tcp
+
+CERTIFICATE = Path(__file__).parent.parent / "support" / "tls" / "localhost.crt"
+KEY = CERTIFICATE.with_suffix(".key")
+
+Serve = Callable[[socket.socket], None]
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[Serve], str]]:
+    """Starts a server for one connection and returns its address."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threads: list[threading.Thread] = []
+
+        def start(serve_one: Serve) -> str:
+            def run() -> None:
+                accepted, _ = listening.accept()
+                with accepted, suppress(OSError):
+                    serve_one(accepted)
+
+            threads.append(threading.Thread(target=run, daemon=True))
+            threads[-1].start()
+            return f"127.0.0.1:{listening.getsockname()[1]}"
+
+        yield start
+        for thread in threads:
+            thread.join()
+
+
+def trusting() -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=str(CERTIFICATE))
+
+
+def secure(accepted: socket.socket) -> ssl.SSLSocket:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(CERTIFICATE, KEY)
+    return context.wrap_socket(accepted, server_side=True)
+
+
+def echo_tls(accepted: socket.socket) -> None:
+    with secure(accepted) as secured:
+        while data := secured.recv(1 << 20):
+            secured.sendall(data)
+
+
+def greet_and_leave(accepted: socket.socket) -> None:
+    with secure(accepted) as secured:
+        secured.sendall(b"hello")
+
+
+def greet_and_take_leave(accepted: socket.socket) -> None:
+    with secure(accepted) as secured:
+        secured.sendall(b"hello")
+        secured.unwrap()
+
+
+def test_bytes_go_both_ways_while_another_thread_sends(serve: Callable[[Serve], str]) -> None:
+    stream = connect_tcp(serve(echo_tls), 5000, trusting())
+    data = bytes(range(256)) * (16 << 10)
+    sender = threading.Thread(target=stream.sendall, args=(data, 30_000))
+    sender.start()
+    received = bytearray()
+    while len(received) < len(data):
+        received += stream.recv(1 << 20, 10_000) or pytest.fail("nothing came back")
+    sender.join()
+    assert received == data
+    stream.shutdown()
+    stream.close()
+
+
+def test_nothing_in_time_is_none_and_shutdown_wakes_a_receiver(serve: Callable[[Serve], str]) -> None:
+    stream = connect_tcp(serve(echo_tls), 5000, trusting())
+    assert stream.recv(99, 1) is None
+    ended = threading.Event()
+
+    def receive() -> None:
+        with suppress(TransportError):  # the server may have sent its goodbye to the closed end first
+            assert stream.recv(1, 60_000) == b""
+        ended.set()
+
+    receiver = threading.Thread(target=receive)
+    receiver.start()
+    stream.shutdown()
+    assert ended.wait(10)
+    receiver.join()
+    stream.close()
+
+
+@pytest.mark.parametrize("server", [greet_and_leave, greet_and_take_leave])
+def test_a_server_that_closes_ends_the_stream(serve: Callable[[Serve], str], server: Serve) -> None:
+    stream = connect_tcp(serve(server), 5000, trusting())
+    received = b""
+    while data := stream.recv(99, 10_000):
+        received += data
+    assert (received, data) == (b"hello", b"")
+    stream.close()
+
+
+def test_a_certificate_that_nobody_vouches_for_is_a_failed_connect(serve: Callable[[Serve], str]) -> None:
+    address = serve(echo_tls)
+    with pytest.raises(TransportError, match=rf"CONNECT_FAILED.*{address}.*CERTIFICATE_VERIFY_FAILED"):
+        connect_tcp(address, 5000, ssl.create_default_context())
+
+
+def test_a_server_that_speaks_no_tls_is_a_failed_connect(serve: Callable[[Serve], str]) -> None:
+    address = serve(lambda accepted: accepted.sendall(b"hello, who is there?"))
+    with pytest.raises(TransportError, match=rf"CONNECT_FAILED.*{address}"):
+        connect_tcp(address, 5000, trusting())
+
+
+def test_a_server_that_never_answers_the_handshake_is_a_failed_connect_in_time(serve: Callable[[Serve], str]) -> None:
+    done = threading.Event()
+    address = serve(lambda _accepted: (done.wait(), None)[1])
+    try:
+        with pytest.raises(TransportError, match=rf"CONNECT_FAILED.*{address}.*handshake within 50 ms"):
+            connect_tcp(address, 50, trusting())
+    finally:
+        done.set()
