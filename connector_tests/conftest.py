@@ -39,19 +39,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: FASTEST_FIRST.index(item.path.relative_to(HERE).parts[0]))
 
 
+class SessionResources:
+    """What a session-wide fixture makes is no leak of the module that happens to be the first to want it.
+
+    A plugin of its own: the hooks of a conftest below the root are not called for fixtures of the session.
+    """
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(
+        self, fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+    ) -> Generator[None, object, object]:
+        if fixturedef.scope != "session":
+            return (yield)
+        with request.config.stash[LEAKS].by_session():
+            return (yield)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[LEAKS] = LeakCheck()
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_fixture_setup(
-    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
-) -> Generator[None, object, object]:
-    """What a session-wide fixture makes is no leak of the module that happens to be the first to want it."""
-    if fixturedef.scope != "session":
-        return (yield)
-    with request.config.stash[LEAKS].by_session():
-        return (yield)
+    config.pluginmanager.register(SessionResources())
 
 
 @pytest.fixture(scope="session", autouse=True)
