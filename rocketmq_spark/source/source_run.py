@@ -6,8 +6,10 @@ leaves the process behind as an orphan that would keep its queues. Both end the 
 
 from __future__ import annotations
 
+import atexit
 import signal
 import threading
+from collections.abc import Callable
 from types import FrameType
 
 from rocketmq_spark.consumer.member import Member
@@ -20,10 +22,12 @@ class SourceRun:
     """A member that has joined, and the planner that works with it. Must be made on the process's main thread."""
 
     def __init__(self, options: ReadOptions) -> None:
+        unwind_on_sigterm()
         self._member = Member(options)
         self.drain = DrainRequest()
         self.planner = BatchPlanner(self._member, options, self.drain)
-        unwind_on_sigterm()
+        # For a signal that comes on the way to ``stop``, or in it.
+        atexit.register(self.stop)
         self._member.start()
 
     @property
@@ -31,17 +35,30 @@ class SourceRun:
         return self._member.client_id
 
     def stop(self) -> None:
-        self.drain.close()
-        self._member.stop()
+        """Leave the group and remove what is ours on this machine. May be called again."""
+        ignore_sigterm()
+        try:
+            self._member.stop()
+        finally:
+            self.drain.close()
+            atexit.unregister(self.stop)
 
 
 def unwind_on_sigterm() -> None:
     """Let SIGTERM unwind the main thread once, so that ``finally: reader.stop()`` of PySpark's runner is reached."""
-    if threading.current_thread() is not threading.main_thread():
-        return
 
     def leave(_signal: int, _frame: FrameType | None) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        ignore_sigterm()
         raise SystemExit(0)
 
-    signal.signal(signal.SIGTERM, leave)
+    _on_sigterm(leave)
+
+
+def ignore_sigterm() -> None:
+    """The process is ending already. The JVM closes our socket and sends the signal, in either order, and twice."""
+    _on_sigterm(signal.SIG_IGN)
+
+
+def _on_sigterm(action: Callable[[int, FrameType | None], None] | signal.Handlers) -> None:
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, action)

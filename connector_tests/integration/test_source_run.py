@@ -1,0 +1,53 @@
+"""The end of a source runner process: whatever signal comes when, the member leaves and its folder is removed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rocketmq_spark.embedded import EmbeddedCluster
+
+pytestmark = pytest.mark.broker
+
+ROOT = Path(__file__).parents[2]
+TIMEOUT_S = 60
+RUNNER = """
+import logging, os, shutil, signal, sys
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.source.offsets import SourceOffset
+from rocketmq_spark.source.source_run import SourceRun
+
+def terminated_before(step):
+    def interrupted(*arguments, **named):
+        os.kill(os.getpid(), signal.SIGTERM)
+        step(*arguments, **named)
+    return interrupted
+
+logging.basicConfig(stream=sys.stdout, level=logging.INFO)
+namesrv_addr, group, topic, moment = sys.argv[1:]
+run = SourceRun(ReadOptions.parse({"namesrvAddr": namesrv_addr, "consumerGroup": group, "subscribe": topic}))
+run.planner.latest_offset(SourceOffset(), None)
+print(run.drain.folder, flush=True)
+if moment == "before the stop":
+    run.stop = terminated_before(run.stop)
+elif moment == "in the stop":
+    shutil.rmtree = terminated_before(shutil.rmtree)
+run.stop()
+"""
+
+
+@pytest.mark.parametrize("moment", ["never", "before the stop", "in the stop"])
+def test_a_signal_at_any_moment_leaves_nothing(
+    moment: str, cluster: EmbeddedCluster, topic: str, group: str, tmp_path: Path
+) -> None:
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
+    command = (sys.executable, "-c", RUNNER, cluster.namesrv_addr, group, topic, moment)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"\n{tmp_path}" in done.stdout
+    assert done.stdout.count("left group=") == 1
+    assert list(tmp_path.iterdir()) == []
