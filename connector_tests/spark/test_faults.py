@@ -201,7 +201,9 @@ def route_to(broker_address: str) -> RemotingCommand:
 # ------------------------------------------------------------------------------------------- in the middle
 
 
-@pytest.mark.parametrize("clean", [True, False], ids=["stopped", "killed"])
+@pytest.mark.parametrize(
+    "clean", [pytest.param(True, id="stopped", marks=pytest.mark.long), pytest.param(False, id="killed")]
+)
 def test_a_broker_that_restarts_in_the_middle_of_a_batch_costs_nothing(
     network: Network, messages: Topic, stream_of: Faulty, group: str, clean: bool
 ) -> None:

@@ -110,13 +110,30 @@ def table(folder: Path) -> list[str]:
     return sorted(body.decode() for body in pq.read_table(folder / "table", columns=["body"])["body"].to_pylist())
 
 
-@pytest.mark.parametrize("how", ["ordinary", "editable"])
-def test_three_runs_of_a_script_read_each_message_once(
-    how: str, request: pytest.FixtureRequest, messages: Topic, group: str, arguments: tuple[str, ...], tmp_path: Path
+ONE_RUN = (30,)
+THREE_RUNS = (30, 20, 10)
+
+
+@pytest.mark.parametrize(
+    ("how", "counts"),
+    [
+        pytest.param("ordinary", THREE_RUNS, id="ordinary"),
+        pytest.param("editable", ONE_RUN, id="editable-once"),
+        pytest.param("editable", THREE_RUNS, id="editable", marks=pytest.mark.long),
+    ],
+)
+def test_runs_of_a_script_read_each_message_once(
+    how: str,
+    counts: tuple[int, ...],
+    request: pytest.FixtureRequest,
+    messages: Topic,
+    group: str,
+    arguments: tuple[str, ...],
+    tmp_path: Path,
 ) -> None:
     installation: Installation = request.getfixturevalue(how)
     sent: list[str] = []
-    for count in (30, 20, 10):
+    for count in counts:
         sent += messages.send(count)
         installation.run(installation.python, installation.script, *arguments)
         assert table(tmp_path) == sorted(sent)
