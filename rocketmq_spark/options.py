@@ -206,6 +206,17 @@ class ReadOptions:
         integer(1, 2**63 - 1),
         doc="At most so many offsets in one micro-batch, shared among the queues in proportion to what waits in them.",
     )
+    min_partitions: int | None = option(
+        "minPartitions",
+        integer(1),
+        doc="At least so many tasks in a micro-batch, if it has so many offsets. By default a task reads one queue, "
+        "and short ranges of several queues, up to 10,000 offsets together, share one.",
+    )
+    max_records_per_partition: int | None = option(
+        "maxRecordsPerPartition",
+        integer(1, 2**63 - 1),
+        doc="At most so many offsets in one task.",
+    )
     fail_on_data_loss: bool = option(
         "failOnDataLoss",
         BOOLEAN,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from random import Random
 
+import pyarrow as pa
 import pytest
 
 from rocketmq_spark.embedded import EmbeddedCluster
@@ -16,8 +17,10 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
+from rocketmq_spark.source.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.partition_reader import read_ranges
 from rocketmq_spark.source.schema import default_schema
+from rocketmq_spark.source.stream_reader import RocketMQStreamReader
 
 pytestmark = pytest.mark.broker
 
@@ -56,18 +59,19 @@ def filled(cluster: EmbeddedCluster) -> Iterator[MessageQueue]:
     pool.close()
 
 
+def options_of(cluster: EmbeddedCluster, topic: str, **more: str) -> ReadOptions:
+    given = {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": "range-readers", "subscribe": topic}
+    return ReadOptions.parse(given | more)
+
+
 def read(cluster: EmbeddedCluster, wanted: QueueRange, expression: str = "*", **more: str) -> list[int]:
     """Offsets of the rows of a range, each checked against the body that was sent."""
-    options = ReadOptions.parse(
-        {
-            "namesrvAddr": cluster.namesrv_addr,
-            "consumerGroup": "range-readers",
-            "subscribe": wanted.queue.topic,
-            "subExpression": expression,
-            **more,
-        }
-    )
-    rows = [row for batch in read_ranges([wanted], options, default_schema()) for row in batch.to_pylist()]
+    options = options_of(cluster, wanted.queue.topic, subExpression=expression, **more)
+    return checked_offsets(read_ranges([wanted], options, default_schema()))
+
+
+def checked_offsets(batches: Iterable[pa.RecordBatch]) -> list[int]:
+    rows = [row for batch in batches for row in batch.to_pylist()]
     offsets = [int(row["queueOffset"]) for row in rows]
     assert [row["body"] for row in rows] == [body_of(offset) for offset in offsets]
     return offsets
@@ -94,6 +98,27 @@ def test_neighbouring_ranges_share_no_message(cluster: EmbeddedCluster, filled: 
     parts = [QueueRange(filled, begin, end) for begin, end in pairwise(ends)]
     rows = [offset for part in parts for offset in read(cluster, part, f"{WANTED_TAG} || {COLLIDING_TAG}")]
     assert rows == [offset for offset in range(COUNT) if tag_of(offset) != "Other"]
+
+
+def test_a_task_reads_its_ranges_one_after_another(cluster: EmbeddedCluster, filled: MessageQueue) -> None:
+    ends = [0, 1, 700, 701, 702, 703, 704, 705, 706, 707, 708, 1_500, COUNT]
+    ranges = [QueueRange(filled, begin, end) for begin, end in pairwise(ends)]
+    options = options_of(cluster, filled.topic)
+    assert checked_offsets(read_ranges(ranges, options, default_schema())) == list(range(COUNT))
+
+
+@pytest.mark.parametrize(
+    ("more", "sizes"),
+    [({}, [COUNT]), ({"minPartitions": "6"}, [500] * 6), ({"maxRecordsPerPartition": "1000"}, [1_000] * 3)],
+)
+def test_the_tasks_of_a_batch_read_all_of_it(
+    cluster: EmbeddedCluster, filled: MessageQueue, more: dict[str, str], sizes: list[int]
+) -> None:
+    reader = RocketMQStreamReader(options_of(cluster, filled.topic, **more), default_schema())
+    tasks = reader.partitions({}, SourceOffset({filled: QueueProgress(0, COUNT)}).to_json())
+    offsets = [checked_offsets(reader.read(task)) for task in tasks]
+    assert [len(of_task) for of_task in offsets] == sizes
+    assert [offset for of_task in offsets for offset in of_task] == list(range(COUNT))
 
 
 @pytest.mark.long

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from rocketmq_spark.source.partition_reader import each_once
+from rocketmq_spark.source.partition_reader import SMALL_BATCH_ROWS, each_once, merged
 
 
 def batch(*offsets: int) -> pa.RecordBatch:
@@ -28,3 +28,37 @@ def test_messages_that_neighbouring_pulls_share_come_once(pulled: list[int], kep
 def test_nothing_is_copied_where_nothing_is_shared() -> None:
     whole = batch(1, 2, 3)
     assert each_once(whole) is whole
+
+
+SMALL, LARGE = 10, SMALL_BATCH_ROWS
+
+
+def rows_of(*lengths: int) -> list[pa.RecordBatch]:
+    return [batch(*range(length)) for length in lengths]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "expected"),
+    [
+        ([], []),
+        ([0, 0], []),
+        ([SMALL, 0, SMALL], [2 * SMALL]),
+        ([SMALL], [SMALL]),
+        ([SMALL, SMALL, SMALL], [3 * SMALL]),
+        ([LARGE, LARGE], [LARGE, LARGE]),
+        ([SMALL, LARGE, SMALL, SMALL, LARGE], [SMALL, LARGE, 2 * SMALL, LARGE]),
+        ([LARGE - 1, LARGE - 1, SMALL], [2 * LARGE - 2, SMALL]),
+    ],
+)
+def test_small_batches_become_one(lengths: list[int], expected: list[int]) -> None:
+    batches = rows_of(*lengths)
+    together = list(merged(batches))
+    assert [one.num_rows for one in together] == expected
+    assert [offset for one in together for offset in one.column(0).to_pylist()] == [
+        offset for one in batches for offset in one.column(0).to_pylist()
+    ]
+
+
+def test_a_batch_without_small_neighbours_is_not_copied() -> None:
+    small, large = rows_of(SMALL, LARGE)
+    assert [one is other for one, other in zip(merged([small, large]), (small, large), strict=True)] == [True, True]

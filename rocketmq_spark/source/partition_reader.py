@@ -6,7 +6,9 @@ Connections are kept between tasks in a pool of the worker process; everything e
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -30,6 +32,12 @@ log = logging.getLogger(__name__)
 BATCH_BYTES: Final = 2 * 1024 * 1024
 """Encoded size at which pulled messages become a record batch; Spark takes 1 to 4 MiB best."""
 
+SMALL_BATCH_ROWS: Final = 4_096
+"""Batches with fewer rows are put together: each costs Spark as much as some thousand rows."""
+
+RANGES_AHEAD: Final = 8
+"""How many ranges of a task are asked for while an earlier one is read; of each one answer waits (256 KiB)."""
+
 QUEUE_OFFSET: Final = "queueOffset"
 LEFT_OUT: Final = "the broker left them out of its answer"
 
@@ -42,10 +50,44 @@ def read_ranges(ranges: Sequence[QueueRange], options: ReadOptions, schema: Stru
     """
     client = ExecutorClient.shared(options)
     target = arrow_schema(schema)
-    for wanted in ranges:
-        reader = _RangeReader(wanted, client, options, canonical_names(schema))
-        for batch in reader.batches():
-            yield pa.RecordBatch.from_arrays(batch.columns, schema=target)
+    readers = (_RangeReader(wanted, client, options, canonical_names(schema)) for wanted in ranges)
+    batches = chain.from_iterable(reader.batches() for reader in _started_ahead(readers))
+    for batch in merged(batches):
+        yield pa.RecordBatch.from_arrays(batch.columns, schema=target)
+
+
+def _started_ahead(readers: Iterable[_RangeReader]) -> Iterator[_RangeReader]:
+    """One reader after another; the next few have sent their first pull."""
+    started: deque[_RangeReader] = deque()
+    for reader in readers:
+        reader.start()
+        started.append(reader)
+        if len(started) > RANGES_AHEAD:
+            yield started.popleft()
+    yield from started
+
+
+def merged(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in the same order; small batches that follow each other become one, empty ones nothing."""
+    small: list[pa.RecordBatch] = []
+    for batch in filter(len, batches):
+        is_small = batch.num_rows < SMALL_BATCH_ROWS
+        if small and (not is_small or sum(one.num_rows for one in small) >= SMALL_BATCH_ROWS):
+            yield _as_one(small)
+            small = []
+        if is_small:
+            small.append(batch)
+        else:
+            yield batch
+    if small:
+        yield _as_one(small)
+
+
+def _as_one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    (one,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return one
 
 
 class _RangeReader:
@@ -66,6 +108,10 @@ class _RangeReader:
             limit_ms=options.cluster_timeout_ms,
             missing_topic_ms=options.missing_topic_timeout_ms,
         )
+
+    def start(self) -> None:
+        """Send the first pull."""
+        self._puller.start()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         gathered: list[PulledRange] = []

@@ -78,6 +78,10 @@ class RangePuller:
         self._patience = Patience()
         self._absent_since_ms: int | None = None
 
+    def start(self) -> None:
+        """Send the first pull, ahead of ``pulled``. Its answer waits."""
+        self._send()
+
     def pulled(self) -> Iterator[PulledRange]:
         """Ranges that touch, in the queue's order, and that together are the wanted one.
 
@@ -85,10 +89,13 @@ class RangePuller:
         BrokerError for a refusal, RemoteProtocolError[PULL_STALLED] for answers that lead nowhere.
         """
         while not self._window.is_finished:
-            for request in self._window.to_pull():
-                self._pull(request)
+            self._send()
             self._take_answer()
             yield from self._window.deliver()
+
+    def _send(self) -> None:
+        for request in self._window.to_pull():
+            self._pull(request)
 
     def _pull(self, request: PullRequest) -> None:
         missing = QueueRange(self._wanted.queue, request.next_offset, request.end_offset)

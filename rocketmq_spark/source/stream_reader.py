@@ -20,6 +20,7 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.source.graceful_stop import CONTROL
 from rocketmq_spark.source.offsets import SourceOffset, nested
 from rocketmq_spark.source.partition_reader import read_ranges
+from rocketmq_spark.source.partitioning import tasks_of
 from rocketmq_spark.source.schema import check_schema
 
 if TYPE_CHECKING:
@@ -85,8 +86,13 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         }
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """One partition for each range that ``end`` names. Pure: a replay after a crash gives the same."""
-        return [RocketMQInputPartition((one,)) for one in SourceOffset.from_json(end).ranges()]
+        """The ranges that ``end`` names, as tasks. Pure: a replay after a crash reads the same."""
+        tasks = tasks_of(
+            list(SourceOffset.from_json(end).ranges()),
+            min_partitions=self._options.min_partitions,
+            max_records=self._options.max_records_per_partition,
+        )
+        return [RocketMQInputPartition(task) for task in tasks]
 
     def commit(self, end: dict[str, Any]) -> None:
         """Only a hint: what proves ``end`` is the next ``latestOffset``, and it commits, answers awaited."""
