@@ -13,7 +13,7 @@ from connector_tests.support.scripted_broker import ScriptedBroker, answer
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.errors import RocketMQError, TransportError
 from rocketmq_spark.model import Message, MessageQueue
-from rocketmq_spark.remoting.broker import Broker
+from rocketmq_spark.remoting.broker import Broker, Pull
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.wire.codes import RequestCode
 from rocketmq_spark.wire.pull import PullResult, PullStatus
@@ -150,7 +150,7 @@ def test_everything_in_flight_learns_of_a_reset(server: ScriptedBroker, proxy: F
             all_told.set()
 
     for offset in range(32):
-        broker.pull_then("G", QUEUE, offset, 1, tell)
+        broker.pull_all_then("G", QUEUE, [Pull(offset, 1, tell)])
     session = server.next_session()
     for _ in range(32):
         session.next_received()

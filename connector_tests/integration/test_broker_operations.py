@@ -13,7 +13,7 @@ from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError
 from rocketmq_spark.model import Message, MessageExt, MessageQueue
-from rocketmq_spark.remoting.broker import Broker, SendStatus
+from rocketmq_spark.remoting.broker import Broker, Pull, SendStatus
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
@@ -253,7 +253,7 @@ def test_many_pulls_are_in_flight_on_one_connection(broker: Broker, filled: Mess
     answers: thread_queue.Queue[tuple[int, PullResult | RocketMQError]] = thread_queue.Queue()
 
     def pull(offset: int) -> None:
-        broker.pull_then(group, filled, offset, 1, lambda answer: answers.put((offset, answer)))
+        broker.pull_all_then(group, filled, [Pull(offset, 1, lambda answer: answers.put((offset, answer)))])
 
     for offset in range(10):
         pull(offset)

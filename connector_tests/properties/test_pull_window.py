@@ -45,18 +45,18 @@ class MovingBroker:
     pulls: int = 0
     bodies_answered: int = 0
 
-    def answer(self, wanted: QueueRange, max_messages: int) -> Answer:
+    def answer(self, offset: int, max_messages: int) -> Answer:
         self.pulls += 1
         assert self.pulls < MOST_PULLS, "it pulls for ever"
         assert max_messages >= 1
         self._move()
         if self.mishaps_left and self.random.random() < 0.2:
             self.mishaps_left -= 1
-            return self._mishap(wanted.begin_offset)
-        result = self.queue.pull(wanted.begin_offset, max_messages)
+            return self._mishap(offset)
+        result = self.queue.pull(offset, max_messages)
         self.bodies_answered += result.status is PullStatus.FOUND
         if result.reason in ("FOUND", "NO_MATCHED_MESSAGE"):
-            passed = range(wanted.begin_offset, result.next_begin_offset)
+            passed = range(offset, result.next_begin_offset)
             self.left_out.update(offset for offset in passed if offset < self.queue.removed_to)
         return result
 
@@ -117,6 +117,7 @@ def test_a_range_is_delivered_whole_in_order_and_once_or_said_to_be_lost(
         broker.clock,
         choose=lambda count: broker.random.randrange(count),
         is_slow=lambda: broker.random.random() < 0.2,
+        brings_more=lambda: broker.random.random() < 0.5,
     )
     puller = RangePuller(
         wanted, network.submit, limit_ms=LIMIT_MS, missing_topic_ms=LIMIT_MS, clock=broker.clock, inbox=network

@@ -7,13 +7,14 @@ bytes.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from queue import Empty
 
 from connector_tests.support.manual_clock import ManualClock
 from rocketmq_spark.consumer.pull_request import PulledRange, PullRequest
-from rocketmq_spark.model import MessageQueue, QueueRange
+from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.remoting.broker import Pull
 from rocketmq_spark.source.range_puller import Answer
 from rocketmq_spark.wire.pull import PullResult, PullStatus
 
@@ -79,30 +80,35 @@ class SimulatedQueue:
 class SimulatedNetwork:
     """What a RangePuller sends with (``submit``) and waits at (it is its inbox).
 
-    While answers are in flight, waiting brings one of them, the one that ``choose(how many)`` says, unless ``is_slow``.
+    While answers are in flight, waiting brings one of them, the one that ``choose(how many)`` says, unless ``is_slow``;
+    ``brings_more`` says whether another has come meanwhile.
     While none is, it lasts its full time by the clock, and no time by the wall; to wait without end is then an error.
     """
 
     def __init__(
         self,
-        answer: Callable[[QueueRange, int], Answer],
+        answer: Callable[[int, int], Answer],
         clock: ManualClock,
         choose: Callable[[int], int] = lambda _: 0,
         is_slow: Callable[[], bool] = lambda: False,
+        brings_more: Callable[[], bool] = lambda: False,
     ) -> None:
         self._answer = answer
         self._clock = clock
         self._choose = choose
         self._is_slow = is_slow
-        self._in_flight: list[tuple[QueueRange, int, Callable[[Answer], None]]] = []
+        self._brings_more = brings_more
+        self._in_flight: list[Pull] = []
         self._arrived: list[tuple[PullRequest, Answer]] = []
         self.pulls: list[tuple[int, int]] = []
         self.most_in_flight = 0
 
-    def submit(self, wanted: QueueRange, max_messages: int, on_answer: Callable[[Answer], None]) -> None:
-        assert not any(wanted.begin_offset == other.begin_offset for other, _, _ in self._in_flight), "pulled twice"
-        self.pulls.append((wanted.begin_offset, max_messages))
-        self._in_flight.append((wanted, max_messages, on_answer))
+    def submit(self, queue: MessageQueue, pulls: Sequence[Pull]) -> None:
+        assert queue == QUEUE
+        for pull in pulls:
+            assert not any(pull.offset == other.offset for other in self._in_flight), "pulled twice"
+            self.pulls.append((pull.offset, pull.max_messages))
+            self._in_flight.append(pull)
         self.most_in_flight = max(self.most_in_flight, len(self._in_flight))
 
     def put(self, item: tuple[PullRequest, Answer]) -> None:
@@ -112,9 +118,17 @@ class SimulatedNetwork:
         if not self._arrived:
             if not self._in_flight or (timeout is not None and self._is_slow()):
                 self._pass_time(timeout)
-            wanted, max_messages, on_answer = self._in_flight.pop(self._choose(len(self._in_flight)))
-            on_answer(self._answer(wanted, max_messages))
+            self._bring_one()
         return self._arrived.pop(0)
+
+    def empty(self) -> bool:
+        if self._in_flight and self._brings_more():
+            self._bring_one()
+        return not self._arrived
+
+    def _bring_one(self) -> None:
+        pull = self._in_flight.pop(self._choose(len(self._in_flight)))
+        pull.on_answer(self._answer(pull.offset, pull.max_messages))
 
     def _pass_time(self, timeout: float | None) -> None:
         assert timeout is not None, "it waits for ever: nothing is in flight"

@@ -86,6 +86,15 @@ def test_answers_out_of_order_reach_the_requests_they_belong_to(connection: Conn
     assert [bytes(pending.result().body) for pending in pendings] == [b"\x00", b"\x01", b"\x02"]
 
 
+def test_requests_that_are_sent_together_are_answered_one_by_one(connection: Connection) -> None:
+    told: dict[int, Calls] = {number: Calls() for number in range(5)}
+    connection.submit_all([(echo(number), calls) for number, calls in told.items()], LONG_MS)
+    for number, calls in told.items():
+        assert calls.called.wait(10)
+        (pending,) = calls.pendings
+        assert pending.result().fields["number"] == str(number)
+
+
 def test_many_requests_are_in_flight_at_once_from_many_threads(connection: Connection) -> None:
     results: dict[int, str] = {}
 
@@ -201,6 +210,14 @@ def test_when_the_server_closes_everything_in_flight_fails_and_nothing_new_start
     assert not connection.is_open
     with pytest.raises(TransportError, match=f"CONNECTION_LOST.*{ADDRESS}"):
         connection.submit(echo(1), LONG_MS)
+
+
+def test_requests_that_cannot_be_sent_together_are_each_told_once(connection: Connection) -> None:
+    connection.close()
+    told = [Calls(), Calls()]
+    connection.submit_all([(echo(1), calls) for calls in told], LONG_MS)
+    conditions = [failure_of(pending).condition for calls in told for pending in calls.pendings]
+    assert conditions == ["CONNECTION_LOST", "CONNECTION_LOST"]
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,14 @@ import pytest
 from connector_tests.support.scripted_broker import answer
 from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
 from rocketmq_spark.errors import BrokerError, RocketMQError, TransportError
-from rocketmq_spark.model import MessageQueue, QueueRange
+from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.broker import Pull
 from rocketmq_spark.remoting.executor_client import ExecutorClient
 from rocketmq_spark.wire.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.pull import PullResult
 
-WANTED = QueueRange(MessageQueue("T", "a", 0), 5, 10)
+QUEUE = MessageQueue("T", "a", 0)
 FOUND = answer(fields={"nextBeginOffset": "10", "minOffset": "0", "maxOffset": "10"}, body=b"messages")
 WAIT_S = 10.0
 
@@ -37,7 +38,7 @@ def client(cluster: ScriptedCluster) -> ExecutorClient:
 
 def told(client: ExecutorClient) -> PullResult | RocketMQError:
     answers: thread_queue.Queue[PullResult | RocketMQError] = thread_queue.Queue()
-    client.submit_pull(WANTED, 3, answers.put)
+    client.submit_pulls(QUEUE, [Pull(5, 3, answers.put)])
     return answers.get(timeout=WAIT_S)
 
 

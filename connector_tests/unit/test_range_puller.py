@@ -31,7 +31,7 @@ class Run:
 
     def __init__(self, answer: Callable[[int, int], Answer], begin: int = 0, end: int = 100) -> None:
         self.clock = ManualClock(BEGAN_MS)
-        self.network = SimulatedNetwork(lambda wanted, count: answer(wanted.begin_offset, count), self.clock)
+        self.network = SimulatedNetwork(answer, self.clock)
         wanted = QueueRange(QUEUE, begin, end)
         self._puller = RangePuller(
             wanted,
@@ -167,7 +167,7 @@ def test_a_slow_answer_is_not_asked_for_again_with_what_was_postponed() -> None:
     clock, queue = ManualClock(), SimulatedQueue(max_offset=100)
     left = iter([False, True, False, True])
     network = SimulatedNetwork(
-        lambda wanted, count: LOST_CONNECTION if next(left, False) else queue.pull(wanted.begin_offset, count),
+        lambda offset, count: LOST_CONNECTION if next(left, False) else queue.pull(offset, count),
         clock,
         is_slow=iter([True] * 5 + [False] * 1_000).__next__,
     )

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 from rocketmq_spark.errors import BrokerError, RocketMQError
 from rocketmq_spark.model import Message, MessageExt, MessageQueue, QueueBounds
@@ -56,6 +56,7 @@ from rocketmq_spark.wire.headers import (
 )
 from rocketmq_spark.wire.properties import encode_properties
 from rocketmq_spark.wire.pull import OFFSET_RESET, PULL_STATUS, PullResult
+from rocketmq_spark.wire.pull_frames import PullCommand, pull_frames
 
 HOLD_SLACK_MS: Final = 6_000
 """A broker looks at the pulls that it holds every 5 s."""
@@ -87,6 +88,14 @@ class SendResult:
     offset_msg_ids: tuple[str, ...]
 
 
+class Pull(NamedTuple):
+    """A pull of up to ``max_messages`` from ``offset`` on, and who is told its result or what went wrong, once."""
+
+    offset: int
+    max_messages: int
+    on_answer: Callable[[PullResult | RocketMQError], None]
+
+
 class Broker(Peer):
     """One broker, by its address. Offsets and locks belong to masters; ask no slave."""
 
@@ -101,17 +110,14 @@ class Broker(Peer):
         """
         return self.ask(_pull(group, queue, offset, max_messages, expression))
 
-    def pull_then(
-        self,
-        group: str,
-        queue: MessageQueue,
-        offset: int,
-        max_messages: int,
-        on_answer: Callable[[PullResult | RocketMQError], None],
-        expression: str = "*",
-    ) -> None:
-        """``pull`` without waiting; ``on_answer`` gets the result or the error, see ``Peer.ask_then``."""
-        self.ask_then(_pull(group, queue, offset, max_messages, expression), on_answer)
+    def pull_all_then(self, group: str, queue: MessageQueue, pulls: Sequence[Pull], expression: str = "*") -> None:
+        """``pull`` several times at once, without waiting; see ``Peer.ask_all_then``. Raises LocalProtocolError."""
+        frames = pull_frames(group, queue, expression)
+        questions = [
+            (Question(PullCommand(frames, pull.offset, pull.max_messages), _read_pull, PULL_STATUS), pull.on_answer)
+            for pull in pulls
+        ]
+        self.ask_all_then(questions)
 
     def long_poll(
         self,
@@ -122,7 +128,7 @@ class Broker(Peer):
         on_answer: Callable[[PullResult | RocketMQError], None],
         expression: str = "*",
     ) -> None:
-        """``pull_then`` of one message that the broker holds, when there is none, for ``suspend_ms`` to 5 s longer."""
+        """A pull of one message that the broker holds, when there is none, for ``suspend_ms`` to 5 s longer."""
         question = _pull(group, queue, offset, 1, expression, suspend_ms)
         self.ask_then(question, on_answer, suspend_ms + HOLD_SLACK_MS + self._timeout_ms)
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import TypeAlias
 
 from rocketmq_spark.errors import RocketMQError
-from rocketmq_spark.model import QueueRange
+from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.remoting.broker import Broker
+from rocketmq_spark.remoting.broker import Broker, Pull
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
 from rocketmq_spark.remoting.routes import RouteCache
 from rocketmq_spark.wire.pull import PullResult
 
 CLIENTS_IN_A_PROCESS = 16
+
+OnAnswer: TypeAlias = Callable[[PullResult | RocketMQError], None]
 
 
 class ExecutorClient:
@@ -32,25 +35,26 @@ class ExecutorClient:
         """The process's own client for these options."""
         return _shared(options)
 
-    def submit_pull(
-        self, wanted: QueueRange, max_messages: int, on_answer: Callable[[PullResult | RocketMQError], None]
-    ) -> None:
-        """Pull up to ``max_messages`` from the begin of ``wanted``; hands over the answer or the error, never raises.
+    def submit_pulls(self, queue: MessageQueue, pulls: Sequence[Pull]) -> None:
+        """Send pulls of one queue; each is told its answer or the error, and nothing is raised.
 
         After an error the next pull asks for the route again.
         """
+        watched = [pull._replace(on_answer=self._forgetting(queue.topic, pull.on_answer)) for pull in pulls]
+        try:
+            broker = Broker(self._routes.master(queue), self._pool, self._timeout_ms)
+            broker.pull_all_then(self._group, queue, watched, self._expression)
+        except RocketMQError as error:
+            for pull in pulls:
+                pull.on_answer(error)
 
-        def settled(answer: PullResult | RocketMQError) -> None:
+    def _forgetting(self, topic: str, on_answer: OnAnswer) -> OnAnswer:
+        def answered(answer: PullResult | RocketMQError) -> None:
             if isinstance(answer, RocketMQError):
-                self._routes.forget(wanted.queue.topic)
+                self._routes.forget(topic)
             on_answer(answer)
 
-        try:
-            broker = Broker(self._routes.master(wanted.queue), self._pool, self._timeout_ms)
-        except RocketMQError as error:
-            on_answer(error)
-            return
-        broker.pull_then(self._group, wanted.queue, wanted.begin_offset, max_messages, settled, self._expression)
+        return answered
 
 
 @lru_cache(maxsize=CLIENTS_IN_A_PROCESS)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from rocketmq_spark.errors import BrokerError, RocketMQError
-from rocketmq_spark.remoting.connection import Connection, Pending
+from rocketmq_spark.remoting.connection import Connection, OnDone, Pending, Request
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.wire.codes import RequestCode, ResponseCode, code_name
 from rocketmq_spark.wire.command import RemotingCommand
@@ -28,7 +28,7 @@ class Question(Generic[T]):
     ``read`` may raise RemoteProtocolError.
     """
 
-    command: RemotingCommand
+    command: Request
     read: Callable[[RemotingCommand], T]
     accepted: Collection[int] = ONLY_SUCCESS
 
@@ -83,6 +83,29 @@ class Peer:
         ``on_answer`` must be quick: it runs on the reader thread, or on the caller's where nothing could be sent.
         """
 
+        try:
+            connection = self._pool.get(self.address)
+            settled = self._settled(connection, question, on_answer)
+            connection.submit(question.command, self._timeout_ms if timeout_ms is None else timeout_ms, settled)
+        except RocketMQError as error:
+            on_answer(error)
+
+    def ask_all_then(self, questions: Sequence[tuple[Question[T], Callable[[T | RocketMQError], None]]]) -> None:
+        """``ask_then`` for several questions, which are sent at once."""
+        try:
+            connection = self._pool.get(self.address)
+        except RocketMQError as error:
+            for _, on_answer in questions:
+                on_answer(error)
+            return
+        requests = [
+            (question.command, self._settled(connection, question, on_answer)) for question, on_answer in questions
+        ]
+        connection.submit_all(requests, self._timeout_ms)
+
+    def _settled(
+        self, connection: Connection, question: Question[T], on_answer: Callable[[T | RocketMQError], None]
+    ) -> OnDone:
         def settled(pending: Pending) -> None:
             try:
                 value = self._settled_value(connection, question, pending)
@@ -91,11 +114,7 @@ class Peer:
             else:
                 on_answer(value)
 
-        try:
-            connection = self._pool.get(self.address)
-            connection.submit(question.command, self._timeout_ms if timeout_ms is None else timeout_ms, settled)
-        except RocketMQError as error:
-            on_answer(error)
+        return settled
 
     def _settled_value(self, connection: Connection, question: Question[T], pending: Pending) -> T:
         """On the reader thread nobody can ask again; GO_AWAY is a refusal that ``wire.retriable`` lets try again."""
@@ -104,7 +123,7 @@ class Peer:
             self._pool.retire(connection)
         return self.value(question, answer)
 
-    def ask_again(self, leaving: Connection, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
+    def ask_again(self, leaving: Connection, command: Request, timeout_ms: int) -> RemotingCommand:
         """After GO_AWAY: the same request over a new connection. Source: ``NettyRemotingClient#invokeImpl``."""
         self._pool.retire(leaving)
         return self._pool.get(self.address).request(command, timeout_ms)

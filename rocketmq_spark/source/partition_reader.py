@@ -104,7 +104,7 @@ class _RangeReader:
         self._decoder = ColumnDecoder(decoded, broker_name=wanted.queue.broker_name, tags=self._tags)
         self._puller = RangePuller(
             wanted,
-            client.submit_pull,
+            client.submit_pulls,
             limit_ms=options.cluster_timeout_ms,
             missing_topic_ms=options.missing_topic_timeout_ms,
         )

@@ -8,14 +8,15 @@ are decoded.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from queue import Empty, SimpleQueue
 from typing import Final, Protocol, TypeAlias
 
 from rocketmq_spark.consumer.patience import Patience
 from rocketmq_spark.consumer.pull_request import PullAction, PulledRange, PullRequest, PullWindow
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, RouteError
-from rocketmq_spark.model import QueueRange
+from rocketmq_spark.model import MessageQueue, QueueRange
+from rocketmq_spark.remoting.broker import Pull
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.wire.pull import PullResult
 from rocketmq_spark.wire.retriable import is_retriable
@@ -36,8 +37,8 @@ BROKER: Final = "the broker"
 ROUTE: Final = "the route"
 
 Answer: TypeAlias = PullResult | RocketMQError
-SubmitPull: TypeAlias = Callable[[QueueRange, int, Callable[[Answer], None]], None]
-"""Pull up to ``max_messages`` from the begin of a range; hands over the answer or the error, once, and never raises."""
+SubmitPulls: TypeAlias = Callable[[MessageQueue, Sequence[Pull]], None]
+"""Send pulls of a queue; each is told its answer or the error, once, and nothing is raised."""
 
 
 class Inbox(Protocol):
@@ -47,6 +48,9 @@ class Inbox(Protocol):
 
     def get(self, *, timeout: float | None) -> tuple[PullRequest, Answer]:
         """The next answer. Raises queue.Empty after ``timeout`` seconds, if it is not None."""
+
+    def empty(self) -> bool:
+        """Whether none is there now."""
 
 
 class RangePuller:
@@ -59,7 +63,7 @@ class RangePuller:
     def __init__(
         self,
         wanted: QueueRange,
-        submit: SubmitPull,
+        submit: SubmitPulls,
         *,
         limit_ms: int,
         missing_topic_ms: int,
@@ -90,23 +94,27 @@ class RangePuller:
         """
         while not self._window.is_finished:
             self._send()
-            self._take_answer()
+            self._take_answers()
             yield from self._window.deliver()
 
     def _send(self) -> None:
-        for request in self._window.to_pull():
-            self._pull(request)
+        pulls = [self._pull(request) for request in self._window.to_pull()]
+        if pulls:
+            self._submit(self._wanted.queue, pulls)
 
-    def _pull(self, request: PullRequest) -> None:
-        missing = QueueRange(self._wanted.queue, request.next_offset, request.end_offset)
-        self._submit(missing, request.max_messages, lambda answer: self._inbox.put((request, answer)))
+    def _pull(self, request: PullRequest) -> Pull:
+        return Pull(request.next_offset, request.max_messages, lambda answer: self._inbox.put((request, answer)))
 
-    def _take_answer(self) -> None:
+    def _take_answers(self) -> None:
+        """All that are there; one is waited for."""
         try:
-            request, answer = self._inbox.get(timeout=self._pause_ms / 1000 if self._postponed else None)
+            self._take(*self._inbox.get(timeout=self._pause_ms / 1000 if self._postponed else None))
         except Empty:
             self._try_postponed_again()
-            return
+        while not self._inbox.empty():
+            self._take(*self._inbox.get(timeout=None))
+
+    def _take(self, request: PullRequest, answer: Answer) -> None:
         if isinstance(answer, RocketMQError):
             self._failed(request, answer)
         else:

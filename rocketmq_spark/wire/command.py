@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Final
 
@@ -70,6 +70,10 @@ class RemotingCommand:
     @property
     def is_oneway(self) -> bool:
         return self.flag & FLAG_ONEWAY != 0
+
+    def frame(self, opaque: int) -> bytes:
+        """The whole frame of the command with that number. Raises LocalProtocolError[UNSENDABLE]."""
+        return encode(replace(self, opaque=opaque))
 
 
 def encode(command: RemotingCommand, serialization: Serialization = Serialization.JSON) -> bytes:
