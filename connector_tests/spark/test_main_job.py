@@ -189,6 +189,25 @@ def test_a_reset_of_the_group_makes_the_next_run_read_again(messages: Topic, str
     assert messages.lag(group) == 0
 
 
+def test_a_reset_is_obeyed_though_a_batch_is_read_again_first(messages: Topic, stream: StreamOf, group: str) -> None:
+    """The pulls of that batch used to be told of the reset, and nobody after them."""
+
+    def fail() -> None:
+        raise RuntimeError("no disk")
+
+    sent = messages.send(12)
+    stream().run_to_end()
+    failing = stream()
+    failing.before_each_batch = fail
+    sent += messages.send(8)
+    with failing.running() as query, pytest.raises(StreamingQueryException, match="no disk"):
+        query.awaitTermination(60)
+    messages.reset_to_the_beginning(group)
+    stream().run_to_end()
+    assert stream().bodies() == sorted(2 * sent)
+    assert messages.lag(group) == 0
+
+
 def test_a_reset_of_the_group_reaches_an_idle_query(messages: Topic, stream: StreamOf, group: str) -> None:
     sent = messages.send(20)
     with stream().running():

@@ -32,6 +32,7 @@ class SteadyMember:
     first_stored_after: dict[MessageQueue, int] = field(default_factory=dict)
     stored: dict[MessageQueue, int] = field(default_factory=dict)
     resets: dict[MessageQueue, int] = field(default_factory=dict)
+    marks: dict[MessageQueue, int] = field(default_factory=dict)
     not_owned: set[MessageQueue] = field(default_factory=set)
     not_confirming: set[MessageQueue] = field(default_factory=set)
     is_complete: bool = True
@@ -68,6 +69,9 @@ class SteadyMember:
         written = offsets.keys() - self.not_confirming
         self.stored |= {one: offsets[one] for one in written}
         return written
+
+    def look_for_resets(self, queues: Iterable[MessageQueue]) -> None:
+        self.resets |= {one: self.marks[one] for one in queues if one in self.marks}
 
     def take_resets(self) -> dict[MessageQueue, int]:
         resets, self.resets = self.resets, {}
@@ -143,6 +147,14 @@ def test_an_operators_reset_wins_over_checkpoint_and_group() -> None:
     assert ranges == [QueueRange(A, 20, 100)]
     assert member.stored == {A: 20, B: 100}
     assert subject.latest_offset(end, None) is end
+
+
+def test_a_mark_that_is_found_before_a_batch_is_read_again_is_obeyed_after_it() -> None:
+    member = SteadyMember({A: holding(100)}, stored={A: 20}, marks={A: 20})
+    subject, replayed = planner(member), SourceOffset({A: QueueProgress(90, 100, 1_000), B: QueueProgress(5, 5)})
+    subject.recover(replayed)
+    _, ranges = read(subject, replayed)
+    assert ranges == [QueueRange(A, 20, 100)]
 
 
 def test_a_reset_to_the_range_of_the_last_batch_moves_back_before_it_reads() -> None:

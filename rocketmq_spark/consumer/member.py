@@ -83,6 +83,7 @@ class Member:
         self._woken.set()
         self._thread.join()
         with self._turn:
+            self._note_told_resets()
             self._membership.leave()
         log.info("left group=%s client_id=%s", self._options.consumer_group, self.client_id)
 
@@ -130,12 +131,20 @@ class Member:
         with self._turn:
             return self._membership.lower_offsets(wanted)
 
+    def look_for_resets(self, queues: Iterable[MessageQueue]) -> None:
+        """See ``Membership.look_for_resets``."""
+        with self._turn:
+            self._membership.look_for_resets(queues)
+
     def take_resets(self) -> dict[MessageQueue, int]:
         """See ``Membership.take_resets``."""
         with self._turn:
-            while not self._told_resets.empty():
-                self._membership.note_reset(*self._told_resets.get())
+            self._note_told_resets()
             return self._membership.take_resets()
+
+    def _note_told_resets(self) -> None:
+        while not self._told_resets.empty():
+            self._membership.note_reset(*self._told_resets.get())
 
     def take(self, ranges: Mapping[MessageQueue, tuple[int, int]]) -> None:
         """See ``Membership.take``."""

@@ -105,6 +105,11 @@ class BatchPlanner:
         stored = self._member.stored_offsets(targets.offsets)
         return targets.are_reached(start, stored, self._clock())
 
+    def recover(self, end: SourceOffset) -> None:
+        """The batch that ends here is about to be read again, before any plan. Its pulls would be told of operators'
+        resets, and nobody after them."""
+        self._member.look_for_resets([one.queue for one in end.ranges()])
+
     # ------------------------------------------------------------------------------------------ one plan
 
     def _plan(self, start: SourceOffset, limit: int | None) -> SourceOffset:

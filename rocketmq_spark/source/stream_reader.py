@@ -85,8 +85,12 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         }
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """One partition for each range that ``end`` names. Pure: a replay after a crash gives the same."""
-        return [RocketMQInputPartition((one,)) for one in SourceOffset.from_json(end).ranges()]
+        """One partition for each range that ``end`` names, whatever else is so: a replay after a crash gives the
+        same."""
+        offset = SourceOffset.from_json(end)
+        if self._run is None:
+            self._running().planner.recover(offset)
+        return [RocketMQInputPartition((one,)) for one in offset.ranges()]
 
     def commit(self, end: dict[str, Any]) -> None:
         """Only a hint: what proves ``end`` is the next ``latestOffset``, and it commits, answers awaited."""
