@@ -129,6 +129,16 @@ def read(subject: BatchPlanner, start: SourceOffset, limit: int | None = None) -
 # ---------------------------------------------------------------------------------------------------- plans
 
 
+@pytest.mark.parametrize("stored", [20, 60])
+def test_broadcasting_goes_on_at_the_checkpoint_whatever_the_file_says_and_corrects_it(stored: int) -> None:
+    """Who restores an old checkpoint gets what came after it again."""
+    member = SteadyMember({A: holding(100), B: holding(50)}, stored={A: stored, B: 10})
+    subject = planner(member, messageModel="BROADCASTING", instanceName="one")
+    _, ranges = read(subject, SourceOffset({A: QueueProgress(30, 40, 1_000)}))
+    assert ranges == [QueueRange(A, 40, 100), QueueRange(B, 10, 50)]
+    assert member.stored == {A: 40, B: 10}
+
+
 def test_a_topic_made_anew_is_recognised_though_it_has_outgrown_the_checkpoint() -> None:
     """Its message before our position was stored later than that position was planned."""
     member = SteadyMember({A: holding(100, stored_at_ms=9_000)}, stored={A: 40}, first_stored_after={A: 0})

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from connector_tests.support.manual_clock import ManualClock
+from rocketmq_spark.consumer.local_offset_store import LocalFileOffsetStore, decode_offsets
 from rocketmq_spark.consumer.membership import LATE_COMMIT_LIMIT_MS, NAMESAKE_LIMIT_MS, Membership
 from rocketmq_spark.errors import BrokerError, MembershipError, RocketMQError
 from rocketmq_spark.model import BrokerData, MessageQueue, QueueBounds, QueueData, TopicRoute
@@ -273,3 +274,27 @@ def test_a_recovering_member_finds_marks_before_it_owns_anything() -> None:
     assert cluster.reset_to == {}
     member.survey()
     assert member.take_resets() == {QUEUES[0]: 3}
+
+
+class NoFile:
+    """Offsets that are kept in memory."""
+
+    def read(self) -> tuple[None, None]:
+        return None, None
+
+    def write(self, content: bytes, *, keep_last: bool) -> None:
+        self.content = content
+
+
+def test_in_broadcasting_each_member_owns_every_queue_and_the_brokers_keep_no_offset() -> None:
+    cluster, file = OneBroker(others=["you"]), NoFile()
+    given = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders", "messageModel": "BROADCASTING"}
+    options, clock = ReadOptions.parse({**given, "instanceName": "one"}), ManualClock()
+    store = LocalFileOffsetStore(file)
+    member = Membership(options, "me", cluster, clock, clock, started_ms=1, local_offsets=store)
+    assert member.survey().owned == set(QUEUES)
+    assert member.view.consumer.message_model == "BROADCASTING"
+    member.take({QUEUES[0]: (0, 10)})
+    member.prove({QUEUES[0]: 10})
+    assert decode_offsets(file.content) == {QUEUES[0]: 10}
+    assert cluster.offsets == {}

@@ -20,12 +20,14 @@ from queue import SimpleQueue
 from typing import Final
 
 from rocketmq_spark.consumer.answers import answer_broker
+from rocketmq_spark.consumer.local_offset_store import LocalFileOffsetStore
 from rocketmq_spark.consumer.membership import Membership
+from rocketmq_spark.consumer.offset_file import offset_file_of
 from rocketmq_spark.consumer.ports import Survey
 from rocketmq_spark.consumer.queue_locks import RENEW_INTERVAL_MS
 from rocketmq_spark.errors import RocketMQError, RouteError
 from rocketmq_spark.model import MessageQueue, QueueBounds
-from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.options import BROADCASTING, ReadOptions
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.cluster import RemoteCluster
 from rocketmq_spark.remoting.local_address import local_ip
@@ -50,7 +52,13 @@ class Member:
         self._pool = ConnectionPool(connect_timeout_ms=options.broker_timeout_ms, on_request=self._on_request)
         self._cluster = RemoteCluster(options.name_servers, self._pool, options.broker_timeout_ms)
         self._membership = Membership(
-            options, _client_id(options), self._cluster, clock, awake_or_asleep_ms, started_ms=int(time.time() * 1000)
+            options,
+            _client_id(options),
+            self._cluster,
+            clock,
+            awake_or_asleep_ms,
+            started_ms=int(time.time() * 1000),
+            local_offsets=_local_offsets(options),
         )
         self._turn = threading.RLock()
         self._news = threading.Condition()
@@ -259,6 +267,10 @@ def awake_or_asleep_ms() -> int:
     """Milliseconds that never go back and go on while the machine sleeps, where the system has such a clock."""
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     return time.clock_gettime_ns(clock) // 1_000_000
+
+
+def _local_offsets(options: ReadOptions) -> LocalFileOffsetStore | None:
+    return LocalFileOffsetStore(offset_file_of(options)) if options.message_model == BROADCASTING else None
 
 
 def _client_id(options: ReadOptions) -> str:

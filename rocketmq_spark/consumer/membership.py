@@ -15,7 +15,7 @@ from typing import Final
 from rocketmq_spark.consumer.answers import MemberView
 from rocketmq_spark.consumer.inquiry import Clock, Inquiry
 from rocketmq_spark.consumer.offset_store import RemoteBrokerOffsetStore, raising
-from rocketmq_spark.consumer.ports import Cluster, Survey
+from rocketmq_spark.consumer.ports import Cluster, OffsetKeeper, Survey
 from rocketmq_spark.consumer.process_queue import ProcessQueue
 from rocketmq_spark.consumer.queue_locks import QueueLocks
 from rocketmq_spark.consumer.rebalance import RebalanceImpl, RebalancePlan
@@ -46,6 +46,7 @@ class Membership:
     clock : milliseconds that never go back
     lease_clock : the same, and it goes on while the machine sleeps
     started_ms : epoch milliseconds; the version of the subscription, of which brokers keep the newest
+    local_offsets : in BROADCASTING; else the brokers keep the offsets
     """
 
     def __init__(
@@ -57,12 +58,14 @@ class Membership:
         lease_clock: Clock,
         *,
         started_ms: int,
+        local_offsets: OffsetKeeper | None = None,
     ) -> None:
         self.client_id = client_id
         self._moves = 0
         self._options = options
         self._group = options.consumer_group
         self._inquiry = Inquiry(options, cluster, clock)
+        self._offsets: OffsetKeeper = local_offsets or self._inquiry
         self._lease_clock = lease_clock
         self._started_ms = started_ms
         self._greeted: set[str] = set()
@@ -105,7 +108,7 @@ class Membership:
 
     def stored_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
         """See ``Inquiry.stored_offsets``. Notices where an operator has lowered an offset of ours."""
-        stored = self._inquiry.stored_offsets(queues)
+        stored = self._offsets.stored_offsets(queues)
         for queue, offset in stored.items():
             self._notice_reset(queue, offset)
         return stored
@@ -117,7 +120,7 @@ class Membership:
             queue: offset for queue, offset in self.stored_offsets(wanted).items() if queue not in self._inquiry.resets
         }
         writes = raising(wanted, stored)
-        confirmed = (stored.keys() - writes.keys()) | self._inquiry.write_offsets(writes)
+        confirmed = (stored.keys() - writes.keys()) | self._offsets.write_offsets(writes)
         self._confirm({queue: wanted[queue] for queue in confirmed}, links)
         return confirmed
 
@@ -127,7 +130,7 @@ class Membership:
         links = {queue: self._inquiry.link(queue) for queue in wanted}
         for queue in wanted:
             self._store.remove(queue)
-        written = self._inquiry.write_offsets(wanted)
+        written = self._offsets.write_offsets(wanted)
         self._confirm({queue: wanted[queue] for queue in written}, links)
         return written
 
@@ -371,7 +374,7 @@ class Membership:
         return ConsumerData(
             group=self._group,
             consume_type="CONSUME_ACTIVELY",
-            message_model="CLUSTERING",
+            message_model=self._options.message_model,
             consume_from_where=f"CONSUME_FROM_{from_where}_OFFSET",
             subscriptions=tuple(
                 build_subscription(topic, expression, self._started_ms) for topic in self._options.topics

@@ -43,6 +43,15 @@ class BrokerPort(Protocol):
     def unlock_batch(self, group: str, client_id: str, queues: Collection[MessageQueue]) -> None: ...
 
 
+class OffsetKeeper(Protocol):
+    """Where offsets are kept: at the brokers (``Inquiry``), or in a file of the query's own
+    (``LocalFileOffsetStore``)."""
+
+    def stored_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]: ...
+
+    def write_offsets(self, offsets: Mapping[MessageQueue, int]) -> set[MessageQueue]: ...
+
+
 class Cluster(Protocol):
     """The name servers, and the brokers by address."""
 

@@ -19,7 +19,7 @@ from typing import Final, Protocol
 from rocketmq_spark.consumer.ports import GroupMember, Survey
 from rocketmq_spark.errors import DataLossError
 from rocketmq_spark.model import MessageQueue
-from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.options import BROADCASTING, ReadOptions
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.source.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.planning import (
@@ -169,7 +169,7 @@ class BatchPlanner:
         first_later = self._first_later(read_up_to_ms)
         positions = {
             queue: position_of(queue, survey.bounds[queue], start.queues.get(queue), offset, first_later.get(queue))
-            for queue, offset in stored.items()
+            for queue, offset in self._believed(stored, start).items()
             if queue in first_later or queue not in read_up_to_ms
         }
         self._report_losses(positions.values())
@@ -180,6 +180,15 @@ class BatchPlanner:
         self._verified |= confirmed
         settled = {queue: position for queue, position in positions.items() if queue in confirmed}
         return settled | self._obey_resets(survey)
+
+    def _believed(
+        self, stored: Mapping[MessageQueue, int | None], start: SourceOffset
+    ) -> Mapping[MessageQueue, int | None]:
+        """What counts beside the checkpoint. In BROADCASTING the file is this query's alone: where the checkpoint knows
+        a queue it says nothing, though it were larger."""
+        if self._options.message_model != BROADCASTING:
+            return stored
+        return {queue: None if queue in start.queues else offset for queue, offset in stored.items()}
 
     def _obey_resets(self, survey: Survey) -> dict[MessageQueue, Position]:
         """Positions that an operator has set, also lower ones: they win over checkpoint and group."""

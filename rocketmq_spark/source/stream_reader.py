@@ -15,10 +15,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from rocketmq_spark.errors import OptionError
-from rocketmq_spark.model import QueueRange
+from rocketmq_spark.model import QueueRange, nested
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.source.graceful_stop import CONTROL
-from rocketmq_spark.source.offsets import SourceOffset, nested
+from rocketmq_spark.source.offsets import SourceOffset
 from rocketmq_spark.source.partition_reader import read_ranges
 from rocketmq_spark.source.schema import check_schema
 
