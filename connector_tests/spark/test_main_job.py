@@ -6,10 +6,11 @@ import json
 
 import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from connector_tests.spark.conftest import StreamOf
-from connector_tests.support.streams import Topic, eventually
+from connector_tests.support.streams import TIMEOUT_S, Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.source.schema import default_schema
 
@@ -68,7 +69,18 @@ def test_a_limit_makes_several_batches_and_loses_nothing(messages: Topic, stream
     assert query.awaitTermination(60)
     rows_of_batches = [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
     assert rows_of_batches == [20, 20, 10]
+    of_batches = [lags(progress) for progress in query.recentProgress if progress.numInputRows]
+    assert [sum(lag["messages"] for lag in of_batch) for of_batch in of_batches] == [30, 10, 0]
+    assert [min(lag["ms"] > 0 for lag in of_batch) for of_batch in of_batches] == [True, True, False]
+    assert max(lag["ms"] for lag in of_batches[0]) < 1000 * TIMEOUT_S
+    assert max(lag["ms"] for lag in of_batches[-1]) == 0
     assert stream().bodies() == sorted(sent)
+
+
+def lags(progress: StreamingQueryProgress) -> list[dict[str, int]]:
+    """What the progress says of each queue's lag."""
+    by_broker = json.loads(progress.sources[0].latestOffset)["lagByQueue"].values()
+    return [lag for brokers in by_broker for queues in brokers.values() for lag in queues.values()]
 
 
 def test_latest_begins_with_what_is_stored_after_the_start(messages: Topic, stream: StreamOf, group: str) -> None:

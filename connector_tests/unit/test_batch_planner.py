@@ -314,6 +314,7 @@ def test_progress_shows_the_lag_behind_the_max_offsets() -> None:
     subject = planner(member)
     read(subject, SourceOffset(), limit=4)
     assert (subject.max_offsets, subject.lag) == ({A: 10}, {A: 6})
+    assert subject.waiting_ms(1_700) == {A: 700}
 
 
 def test_a_graceful_stop_proves_the_last_batch_plans_nothing_new_and_leaves() -> None:

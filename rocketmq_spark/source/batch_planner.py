@@ -32,6 +32,7 @@ from rocketmq_spark.source.planning import (
     resumed,
     unreached,
 )
+from rocketmq_spark.source.waiting import WaitingTimes
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +58,7 @@ class BatchPlanner:
         self._clock = clock
         self._positions: dict[MessageQueue, int] = {}
         self._max_offsets: dict[MessageQueue, int] = {}
+        self._waiting = WaitingTimes()
         self._started_topics: set[str] = set()
         self._verified: set[MessageQueue] = set()
         self._served: list[MessageQueue] = []
@@ -71,6 +73,10 @@ class BatchPlanner:
     def lag(self) -> dict[MessageQueue, int]:
         """Offsets not yet planned, for each queue of ours, as of the last survey."""
         return {queue: max(0, self._max_offsets[queue] - at) for queue, at in self._positions.items()}
+
+    def waiting_ms(self, now_ms: int) -> dict[MessageQueue, int]:
+        """How long the first of those offsets has been waiting at least, see ``WaitingTimes``."""
+        return {queue: self._waiting.waiting_ms(queue, now_ms) for queue in self._positions}
 
     @property
     def max_offsets(self) -> Mapping[MessageQueue, int]:
@@ -222,6 +228,7 @@ class BatchPlanner:
         self._positions |= {queue: progress.end_offset for queue, progress in planned.items()}
         self._positions = {queue: at for queue, at in self._positions.items() if queue in survey.owned}
         self._max_offsets |= {queue: bounds.max_offset for queue, bounds in survey.bounds.items()}
+        self._waiting.surveyed(self._positions, survey.bounds)
 
     def _at_rest(self, survey: Survey) -> dict[MessageQueue, QueueProgress]:
         return {

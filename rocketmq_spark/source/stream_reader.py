@@ -6,6 +6,7 @@ the member of the group, with the first call for an offset. On executors only ``
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -70,17 +71,23 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start if end is begin else end.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """What the query progress shows as ``latestOffset``: who we are, the brokers' max offsets, the lag behind them.
+        """What the query progress shows as ``latestOffset``, as of the last survey; asks nobody.
 
-        ``control`` is for ``rocketmq_spark.stop``.
+        ``clientId``: who we are in the group. ``maxOffsets``: the brokers' of our queues. ``lagByQueue``: of each of
+        our queues, ``messages``, the offsets below the max offset that are in no batch yet, and ``ms``, how long the
+        first of them has been waiting at least (see ``WaitingTimes``), by this machine's clock against the broker's
+        store times; both are 0 when all is planned. ``lag``: the sum of the messages. ``control``: for
+        ``rocketmq_spark.stop``.
         """
         if self._run is None:
             return None
         planner = self._run.planner
+        lag, waiting_ms = planner.lag, planner.waiting_ms(int(time.time() * 1000))
         return {
             "clientId": self._run.client_id,
             "maxOffsets": nested(planner.max_offsets),
-            "lag": sum(planner.lag.values()),
+            "lag": sum(lag.values()),
+            "lagByQueue": nested({queue: {"messages": lag[queue], "ms": ms} for queue, ms in waiting_ms.items()}),
             CONTROL: self._run.drain.folder,
         }
 
