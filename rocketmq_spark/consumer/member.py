@@ -41,13 +41,24 @@ log = logging.getLogger(__name__)
 
 HEARTBEAT_INTERVAL_MS: Final = 30_000
 LOCK_RETRY_INTERVAL_MS: Final = 1_000
+WATCH_INTERVAL_MS: Final = 1_000
+
+
+def watch_nothing() -> None:
+    """For a member that nobody's death concerns."""
 
 
 class Member:
-    """A member of ``options.consumer_group``. ``start`` joins, ``stop`` leaves; nothing happens before or after."""
+    """A member of ``options.consumer_group``. ``start`` joins, ``stop`` leaves; nothing happens before or after.
 
-    def __init__(self, options: ReadOptions, clock: Clock = monotonic_ms) -> None:
+    ``watch`` is called every second, on the member's thread and without the turn.
+    """
+
+    def __init__(
+        self, options: ReadOptions, watch: Callable[[], None] = watch_nothing, clock: Clock = monotonic_ms
+    ) -> None:
         self._options = options
+        self._watch = watch
         self._clock = clock
         self._pool = ConnectionPool(connect_timeout_ms=options.broker_timeout_ms, on_request=self._on_request)
         self._cluster = RemoteCluster(options.name_servers, self._pool, options.broker_timeout_ms)
@@ -200,20 +211,22 @@ class Member:
                 _Timer(LOCK_RETRY_INTERVAL_MS, self._membership.retry_locks),
             ]
         rebalancing = timers[1]
+        watching = _Timer(WATCH_INTERVAL_MS, self._watch)
         while not self._stopping.is_set():
+            if watching.is_up(self._clock()):
+                watching.work()
             if self._woken.is_set():
                 self._woken.clear()
                 rebalancing.due_ms = self._clock()
             for timer in timers:
                 self._do_when_due(timer)
-            next_ms = min(timer.due_ms for timer in timers)
+            next_ms = min(timer.due_ms for timer in (*timers, watching))
             self._woken.wait(max(0, next_ms - self._clock()) / 1000)
 
     def _do_when_due(self, timer: _Timer) -> None:
         """What fails here is tried again by the timer, and raised by the next survey if it must be."""
-        if self._clock() < timer.due_ms:
+        if not timer.is_up(self._clock()):
             return
-        timer.due_ms = self._clock() + timer.interval_ms
         with self._turn:
             changes = self._membership.changes
             try:
@@ -261,6 +274,13 @@ class _Timer:
         self.interval_ms = interval_ms
         self.work = work
         self.due_ms = 0
+
+    def is_up(self, now_ms: int) -> bool:
+        """Whether it is due; then it is due again after its interval."""
+        if now_ms < self.due_ms:
+            return False
+        self.due_ms = now_ms + self.interval_ms
+        return True
 
 
 def awake_or_asleep_ms() -> int:
