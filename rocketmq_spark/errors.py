@@ -63,6 +63,11 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "Use the version of rocketmq_spark that wrote it, or start with a new checkpoint location; "
             "the consumer group's offsets then say where to go on.",
         ),
+        "LOCAL_OFFSETS_UNUSABLE": Condition(
+            "The offsets of this query are kept in {file}, which cannot be used: {problem}.",
+            "Make it readable and writable, or change 'localOffsetStoreDir'. If it is damaged, remove it and its "
+            "'.bak': the query then goes on from its checkpoint, or begins anew without one.",
+        ),
         # ---- protocol
         "FRAME_TOO_LARGE": Condition(
             "{peer} announced a frame of {length_bytes} bytes; at most {limit_bytes} are accepted.",

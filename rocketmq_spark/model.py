@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 RETRY_TOPIC_PREFIX: Final = "%RETRY%"
 DLQ_TOPIC_PREFIX: Final = "%DLQ%"
@@ -33,6 +33,22 @@ class MessageQueue:
 
     def __str__(self) -> str:
         return f"{self.topic}@{self.broker_name}:{self.queue_id}"
+
+
+def nested(values: Mapping[MessageQueue, Any]) -> dict[str, dict[str, dict[str, Any]]]:
+    """``{topic: {broker name: {queue id: value}}}`` with all keys in queue order."""
+    topics: dict[str, dict[str, dict[str, Any]]] = {}
+    for queue in sorted(values, key=MessageQueue.sort_key):
+        topics.setdefault(queue.topic, {}).setdefault(queue.broker_name, {})[str(queue.queue_id)] = values[queue]
+    return topics
+
+
+def flat(topics: Any) -> Iterator[tuple[MessageQueue, Any]]:
+    """The reverse of ``nested``. Raises ValueError, TypeError or AttributeError for what that never made."""
+    for topic, brokers in topics.items():
+        for broker_name, by_id in brokers.items():
+            for queue_id, value in by_id.items():
+                yield MessageQueue(topic, broker_name, int(queue_id)), value
 
 
 @dataclass(frozen=True, slots=True)

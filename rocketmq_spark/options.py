@@ -19,6 +19,8 @@ from rocketmq_spark.model import MessageQueue
 
 T = TypeVar("T")
 
+BROADCASTING: Final = "BROADCASTING"
+
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T]):
@@ -264,6 +266,20 @@ class ReadOptions:
         doc="Lock each queue at its broker while this query reads it, as RocketMQ's orderly consumers do: "
         "a queue changes hands only between micro-batches, and no two members ever read it at once.",
     )
+    message_model: str = option(
+        "messageModel",
+        choice("CLUSTERING", BROADCASTING),
+        default="CLUSTERING",
+        doc="`CLUSTERING`: the group's members share the queues. `BROADCASTING`: this query reads every queue, whoever "
+        "else does, and the group has no offsets at the brokers; the query goes on from its checkpoint, or without one "
+        "from a file that `instanceName` names.",
+    )
+    local_offset_store_dir: str | None = option(
+        "localOffsetStoreDir",
+        TEXT,
+        doc="For `messageModel` `BROADCASTING`: the folder of the files with offsets, on the driver's machine. Without "
+        "it `.rocketmq_offsets` in the user's home, as RocketMQ has it.",
+    )
     rebalance_interval_ms: int = option(
         "rebalanceIntervalMs",
         integer(1_000, 600_000),
@@ -298,7 +314,30 @@ class ReadOptions:
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> ReadOptions:
         """Options from what the user wrote; names in any case. Raises OptionError."""
-        return cls(**_parse_table(cls, given))
+        options = cls(**_parse_table(cls, given))
+        _check_message_model(options)
+        return options
+
+
+# ---------------------------------------------------------------------------------------------------- contradictions
+
+
+def _check_message_model(options: ReadOptions) -> None:
+    if options.message_model != BROADCASTING:
+        if options.local_offset_store_dir is not None:
+            raise _contradiction("localOffsetStoreDir", "In 'CLUSTERING' the brokers keep the group's offsets.")
+        return
+    if options.consume_orderly:
+        raise _contradiction("consumeOrderly", "In 'BROADCASTING' no queue is one query's alone, to be locked.")
+    if options.allocate_strategy.upper() != "AVG":
+        raise _contradiction("allocateStrategy", "In 'BROADCASTING' every query reads every queue; nothing is shared.")
+    if options.instance_name is None:
+        hint = "In 'BROADCASTING' it names the file with this query's offsets."
+        raise OptionError("MISSING_OPTION", option="instanceName", hint=hint)
+
+
+def _contradiction(option: str, reason: str) -> OptionError:
+    return OptionError("CONTRADICTORY_OPTIONS", first="messageModel", second=option, reason=reason)
 
 
 # ---------------------------------------------------------------------------------------------------- parsing

@@ -12,7 +12,7 @@ import rocketmq_spark
 PACKAGE = Path(rocketmq_spark.__file__).parent
 PROJECT = PACKAGE.parent
 
-SHELLS = {"rocketmq_spark.consumer.member"}
+SHELLS = {"rocketmq_spark.consumer.member", "rocketmq_spark.consumer.offset_file"}
 """Modules of ``consumer`` that are not pure."""
 
 STARTING_THREADS = {"rocketmq_spark.consumer.member", "rocketmq_spark.remoting.connection"}

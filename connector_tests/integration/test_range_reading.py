@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from random import Random
@@ -107,6 +108,15 @@ def test_a_task_reads_its_ranges_one_after_another(cluster: EmbeddedCluster, fil
     assert checked_offsets(read_ranges(ranges, options, default_schema())) == list(range(COUNT))
 
 
+@pytest.fixture
+def own_sigterm() -> Iterator[None]:
+    """A source runner changes what the signal does to its process."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.usefixtures("own_sigterm")
 @pytest.mark.parametrize(
     ("more", "sizes"),
     [({}, [COUNT]), ({"minPartitions": "6"}, [500] * 6), ({"maxRecordsPerPartition": "1000"}, [1_000] * 3)],
@@ -116,6 +126,7 @@ def test_the_tasks_of_a_batch_read_all_of_it(
 ) -> None:
     reader = RocketMQStreamReader(options_of(cluster, filled.topic, **more), default_schema())
     tasks = reader.partitions({}, SourceOffset({filled: QueueProgress(0, COUNT)}).to_json())
+    reader.stop()
     offsets = [checked_offsets(reader.read(task)) for task in tasks]
     assert [len(of_task) for of_task in offsets] == sizes
     assert [offset for of_task in offsets for offset in of_task] == list(range(COUNT))

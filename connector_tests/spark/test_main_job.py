@@ -6,10 +6,11 @@ import json
 
 import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from connector_tests.spark.conftest import StreamOf
-from connector_tests.support.streams import Topic, eventually
+from connector_tests.support.streams import TIMEOUT_S, Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.source.schema import default_schema
 
@@ -68,7 +69,18 @@ def test_a_limit_makes_several_batches_and_loses_nothing(messages: Topic, stream
     assert query.awaitTermination(60)
     rows_of_batches = [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
     assert rows_of_batches == [20, 20, 10]
+    of_batches = [lags(progress) for progress in query.recentProgress if progress.numInputRows]
+    assert [sum(lag["messages"] for lag in of_batch) for of_batch in of_batches] == [30, 10, 0]
+    assert [min(lag["ms"] > 0 for lag in of_batch) for of_batch in of_batches] == [True, True, False]
+    assert max(lag["ms"] for lag in of_batches[0]) < 1000 * TIMEOUT_S
+    assert max(lag["ms"] for lag in of_batches[-1]) == 0
     assert stream().bodies() == sorted(sent)
+
+
+def lags(progress: StreamingQueryProgress) -> list[dict[str, int]]:
+    """What the progress says of each queue's lag."""
+    by_broker = json.loads(progress.sources[0].latestOffset)["lagByQueue"].values()
+    return [lag for brokers in by_broker for queues in brokers.values() for lag in queues.values()]
 
 
 def test_latest_begins_with_what_is_stored_after_the_start(messages: Topic, stream: StreamOf, group: str) -> None:
@@ -183,6 +195,25 @@ def test_a_topic_made_anew_is_noticed_though_it_has_outgrown_the_checkpoint(
 def test_a_reset_of_the_group_makes_the_next_run_read_again(messages: Topic, stream: StreamOf, group: str) -> None:
     sent = messages.send(20)
     stream().run_to_end()
+    messages.reset_to_the_beginning(group)
+    stream().run_to_end()
+    assert stream().bodies() == sorted(2 * sent)
+    assert messages.lag(group) == 0
+
+
+def test_a_reset_is_obeyed_though_a_batch_is_read_again_first(messages: Topic, stream: StreamOf, group: str) -> None:
+    """The pulls of that batch used to be told of the reset, and nobody after them."""
+
+    def fail() -> None:
+        raise RuntimeError("no disk")
+
+    sent = messages.send(12)
+    stream().run_to_end()
+    failing = stream()
+    failing.before_each_batch = fail
+    sent += messages.send(8)
+    with failing.running() as query, pytest.raises(StreamingQueryException, match="no disk"):
+        query.awaitTermination(60)
     messages.reset_to_the_beginning(group)
     stream().run_to_end()
     assert stream().bodies() == sorted(2 * sent)

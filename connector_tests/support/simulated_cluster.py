@@ -211,6 +211,9 @@ class BrokerDoor:
         self._door = door
         self._broker = broker
 
+    def link(self) -> object | None:
+        return self._broker if self._broker.reach is Reach.UP else None
+
     def heartbeat(self, heartbeat: Heartbeat) -> None:
         known = Connection(heartbeat.client_id, self._broker.clock())
         self._ask("heartbeat", lambda: self._broker.connections.update({self._door.owner: known}))
@@ -240,7 +243,11 @@ class BrokerDoor:
         return {queue: self._door.failed(self._broker) for queue in offsets if queue not in answered}
 
     def take_reset(self, group: str, queue: MessageQueue) -> int | None:
-        raise NotImplementedError("nobody resets offsets here")
+        """No operator is here to set a mark."""
+        return self._ask("take mark", lambda: None)
+
+    def reset_offset(self, group: str, queue: MessageQueue, offset: int) -> object:
+        return self._ask("reset", lambda: self._broker.offsets.update({queue: offset}))
 
     def lock_batch(self, group: str, client_id: str, queues: Collection[MessageQueue]) -> set[MessageQueue]:
         return self._ask("lock", lambda: self._broker.lock(client_id, queues))

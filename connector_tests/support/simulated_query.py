@@ -162,6 +162,10 @@ class SimulatedMember:
         with self._turn:
             return self.membership.lower_offsets(wanted)
 
+    def look_for_resets(self, queues: Iterable[MessageQueue]) -> None:
+        with self._turn:
+            self.membership.look_for_resets(queues)
+
     def take_resets(self) -> dict[MessageQueue, int]:
         with self._turn:
             return self.membership.take_resets()

@@ -144,6 +144,8 @@ class Stream:
     folder: Path
     options: Mapping[str, str] = field(default_factory=dict)
     schema: str | None = None
+    before_each_batch: Callable[[], None] = lambda: None
+    """Called when a batch is planned and logged, and nothing of it has been pulled yet."""
 
     def load(self) -> DataFrame:
         reader = self.spark.readStream.format("rocketmq").option("namesrvAddr", self.cluster.namesrv_addr)
@@ -158,6 +160,7 @@ class Stream:
         out = str(self.folder / "out")
 
         def write(batch: DataFrame, batch_id: int) -> None:
+            self.before_each_batch()
             batch.write.mode("overwrite").parquet(f"{out}/batch={batch_id}")
 
         writer = self.load().writeStream.foreachBatch(write)

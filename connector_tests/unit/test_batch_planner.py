@@ -32,6 +32,7 @@ class SteadyMember:
     first_stored_after: dict[MessageQueue, int] = field(default_factory=dict)
     stored: dict[MessageQueue, int] = field(default_factory=dict)
     resets: dict[MessageQueue, int] = field(default_factory=dict)
+    marks: dict[MessageQueue, int] = field(default_factory=dict)
     not_owned: set[MessageQueue] = field(default_factory=set)
     not_confirming: set[MessageQueue] = field(default_factory=set)
     is_complete: bool = True
@@ -68,6 +69,9 @@ class SteadyMember:
         written = offsets.keys() - self.not_confirming
         self.stored |= {one: offsets[one] for one in written}
         return written
+
+    def look_for_resets(self, queues: Iterable[MessageQueue]) -> None:
+        self.resets |= {one: self.marks[one] for one in queues if one in self.marks}
 
     def take_resets(self) -> dict[MessageQueue, int]:
         resets, self.resets = self.resets, {}
@@ -125,6 +129,16 @@ def read(subject: BatchPlanner, start: SourceOffset, limit: int | None = None) -
 # ---------------------------------------------------------------------------------------------------- plans
 
 
+@pytest.mark.parametrize("stored", [20, 60])
+def test_broadcasting_goes_on_at_the_checkpoint_whatever_the_file_says_and_corrects_it(stored: int) -> None:
+    """Who restores an old checkpoint gets what came after it again."""
+    member = SteadyMember({A: holding(100), B: holding(50)}, stored={A: stored, B: 10})
+    subject = planner(member, messageModel="BROADCASTING", instanceName="one")
+    _, ranges = read(subject, SourceOffset({A: QueueProgress(30, 40, 1_000)}))
+    assert ranges == [QueueRange(A, 40, 100), QueueRange(B, 10, 50)]
+    assert member.stored == {A: 40, B: 10}
+
+
 def test_a_topic_made_anew_is_recognised_though_it_has_outgrown_the_checkpoint() -> None:
     """Its message before our position was stored later than that position was planned."""
     member = SteadyMember({A: holding(100, stored_at_ms=9_000)}, stored={A: 40}, first_stored_after={A: 0})
@@ -143,6 +157,14 @@ def test_an_operators_reset_wins_over_checkpoint_and_group() -> None:
     assert ranges == [QueueRange(A, 20, 100)]
     assert member.stored == {A: 20, B: 100}
     assert subject.latest_offset(end, None) is end
+
+
+def test_a_mark_that_is_found_before_a_batch_is_read_again_is_obeyed_after_it() -> None:
+    member = SteadyMember({A: holding(100)}, stored={A: 20}, marks={A: 20})
+    subject, replayed = planner(member), SourceOffset({A: QueueProgress(90, 100, 1_000), B: QueueProgress(5, 5)})
+    subject.recover(replayed)
+    _, ranges = read(subject, replayed)
+    assert ranges == [QueueRange(A, 20, 100)]
 
 
 def test_a_reset_to_the_range_of_the_last_batch_moves_back_before_it_reads() -> None:
@@ -292,6 +314,7 @@ def test_progress_shows_the_lag_behind_the_max_offsets() -> None:
     subject = planner(member)
     read(subject, SourceOffset(), limit=4)
     assert (subject.max_offsets, subject.lag) == ({A: 10}, {A: 6})
+    assert subject.waiting_ms(1_700) == {A: 700}
 
 
 def test_a_graceful_stop_proves_the_last_batch_plans_nothing_new_and_leaves() -> None:

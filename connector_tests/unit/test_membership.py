@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from connector_tests.support.manual_clock import ManualClock
-from rocketmq_spark.consumer.membership import NAMESAKE_LIMIT_MS, Membership
+from rocketmq_spark.consumer.local_offset_store import LocalFileOffsetStore, decode_offsets
+from rocketmq_spark.consumer.membership import LATE_COMMIT_LIMIT_MS, NAMESAKE_LIMIT_MS, Membership
 from rocketmq_spark.errors import BrokerError, MembershipError, RocketMQError
 from rocketmq_spark.model import BrokerData, MessageQueue, QueueBounds, QueueData, TopicRoute
 from rocketmq_spark.options import ReadOptions
@@ -25,6 +26,7 @@ class OneBroker:
     locks: set[MessageQueue] = field(default_factory=set)
     offsets: dict[MessageQueue, int] = field(default_factory=dict)
     reset_to: dict[MessageQueue, int] = field(default_factory=dict)
+    connection: object = field(default_factory=object)
 
     def topic_route(self, topic: str) -> TopicRoute:
         brokers = (BrokerData("cluster", "broker-a", {0: "a:1"}),)
@@ -33,6 +35,9 @@ class OneBroker:
     def broker(self, address: str) -> OneBroker:
         assert address == "a:1"
         return self
+
+    def link(self) -> object:
+        return self.connection
 
     def heartbeat(self, heartbeat: Heartbeat) -> None:
         self.members = [heartbeat.client_id]
@@ -50,7 +55,8 @@ class OneBroker:
         return 100
 
     def query_offsets(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
-        return {queue: self.offsets.get(queue) for queue in queues}
+        known = self.offsets | self.reset_to
+        return {queue: known.get(queue) for queue in queues}
 
     def update_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, RocketMQError]:
         not_taken = {
@@ -62,6 +68,9 @@ class OneBroker:
 
     def take_reset(self, group: str, queue: MessageQueue) -> int | None:
         return self.reset_to.pop(queue, None)
+
+    def reset_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
+        self.offsets[queue] = self.reset_to[queue] = offset
 
     def lock_batch(self, group: str, client_id: str, queues: Collection[MessageQueue]) -> set[MessageQueue]:
         granted = set(queues) - self.locked_by_others
@@ -169,3 +178,123 @@ def test_a_refused_commit_tells_where_the_operator_has_reset_the_queue_to() -> N
     assert member.take_resets() == {QUEUES[0]: 7}
     assert member.take_resets() == {}
     assert member.lower_offsets({QUEUES[0]: 7}) == {QUEUES[0]}
+
+
+def committed_to(cluster: OneBroker, offset: int, clock: ManualClock | None = None) -> Membership:
+    """A member whose first queue has been read and committed so far, and whose next batch of it is planned."""
+    member = membership(cluster, clock)
+    member.survey()
+    member.take({QUEUES[0]: (0, offset)})
+    member.prove({QUEUES[0]: offset})
+    member.take({QUEUES[0]: (offset, 2 * offset)})
+    return member
+
+
+def test_a_reset_that_an_executor_was_told_of_shows_in_the_lowered_offset() -> None:
+    cluster = OneBroker()
+    member = committed_to(cluster, 10)
+    cluster.offsets[QUEUES[0]] = 3
+    before = member.changes
+    member.prove({QUEUES[0]: 20})
+    assert cluster.offsets == {QUEUES[0]: 3}
+    assert member.changes > before
+    assert member.take_resets() == {QUEUES[0]: 3}
+    assert member.lower_offsets({QUEUES[0]: 3}) == {QUEUES[0]}
+    member.persist()
+    assert cluster.offsets == {QUEUES[0]: 3}
+
+
+def test_a_second_reset_is_noticed_below_the_first() -> None:
+    cluster = OneBroker()
+    member = committed_to(cluster, 10)
+    member.lower_offsets({QUEUES[0]: 7})
+    cluster.offsets[QUEUES[0]] = 2
+    member.stored_offsets(QUEUES)
+    assert member.take_resets() == {QUEUES[0]: 2}
+
+
+def test_a_mark_that_still_stands_is_taken_with_the_lowered_offset() -> None:
+    cluster = OneBroker()
+    member = committed_to(cluster, 10)
+    cluster.reset_offset("g", QUEUES[0], 3)
+    member.prove({QUEUES[0]: 20})
+    assert cluster.reset_to == {}
+    assert member.take_resets() == {QUEUES[0]: 3}
+    assert member.lower_offsets({QUEUES[0]: 3}) == {QUEUES[0]}
+
+
+def test_a_broker_that_came_back_with_less_is_told_again() -> None:
+    cluster = OneBroker()
+    member = committed_to(cluster, 10)
+    cluster.offsets[QUEUES[0]], cluster.connection = 3, object()
+    member.prove({QUEUES[0]: 20})
+    assert cluster.offsets == {QUEUES[0]: 20}
+    assert member.take_resets() == {}
+
+
+def test_a_late_commit_of_the_last_owner_is_no_reset() -> None:
+    clock = ManualClock()
+    cluster = OneBroker(others=["you"])
+    member = committed_to(cluster, 10, clock)
+    cluster.offsets[QUEUES[0]] = 7
+    clock.advance(LATE_COMMIT_LIMIT_MS - 1)
+    member.prove({QUEUES[0]: 20})
+    assert cluster.offsets == {QUEUES[0]: 20}
+    cluster.offsets[QUEUES[0]] = 7
+    clock.advance(1)
+    member.stored_offsets(QUEUES)
+    assert member.take_resets() == {QUEUES[0]: 7}
+
+
+def test_a_reset_that_was_not_obeyed_is_put_back_when_the_member_leaves() -> None:
+    cluster = OneBroker()
+    member = committed_to(cluster, 10)
+    cluster.offsets[QUEUES[0]] = 3
+    member.prove({QUEUES[0]: 20})
+    member.leave()
+    assert cluster.reset_to == {QUEUES[0]: 3}
+
+
+def test_a_reset_is_forgotten_with_its_queue() -> None:
+    cluster = OneBroker()
+    member = membership(cluster)
+    member.survey()
+    member.note_reset(QUEUES[3], 3)
+    cluster.others = ["you"]
+    assert QUEUES[3] not in member.survey().owned
+    cluster.others = []
+    assert QUEUES[3] in member.survey().owned
+    assert member.take_resets() == {}
+
+
+def test_a_recovering_member_finds_marks_before_it_owns_anything() -> None:
+    cluster = OneBroker(reset_to={QUEUES[0]: 3})
+    member = membership(cluster)
+    member.look_for_resets(QUEUES)
+    assert cluster.reset_to == {}
+    member.survey()
+    assert member.take_resets() == {QUEUES[0]: 3}
+
+
+class NoFile:
+    """Offsets that are kept in memory."""
+
+    def read(self) -> tuple[None, None]:
+        return None, None
+
+    def write(self, content: bytes, *, keep_last: bool) -> None:
+        self.content = content
+
+
+def test_in_broadcasting_each_member_owns_every_queue_and_the_brokers_keep_no_offset() -> None:
+    cluster, file = OneBroker(others=["you"]), NoFile()
+    given = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders", "messageModel": "BROADCASTING"}
+    options, clock = ReadOptions.parse({**given, "instanceName": "one"}), ManualClock()
+    store = LocalFileOffsetStore(file)
+    member = Membership(options, "me", cluster, clock, clock, started_ms=1, local_offsets=store)
+    assert member.survey().owned == set(QUEUES)
+    assert member.view.consumer.message_model == "BROADCASTING"
+    member.take({QUEUES[0]: (0, 10)})
+    member.prove({QUEUES[0]: 10})
+    assert decode_offsets(file.content) == {QUEUES[0]: 10}
+    assert cluster.offsets == {}

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import pickle
 from typing import Any
 
@@ -15,7 +16,9 @@ from rocketmq_spark.model import (
     QueueData,
     QueueRange,
     TopicRoute,
+    flat,
     java_string_order,
+    nested,
 )
 
 BOTH, READ, WRITE, INHERIT, NEITHER = 6, 4, 2, 1, 0
@@ -23,6 +26,12 @@ BOTH, READ, WRITE, INHERIT, NEITHER = 6, 4, 2, 1, 0
 
 def route(*queues: QueueData, brokers: tuple[BrokerData, ...] = ()) -> TopicRoute:
     return TopicRoute("orders", brokers, queues)
+
+
+def test_values_are_nested_by_topic_broker_and_queue_in_queue_order() -> None:
+    values = {MessageQueue("b", "y", 0): 4, MessageQueue("a", "x", 10): 3, MessageQueue("a", "x", 2): 2}
+    assert json.dumps(nested(values)) == '{"a": {"x": {"2": 2, "10": 3}}, "b": {"y": {"0": 4}}}'
+    assert dict(flat(nested(values))) == values
 
 
 def test_strings_are_ordered_as_java_orders_them() -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from connector_tests.support.queues import queue
 from rocketmq_spark.errors import OptionError
-from rocketmq_spark.model import MessageQueue, QueueRange
-from rocketmq_spark.source.offsets import QueueProgress, SourceOffset, nested
+from rocketmq_spark.model import QueueRange
+from rocketmq_spark.source.offsets import QueueProgress, SourceOffset
 
 SPELLED: dict[str, Any] = {
     "v": 1,
@@ -110,8 +110,3 @@ def test_a_refusal_of_a_huge_value_stays_short() -> None:
     with pytest.raises(OptionError) as raised:
         SourceOffset.from_json(["x" * 100_000])
     assert len(str(raised.value)) < 1_000
-
-
-def test_values_are_nested_by_topic_broker_and_queue_in_queue_order() -> None:
-    values = {MessageQueue("b", "y", 0): 4, MessageQueue("a", "x", 10): 3, MessageQueue("a", "x", 2): 2}
-    assert json.dumps(nested(values)) == '{"a": {"x": {"2": 2, "10": 3}}, "b": {"y": {"0": 4}}}'

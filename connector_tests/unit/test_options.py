@@ -243,6 +243,34 @@ def test_options_cannot_be_changed() -> None:
 # ---------------------------------------------------------------------------------------------------- secrets
 
 
+# ---------------------------------------------------------------------------------------------------- contradictions
+
+
+BROADCASTING = {"messageModel": "broadcasting", "instanceName": "one"}
+
+
+def test_broadcasting_takes_what_has_a_meaning_in_it() -> None:
+    options = parse(**BROADCASTING, localOffsetStoreDir="/offsets", allocateStrategy="avg", consumeOrderly="false")
+    assert (options.message_model, options.local_offset_store_dir) == ("BROADCASTING", "/offsets")
+
+
+@pytest.mark.parametrize(("name", "text"), [("consumeOrderly", "true"), ("allocateStrategy", "AVG_BY_CIRCLE")])
+def test_broadcasting_refuses_what_shares_queues(name: str, text: str) -> None:
+    error = refusal({**REQUIRED, **BROADCASTING, name: text})
+    assert error.condition == "CONTRADICTORY_OPTIONS"
+    assert (error.context["first"], error.context["second"]) == ("messageModel", name)
+
+
+def test_broadcasting_needs_a_name_for_its_file() -> None:
+    error = refusal({**REQUIRED, "messageModel": "BROADCASTING"})
+    assert (error.condition, error.context["option"]) == ("MISSING_OPTION", "instanceName")
+
+
+def test_clustering_keeps_no_file() -> None:
+    error = refusal({**REQUIRED, "localOffsetStoreDir": "/offsets"})
+    assert (error.condition, error.context["second"]) == ("CONTRADICTORY_OPTIONS", "localOffsetStoreDir")
+
+
 @dataclass(frozen=True, kw_only=True)
 class WithSecret:
     user: str = option("user", choice("me"), required=True, doc="Who.")

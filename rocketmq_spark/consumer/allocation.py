@@ -75,6 +75,18 @@ def allocate_all(
     return list(dict.fromkeys(chain.from_iterable(parts)))
 
 
+class AllocateAllToEach:
+    """BROADCASTING: everybody reads everything. Source: ``RebalanceImpl#rebalanceByTopic``, for which it is no
+    strategy."""
+
+    name: ClassVar[str] = "BROADCASTING"
+
+    def allocate_all_topics(
+        self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
+    ) -> list[MessageQueue]:
+        return list(queues)
+
+
 def is_member(client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]) -> bool:
     """Whether there is something to allocate to ``client_id``; ValueError for arguments that make no sense.
 

@@ -35,8 +35,8 @@ class Inquiry:
         self._clock = clock
         self._patience = Patience()
         self._routes: dict[str, TopicRoute] = {}
-        self.recoveries = 0
-        """How often something has answered that had been silent."""
+        self.news = 0
+        """How often something has answered that had been silent, or an operator's reset was noticed."""
         self.resets: dict[MessageQueue, int] = {}
         """Where an operator wants queues to be read from, and nobody has acted on it yet."""
 
@@ -66,7 +66,7 @@ class Inquiry:
 
     def succeeded(self, subject: str) -> None:
         """``subject`` has answered."""
-        self.recoveries += self._patience.succeeded(subject)
+        self.news += self._patience.succeeded(subject)
 
     # ------------------------------------------------------------------------------------------ routes
 
@@ -168,7 +168,7 @@ class Inquiry:
         for queue, error in failures.items():
             log.warning("offset not stored queue=%s offset=%d: %s", queue, offsets[queue], error)
             if error.condition == "OFFSET_NOT_TAKEN":
-                self._take_reset(queue)
+                self.take_reset(queue)
             else:
                 self.failed(_broker(broker_name), error, self._options.cluster_timeout_ms)
         return offsets.keys() - failures.keys()
@@ -189,7 +189,7 @@ class Inquiry:
         for broker_name, of_broker in _by_broker(queues).items():
             self._unlock_at(broker_name, client_id, of_broker)
 
-    def tell(self, address: str, call: Callable[[BrokerPort], None]) -> bool:
+    def tell(self, address: str, call: Callable[[BrokerPort], object]) -> bool:
         """Tell a broker something that is told again by the timer, or need not be."""
         try:
             call(self._cluster.broker(address))
@@ -197,6 +197,34 @@ class Inquiry:
             log.warning("not told address=%s: %s", address, error)
             return False
         return True
+
+    def link(self, queue: MessageQueue) -> object | None:
+        """The connection to the queue's broker; None without one."""
+        address = self.address_of(queue.broker_name)
+        return None if address is None else self._cluster.broker(address).link()
+
+    # ------------------------------------------------------------------------------------------ an operator's resets
+
+    def note_reset(self, queue: MessageQueue, offset: int) -> None:
+        """An operator has reset the queue to ``offset``."""
+        self.resets[queue] = offset
+        self.news += 1
+
+    def take_reset(self, queue: MessageQueue) -> None:
+        """Learn where an operator has reset the queue to. One pull of the group is told, and the mark is gone then."""
+        offset = self._ask(queue.broker_name, lambda broker: broker.take_reset(self._group, queue))
+        if offset is not None:
+            self.note_reset(queue, offset)
+
+    def put_back_resets(self, queues: Collection[MessageQueue]) -> None:
+        """Mark those of ``queues`` as reset again on which nobody has acted. A broker may refuse that."""
+        for queue in self.resets.keys() & set(queues):
+            self._put_back(queue, self.resets.pop(queue))
+
+    def _put_back(self, queue: MessageQueue, offset: int) -> None:
+        address = self.address_of(queue.broker_name)
+        if address is not None:
+            self.tell(address, lambda broker: broker.reset_offset(self._group, queue, offset))
 
     # ------------------------------------------------------------------------------------------ one broker
 
@@ -208,12 +236,6 @@ class Inquiry:
 
     def _stored_at(self, broker_name: str, queues: Collection[MessageQueue]) -> dict[MessageQueue, int | None]:
         return self._ask(broker_name, lambda broker: broker.query_offsets(self._group, queues)) or {}
-
-    def _take_reset(self, queue: MessageQueue) -> None:
-        """Learn where an operator has reset the queue to. One pull of the group is told, and the mark is gone then."""
-        offset = self._ask(queue.broker_name, lambda broker: broker.take_reset(self._group, queue))
-        if offset is not None:
-            self.resets[queue] = offset
 
     def _lock_at(self, broker_name: str, client_id: str, queues: Collection[MessageQueue]) -> set[MessageQueue] | None:
         return self._ask(broker_name, lambda broker: broker.lock_batch(self._group, client_id, queues))

@@ -20,12 +20,14 @@ from queue import SimpleQueue
 from typing import Final
 
 from rocketmq_spark.consumer.answers import answer_broker
+from rocketmq_spark.consumer.local_offset_store import LocalFileOffsetStore
 from rocketmq_spark.consumer.membership import Membership
+from rocketmq_spark.consumer.offset_file import offset_file_of
 from rocketmq_spark.consumer.ports import Survey
 from rocketmq_spark.consumer.queue_locks import RENEW_INTERVAL_MS
 from rocketmq_spark.errors import RocketMQError, RouteError
 from rocketmq_spark.model import MessageQueue, QueueBounds
-from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.options import BROADCASTING, ReadOptions
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.cluster import RemoteCluster
 from rocketmq_spark.remoting.local_address import local_ip
@@ -39,18 +41,35 @@ log = logging.getLogger(__name__)
 
 HEARTBEAT_INTERVAL_MS: Final = 30_000
 LOCK_RETRY_INTERVAL_MS: Final = 1_000
+WATCH_INTERVAL_MS: Final = 1_000
+
+
+def watch_nothing() -> None:
+    """For a member that nobody's death concerns."""
 
 
 class Member:
-    """A member of ``options.consumer_group``. ``start`` joins, ``stop`` leaves; nothing happens before or after."""
+    """A member of ``options.consumer_group``. ``start`` joins, ``stop`` leaves; nothing happens before or after.
 
-    def __init__(self, options: ReadOptions, clock: Clock = monotonic_ms) -> None:
+    ``watch`` is called every second, on the member's thread and without the turn.
+    """
+
+    def __init__(
+        self, options: ReadOptions, watch: Callable[[], None] = watch_nothing, clock: Clock = monotonic_ms
+    ) -> None:
         self._options = options
+        self._watch = watch
         self._clock = clock
         self._pool = ConnectionPool(connect_timeout_ms=options.broker_timeout_ms, on_request=self._on_request)
         self._cluster = RemoteCluster(options.name_servers, self._pool, options.broker_timeout_ms)
         self._membership = Membership(
-            options, _client_id(options), self._cluster, clock, awake_or_asleep_ms, started_ms=int(time.time() * 1000)
+            options,
+            _client_id(options),
+            self._cluster,
+            clock,
+            awake_or_asleep_ms,
+            started_ms=int(time.time() * 1000),
+            local_offsets=_local_offsets(options),
         )
         self._turn = threading.RLock()
         self._news = threading.Condition()
@@ -83,6 +102,7 @@ class Member:
         self._woken.set()
         self._thread.join()
         with self._turn:
+            self._note_told_resets()
             self._membership.leave()
         log.info("left group=%s client_id=%s", self._options.consumer_group, self.client_id)
 
@@ -130,12 +150,20 @@ class Member:
         with self._turn:
             return self._membership.lower_offsets(wanted)
 
+    def look_for_resets(self, queues: Iterable[MessageQueue]) -> None:
+        """See ``Membership.look_for_resets``."""
+        with self._turn:
+            self._membership.look_for_resets(queues)
+
     def take_resets(self) -> dict[MessageQueue, int]:
         """See ``Membership.take_resets``."""
         with self._turn:
-            while not self._told_resets.empty():
-                self._membership.note_reset(*self._told_resets.get())
+            self._note_told_resets()
             return self._membership.take_resets()
+
+    def _note_told_resets(self) -> None:
+        while not self._told_resets.empty():
+            self._membership.note_reset(*self._told_resets.get())
 
     def take(self, ranges: Mapping[MessageQueue, tuple[int, int]]) -> None:
         """See ``Membership.take``."""
@@ -183,20 +211,22 @@ class Member:
                 _Timer(LOCK_RETRY_INTERVAL_MS, self._membership.retry_locks),
             ]
         rebalancing = timers[1]
+        watching = _Timer(WATCH_INTERVAL_MS, self._watch)
         while not self._stopping.is_set():
+            if watching.is_up(self._clock()):
+                watching.work()
             if self._woken.is_set():
                 self._woken.clear()
                 rebalancing.due_ms = self._clock()
             for timer in timers:
                 self._do_when_due(timer)
-            next_ms = min(timer.due_ms for timer in timers)
+            next_ms = min(timer.due_ms for timer in (*timers, watching))
             self._woken.wait(max(0, next_ms - self._clock()) / 1000)
 
     def _do_when_due(self, timer: _Timer) -> None:
         """What fails here is tried again by the timer, and raised by the next survey if it must be."""
-        if self._clock() < timer.due_ms:
+        if not timer.is_up(self._clock()):
             return
-        timer.due_ms = self._clock() + timer.interval_ms
         with self._turn:
             changes = self._membership.changes
             try:
@@ -245,11 +275,22 @@ class _Timer:
         self.work = work
         self.due_ms = 0
 
+    def is_up(self, now_ms: int) -> bool:
+        """Whether it is due; then it is due again after its interval."""
+        if now_ms < self.due_ms:
+            return False
+        self.due_ms = now_ms + self.interval_ms
+        return True
+
 
 def awake_or_asleep_ms() -> int:
     """Milliseconds that never go back and go on while the machine sleeps, where the system has such a clock."""
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     return time.clock_gettime_ns(clock) // 1_000_000
+
+
+def _local_offsets(options: ReadOptions) -> LocalFileOffsetStore | None:
+    return LocalFileOffsetStore(offset_file_of(options)) if options.message_model == BROADCASTING else None
 
 
 def _client_id(options: ReadOptions) -> str:

@@ -15,7 +15,7 @@ from typing import Final
 from rocketmq_spark.consumer.answers import MemberView
 from rocketmq_spark.consumer.inquiry import Clock, Inquiry
 from rocketmq_spark.consumer.offset_store import RemoteBrokerOffsetStore, raising
-from rocketmq_spark.consumer.ports import Cluster, Survey
+from rocketmq_spark.consumer.ports import Cluster, OffsetKeeper, Survey
 from rocketmq_spark.consumer.process_queue import ProcessQueue
 from rocketmq_spark.consumer.queue_locks import QueueLocks
 from rocketmq_spark.consumer.rebalance import RebalanceImpl, RebalancePlan
@@ -34,6 +34,9 @@ IDENTITY: Final = "our client id"
 NAMESAKE_LIMIT_MS: Final = 120_000
 """How long a newcomer waits for the connection that has its client id: a broker notices a dead one within so long."""
 
+LATE_COMMIT_LIMIT_MS: Final = 40_000
+"""How long after a queue has moved its last owner's commit may still arrive: no member stands still for so long."""
+
 
 class Membership:
     """One client id in ``options.consumer_group``.
@@ -43,6 +46,7 @@ class Membership:
     clock : milliseconds that never go back
     lease_clock : the same, and it goes on while the machine sleeps
     started_ms : epoch milliseconds; the version of the subscription, of which brokers keep the newest
+    local_offsets : in BROADCASTING; else the brokers keep the offsets
     """
 
     def __init__(
@@ -54,12 +58,14 @@ class Membership:
         lease_clock: Clock,
         *,
         started_ms: int,
+        local_offsets: OffsetKeeper | None = None,
     ) -> None:
         self.client_id = client_id
         self._moves = 0
         self._options = options
         self._group = options.consumer_group
         self._inquiry = Inquiry(options, cluster, clock)
+        self._offsets: OffsetKeeper = local_offsets or self._inquiry
         self._lease_clock = lease_clock
         self._started_ms = started_ms
         self._greeted: set[str] = set()
@@ -70,12 +76,13 @@ class Membership:
         self._has_been_alone = False
         self._store = RemoteBrokerOffsetStore()
         self._positions: dict[MessageQueue, int] = {}
+        self._only_ours_from_ms: dict[MessageQueue, int] = {}
         self.view = self._new_view()
 
     @property
     def changes(self) -> int:
-        """How often something has changed that plans depend on: ownership, or who answers."""
-        return self._moves + self._inquiry.recoveries
+        """How often something has changed that plans depend on: ownership, who answers, or an operator's reset."""
+        return self._moves + self._inquiry.news
 
     # ------------------------------------------------------------------------------------------ for the planner
 
@@ -100,28 +107,42 @@ class Membership:
         return self._inquiry.search_offsets(timestamps_ms)
 
     def stored_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
-        """See ``Inquiry.stored_offsets``."""
-        return self._inquiry.stored_offsets(queues)
+        """See ``Inquiry.stored_offsets``. Notices where an operator has lowered an offset of ours."""
+        stored = self._offsets.stored_offsets(queues)
+        for queue, offset in stored.items():
+            self._notice_reset(queue, offset)
+        return stored
 
     def raise_offsets(self, wanted: Mapping[MessageQueue, int]) -> set[MessageQueue]:
         """See to it that the brokers store at least ``wanted``; says for which queues a broker has confirmed it."""
-        stored = self.stored_offsets(wanted)
+        links = {queue: self._inquiry.link(queue) for queue in wanted}
+        stored = {
+            queue: offset for queue, offset in self.stored_offsets(wanted).items() if queue not in self._inquiry.resets
+        }
         writes = raising(wanted, stored)
-        confirmed = (stored.keys() - writes.keys()) | self._inquiry.write_offsets(writes)
-        for queue in confirmed & self._rebalance_impl.table.keys():
-            self._store.confirm(queue, wanted[queue])
+        confirmed = (stored.keys() - writes.keys()) | self._offsets.write_offsets(writes)
+        self._confirm({queue: wanted[queue] for queue in confirmed}, links)
         return confirmed
 
     def lower_offsets(self, wanted: Mapping[MessageQueue, int]) -> set[MessageQueue]:
         """Let the brokers store exactly ``wanted``, for queues that do not reach as far as the group's offset any more;
         says for which queues a broker has confirmed it. What was proven of such a queue is of another one now."""
+        links = {queue: self._inquiry.link(queue) for queue in wanted}
         for queue in wanted:
             self._store.remove(queue)
-        return self._inquiry.write_offsets(wanted)
+        written = self._offsets.write_offsets(wanted)
+        self._confirm({queue: wanted[queue] for queue in written}, links)
+        return written
 
     def note_reset(self, queue: MessageQueue, offset: int) -> None:
-        """A pull of ours was told that an operator has reset the queue to ``offset``."""
-        self._inquiry.resets[queue] = offset
+        """See ``Inquiry.note_reset``."""
+        self._inquiry.note_reset(queue, offset)
+
+    def look_for_resets(self, queues: Iterable[MessageQueue]) -> None:
+        """Learn of operators' resets before a pull of somebody else is told, and nobody again."""
+        self._inquiry.refresh_routes()
+        for queue in queues:
+            self._inquiry.take_reset(queue)
 
     def take_resets(self) -> dict[MessageQueue, int]:
         """Where an operator has reset queues of ours to, each told once."""
@@ -176,7 +197,7 @@ class Membership:
             self._not_listed(client_ids)
             return False
         self._inquiry.succeeded(GROUP)
-        self._carry_out(plan)
+        self._carry_out(plan, is_alone=set(client_ids or ()) == {self.client_id})
         return True
 
     def persist(self) -> None:
@@ -194,8 +215,10 @@ class Membership:
             self.rebalance()
 
     def leave(self) -> None:
-        """Persist what is proven and unregister everywhere. A lock outlives us while its queue has unproven ranges."""
+        """Persist what is proven and unregister everywhere. A lock outlives us while its queue has unproven ranges,
+        and an operator's reset that we did not come to obey."""
         self.persist()
+        self._inquiry.put_back_resets(self._rebalance_impl.table.keys())
         locked = [queue for queue in self._rebalance_impl.table if self._is_locked(queue)]
         self._inquiry.unlock(self.client_id, [queue for queue in locked if self._is_settled(queue)])
         for address in sorted(self._greeted):
@@ -203,7 +226,7 @@ class Membership:
 
     # ------------------------------------------------------------------------------------------ ownership
 
-    def _carry_out(self, plan: RebalancePlan) -> None:
+    def _carry_out(self, plan: RebalancePlan, *, is_alone: bool) -> None:
         """Persist before a queue is given up, so that its next owner begins where we proved to be.
 
         Orderly: a queue with an unproven range stays until ``prove``, and a new one is ours only with its lock.
@@ -214,6 +237,8 @@ class Membership:
         self._drop(set(plan.drop) - self._leaving)
         self._release(self._leaving)
         self._gain(plan.add)
+        only_ours_from_ms = self._lease_clock() + (0 if is_alone else LATE_COMMIT_LIMIT_MS)
+        self._only_ours_from_ms |= dict.fromkeys(plan.add, only_ours_from_ms)
 
     def _gain(self, queues: Collection[MessageQueue]) -> None:
         if self._options.consume_orderly:
@@ -232,6 +257,7 @@ class Membership:
         self._leaving -= set(queues)
         for queue in queues:
             self._store.remove(queue)
+            self._inquiry.resets.pop(queue, None)
             self._positions.pop(queue, None)
         self._change(RebalancePlan(drop=tuple(sorted(queues, key=MessageQueue.sort_key))))
 
@@ -293,6 +319,22 @@ class Membership:
 
     # ------------------------------------------------------------------------------------------ offsets
 
+    def _notice_reset(self, queue: MessageQueue, stored: int | None) -> None:
+        """An operator has lowered the offset, and a pull on an executor may have been told of it instead of us."""
+        is_lowered = self._store.is_lowered(queue, stored, self._inquiry.link(queue))
+        if stored is not None and is_lowered and self._is_only_ours(queue) and queue not in self._inquiry.resets:
+            self._inquiry.note_reset(queue, stored)
+            self._inquiry.take_reset(queue)
+
+    def _is_only_ours(self, queue: MessageQueue) -> bool:
+        """Whether no last owner may commit any more what it has proven."""
+        return self._lease_clock() >= self._only_ours_from_ms[queue]
+
+    def _confirm(self, offsets: Mapping[MessageQueue, int], links: Mapping[MessageQueue, object | None]) -> None:
+        """Brokers have confirmed these, over ``links`` or later connections."""
+        for queue in offsets.keys() & self._rebalance_impl.table.keys():
+            self._store.confirm(queue, offsets[queue], links[queue])
+
     def _finish(self, end_offsets: Mapping[MessageQueue, int]) -> bool:
         """Move the windows of our queues past what is proven; says whether that is news to anybody.
 
@@ -332,7 +374,7 @@ class Membership:
         return ConsumerData(
             group=self._group,
             consume_type="CONSUME_ACTIVELY",
-            message_model="CLUSTERING",
+            message_model=self._options.message_model,
             consume_from_where=f"CONSUME_FROM_{from_where}_OFFSET",
             subscriptions=tuple(
                 build_subscription(topic, expression, self._started_ms) for topic in self._options.topics

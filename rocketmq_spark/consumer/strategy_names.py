@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any, Final, TypeVar
 
 from rocketmq_spark.consumer.allocation import (
+    AllocateAllToEach,
     AllocateAllTopicsStrategy,
     AllocateAveragelyOverAllTopics,
     AllocateMachineRoomNearby,
@@ -22,7 +23,7 @@ from rocketmq_spark.consumer.allocation import (
 )
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import MessageQueue
-from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.options import BROADCASTING, ReadOptions
 
 T = TypeVar("T")
 
@@ -66,6 +67,8 @@ def strategy_named(name: str, settings: StrategySettings = NO_SETTINGS) -> Strat
 
 def strategy_of(options: ReadOptions) -> Strategy:
     """The strategy that the options ask for. Raises what ``strategy_named`` raises."""
+    if options.message_model == BROADCASTING:
+        return AllocateAllToEach()
     settings = StrategySettings(options.message_queue_list, options.consumer_idcs, options.machine_room_resolver)
     return strategy_named(options.allocate_strategy, settings)
 

@@ -39,6 +39,8 @@ def name_server_at(address: str) -> Iterator[NameServers]:
 def mqadmin(*arguments: str) -> str:
     """Standard output of ``mqadmin`` with ``arguments``; in a JVM of its own, because it ends it when it is unhappy.
 
+    Files that some commands write into the current folder are thrown away.
+
     Raises
     ------
     EmbeddedBrokerError[CLUSTER_STATE]   it reports an exception or a wrong usage; the text is its own
@@ -47,7 +49,7 @@ def mqadmin(*arguments: str) -> str:
         options = (*JVM_OPTIONS, QUIET_LOGGING, f"-Duser.home={home}")
         class_path = os.pathsep.join(rocketmq_class_path())
         command = [find_java(), *options, "-classpath", class_path, MAIN_CLASS, *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=MQADMIN_TIMEOUT_S, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=MQADMIN_TIMEOUT_S, check=False, cwd=home)
     if done.returncode != 0 or "SubCommandException" in done.stderr:
         raise EmbeddedBrokerError("CLUSTER_STATE", problem=f"mqadmin failed: {done.stderr}", hint=done.stdout)
     return done.stdout

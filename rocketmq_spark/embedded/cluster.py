@@ -125,6 +125,10 @@ class EmbeddedCluster:
         """Where the broker's route says that it is."""
         return self._brokers[name].advertised_address
 
+    def store_dir(self, name: str = "broker-a") -> Path:
+        """Where the broker keeps its data, ``config/consumerOffset.json`` among it."""
+        return self._brokers[name].home
+
     # ---- topics
 
     def create_topic(

@@ -96,7 +96,7 @@ class BrokerServer:
 
     def __init__(self, name: str, home: Path, settings: Mapping[str, str]) -> None:
         self.name = name
-        self._home = home
+        self.home = home
         self._settings = settings
         self._port = int(settings.get("listenPort", "0"))
         self._jvm: ChildJvm | None = None
@@ -171,8 +171,8 @@ class BrokerServer:
             **self._settings,
             "brokerName": self.name,
             "namesrvAddr": namesrv_address,
-            "storePathRootDir": str(self._home),
-            "storePathCommitLog": str(self._home / "commitlog"),
+            "storePathRootDir": str(self.home),
+            "storePathCommitLog": str(self.home / "commitlog"),
         }
 
 

@@ -19,7 +19,7 @@ from typing import Final, Protocol
 from rocketmq_spark.consumer.ports import GroupMember, Survey
 from rocketmq_spark.errors import DataLossError
 from rocketmq_spark.model import MessageQueue
-from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.options import BROADCASTING, ReadOptions
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.source.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.planning import (
@@ -32,6 +32,7 @@ from rocketmq_spark.source.planning import (
     resumed,
     unreached,
 )
+from rocketmq_spark.source.waiting import WaitingTimes
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +58,7 @@ class BatchPlanner:
         self._clock = clock
         self._positions: dict[MessageQueue, int] = {}
         self._max_offsets: dict[MessageQueue, int] = {}
+        self._waiting = WaitingTimes()
         self._started_topics: set[str] = set()
         self._verified: set[MessageQueue] = set()
         self._served: list[MessageQueue] = []
@@ -71,6 +73,10 @@ class BatchPlanner:
     def lag(self) -> dict[MessageQueue, int]:
         """Offsets not yet planned, for each queue of ours, as of the last survey."""
         return {queue: max(0, self._max_offsets[queue] - at) for queue, at in self._positions.items()}
+
+    def waiting_ms(self, now_ms: int) -> dict[MessageQueue, int]:
+        """How long the first of those offsets has been waiting at least, see ``WaitingTimes``."""
+        return {queue: self._waiting.waiting_ms(queue, now_ms) for queue in self._positions}
 
     @property
     def max_offsets(self) -> Mapping[MessageQueue, int]:
@@ -104,6 +110,11 @@ class BatchPlanner:
     def _has_ended(self, start: SourceOffset, targets: AvailableNowTargets) -> bool:
         stored = self._member.stored_offsets(targets.offsets)
         return targets.are_reached(start, stored, self._clock())
+
+    def recover(self, end: SourceOffset) -> None:
+        """The batch that ends here is about to be read again, before any plan. Its pulls would be told of operators'
+        resets, and nobody after them."""
+        self._member.look_for_resets([one.queue for one in end.ranges()])
 
     # ------------------------------------------------------------------------------------------ one plan
 
@@ -164,7 +175,7 @@ class BatchPlanner:
         first_later = self._first_later(read_up_to_ms)
         positions = {
             queue: position_of(queue, survey.bounds[queue], start.queues.get(queue), offset, first_later.get(queue))
-            for queue, offset in stored.items()
+            for queue, offset in self._believed(stored, start).items()
             if queue in first_later or queue not in read_up_to_ms
         }
         self._report_losses(positions.values())
@@ -175,6 +186,15 @@ class BatchPlanner:
         self._verified |= confirmed
         settled = {queue: position for queue, position in positions.items() if queue in confirmed}
         return settled | self._obey_resets(survey)
+
+    def _believed(
+        self, stored: Mapping[MessageQueue, int | None], start: SourceOffset
+    ) -> Mapping[MessageQueue, int | None]:
+        """What counts beside the checkpoint. In BROADCASTING the file is this query's alone: where the checkpoint knows
+        a queue it says nothing, though it were larger."""
+        if self._options.message_model != BROADCASTING:
+            return stored
+        return {queue: None if queue in start.queues else offset for queue, offset in stored.items()}
 
     def _obey_resets(self, survey: Survey) -> dict[MessageQueue, Position]:
         """Positions that an operator has set, also lower ones: they win over checkpoint and group."""
@@ -208,6 +228,7 @@ class BatchPlanner:
         self._positions |= {queue: progress.end_offset for queue, progress in planned.items()}
         self._positions = {queue: at for queue, at in self._positions.items() if queue in survey.owned}
         self._max_offsets |= {queue: bounds.max_offset for queue, bounds in survey.bounds.items()}
+        self._waiting.surveyed(self._positions, survey.bounds)
 
     def _at_rest(self, survey: Survey) -> dict[MessageQueue, QueueProgress]:
         return {

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from rocketmq_spark.errors import OptionError
-from rocketmq_spark.model import MessageQueue, QueueRange
+from rocketmq_spark.model import MessageQueue, QueueRange, flat, nested
 
 VERSION: Final = 1
 
@@ -73,14 +73,6 @@ class SourceOffset:
             raise OptionError("BAD_OFFSET", problem=f"{problem} in {str(value)[:200]}") from None
 
 
-def nested(values: Mapping[MessageQueue, Any]) -> dict[str, dict[str, dict[str, Any]]]:
-    """``{topic: {broker name: {queue id: value}}}`` with all keys in queue order."""
-    topics: dict[str, dict[str, dict[str, Any]]] = {}
-    for queue in sorted(values, key=MessageQueue.sort_key):
-        topics.setdefault(queue.topic, {}).setdefault(queue.broker_name, {})[str(queue.queue_id)] = values[queue]
-    return topics
-
-
 def _text(value: object) -> str:
     return json.dumps(value, sort_keys=True)
 
@@ -88,10 +80,8 @@ def _text(value: object) -> str:
 def _queues(value: Any) -> Iterator[tuple[MessageQueue, QueueProgress]]:
     if value["v"] != VERSION:
         raise ValueError(f"version {value['v']!r}, not {VERSION},")
-    for topic, brokers in value["queues"].items():
-        for broker_name, by_id in brokers.items():
-            for queue_id, numbers in by_id.items():
-                yield MessageQueue(topic, broker_name, int(queue_id)), _progress(numbers)
+    for queue, numbers in flat(value["queues"]):
+        yield queue, _progress(numbers)
 
 
 def _progress(numbers: Any) -> QueueProgress:

@@ -1,12 +1,14 @@
 """SourceRun: the life of a query in its source runner process, from the first call for an offset to the last breath.
 
 PySpark 4.3 does not call ``stop()`` when a query stops: the JVM sends SIGTERM and goes on. And a JVM that dies
-leaves the process behind as an orphan that would keep its queues. Both end the run here.
+leaves the process behind as an orphan that would keep its queues: it notices when it next turns to its socket, but it
+may be waiting inside a call for minutes. So the parent is watched. Both end the run here.
 """
 
 from __future__ import annotations
 
 import atexit
+import os
 import signal
 import threading
 from collections.abc import Callable
@@ -23,7 +25,7 @@ class SourceRun:
 
     def __init__(self, options: ReadOptions) -> None:
         unwind_on_sigterm()
-        self._member = Member(options)
+        self._member = Member(options, ParentWatch().leave_as_orphan)
         self.drain = DrainRequest()
         self.planner = BatchPlanner(self._member, options, self.drain)
         # For a signal that comes on the way to ``stop``, or in it.
@@ -42,6 +44,18 @@ class SourceRun:
         finally:
             self.drain.close()
             atexit.unregister(self.stop)
+
+
+class ParentWatch:
+    """The process that has started this one, the JVM, must live on."""
+
+    def __init__(self) -> None:
+        self._parent = os.getppid()
+
+    def leave_as_orphan(self) -> None:
+        """Without it, unwind as for ``query.stop()``. Threads: any; what unwinds is the main thread."""
+        if os.getppid() != self._parent:
+            os.kill(os.getpid(), signal.SIGTERM)
 
 
 def unwind_on_sigterm() -> None:

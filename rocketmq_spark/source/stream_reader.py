@@ -6,6 +6,7 @@ the member of the group, with the first call for an offset. On executors only ``
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,10 +16,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from rocketmq_spark.errors import OptionError
-from rocketmq_spark.model import QueueRange
+from rocketmq_spark.model import QueueRange, nested
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.source.graceful_stop import CONTROL
-from rocketmq_spark.source.offsets import SourceOffset, nested
+from rocketmq_spark.source.offsets import SourceOffset
 from rocketmq_spark.source.partition_reader import read_ranges
 from rocketmq_spark.source.partitioning import tasks_of
 from rocketmq_spark.source.schema import check_schema
@@ -71,24 +72,34 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start if end is begin else end.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """What the query progress shows as ``latestOffset``: who we are, the brokers' max offsets, the lag behind them.
+        """What the query progress shows as ``latestOffset``, as of the last survey; asks nobody.
 
-        ``control`` is for ``rocketmq_spark.stop``.
+        ``clientId``: who we are in the group. ``maxOffsets``: the brokers' of our queues. ``lagByQueue``: of each of
+        our queues, ``messages``, the offsets below the max offset that are in no batch yet, and ``ms``, how long the
+        first of them has been waiting at least (see ``WaitingTimes``), by this machine's clock against the broker's
+        store times; both are 0 when all is planned. ``lag``: the sum of the messages. ``control``: for
+        ``rocketmq_spark.stop``.
         """
         if self._run is None:
             return None
         planner = self._run.planner
+        lag, waiting_ms = planner.lag, planner.waiting_ms(int(time.time() * 1000))
         return {
             "clientId": self._run.client_id,
             "maxOffsets": nested(planner.max_offsets),
-            "lag": sum(planner.lag.values()),
+            "lag": sum(lag.values()),
+            "lagByQueue": nested({queue: {"messages": lag[queue], "ms": ms} for queue, ms in waiting_ms.items()}),
             CONTROL: self._run.drain.folder,
         }
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The ranges that ``end`` names, as tasks. Pure: a replay after a crash reads the same."""
+        """The ranges that ``end`` names, as tasks. Nothing else decides on them: a replay after a crash reads the
+        same."""
+        offset = SourceOffset.from_json(end)
+        if self._run is None:
+            self._running().planner.recover(offset)
         tasks = tasks_of(
-            list(SourceOffset.from_json(end).ranges()),
+            list(offset.ranges()),
             min_partitions=self._options.min_partitions,
             max_records=self._options.max_records_per_partition,
         )

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from connector_tests.support.orphan import PARENT
+from connector_tests.support.streams import Topic, eventually
+from rocketmq_spark.consumer.member import Member
+from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.options import ReadOptions
+
+pytestmark = pytest.mark.broker
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def messages(cluster: EmbeddedCluster, topic: str) -> Iterator[Topic]:
+    handle = Topic(cluster, topic)
+    yield handle
+    handle.close()
+
+
+@pytest.fixture
+def idler(cluster: EmbeddedCluster, topic: str, group: str) -> Iterator[Member]:
+    """A member that owns its part of the queues and reads nothing."""
+    given = {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": group, "subscribe": topic}
+    member = Member(ReadOptions.parse(given))
+    member.start()
+    yield member
+    member.stop()
+
+
+@pytest.fixture
+def parent(cluster: EmbeddedCluster, topic: str, group: str, idler: Member) -> Iterator[subprocess.Popen[bytes]]:
+    command = [sys.executable, "-m", "connector_tests.support.orphan", PARENT, cluster.namesrv_addr, topic, group]
+    process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(REPOSITORY)})
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_a_source_runner_whose_parent_died_leaves_though_it_is_waiting_inside_a_call(
+    messages: Topic, group: str, idler: Member, parent: subprocess.Popen[bytes]
+) -> None:
+    messages.send(8)
+    eventually(lambda: len(messages.members(group)) == 2, "the source run joins")
+    eventually(lambda: sorted(map(str, messages.committed(group).values())) == ["0", "0", "2", "2"], "it waits")
+    (runner,) = psutil.Process(parent.pid).children()
+    try:
+        parent.send_signal(signal.SIGKILL)
+        parent.wait()
+        eventually(lambda: messages.members(group) == [idler.client_id], "it leaves the group", timeout_s=10)
+        eventually(lambda: not runner.is_running(), "it ends", timeout_s=10)
+    finally:
+        with suppress(psutil.NoSuchProcess):
+            runner.kill()

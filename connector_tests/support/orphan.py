@@ -1,0 +1,46 @@
+"""A source run whose parent may be killed: run as a program, see ``main``. The parent stands for Spark's JVM.
+
+The child does what PySpark's source runner does, without a socket to Spark that would break with the parent.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from importlib import import_module
+from typing import Final
+
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.source.offsets import SourceOffset
+from rocketmq_spark.source.source_run import SourceRun
+
+PARENT: Final = "parent"
+CHILD: Final = "child"
+
+
+def be_parent(namesrv_addr: str, topic: str, group: str) -> None:
+    subprocess.Popen([sys.executable, "-m", __name__, CHILD, namesrv_addr, topic, group])
+    time.sleep(3600)
+
+
+def be_source_runner(namesrv_addr: str, topic: str, group: str) -> None:
+    """AvailableNow: when its own queues are read it waits, in one call, for the other members."""
+    given = {"namesrvAddr": namesrv_addr, "subscribe": topic, "consumerGroup": group, "startingOffsets": "earliest"}
+    run = SourceRun(ReadOptions.parse({**given, "instanceName": str(os.getpid())}))
+    try:
+        run.planner.stop_at_what_is_there()
+        offset = SourceOffset()
+        while True:
+            offset = run.planner.latest_offset(offset, None)
+    finally:
+        run.stop()
+
+
+def main() -> None:
+    {PARENT: be_parent, CHILD: be_source_runner}[sys.argv[1]](*sys.argv[2:])
+
+
+if __name__ == "__main__":
+    import_module("connector_tests.support.orphan").main()

@@ -1,0 +1,70 @@
+"""LocalOffsetFile: a file that is replaced at once, and the one before it. The shell of ``local_offset_store``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from rocketmq_spark.errors import OptionError
+from rocketmq_spark.options import ReadOptions
+
+DEFAULT_FOLDER: Final = "~/.rocketmq_offsets"
+"""Where Java's client keeps its files, too; it names them otherwise."""
+
+
+class LocalOffsetFile:
+    """``path`` and ``path.bak``; an ``OffsetFile``. Folders are made when something is written."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._before = path.with_name(f"{path.name}.bak")
+        self._fresh = path.with_name(f"{path.name}.new")
+
+    def __str__(self) -> str:
+        return str(self._path)
+
+    def read(self) -> tuple[bytes | None, bytes | None]:
+        with self._failing_clearly():
+            return _content(self._path), _content(self._before)
+
+    def write(self, content: bytes, *, keep_last: bool) -> None:
+        """A crash in between leaves the old file, the new one, or none and the one before."""
+        with self._failing_clearly():
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            _write_through(self._fresh, content)
+            if keep_last:
+                self._path.replace(self._before)
+            self._fresh.replace(self._path)
+
+    @contextmanager
+    def _failing_clearly(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise OptionError("LOCAL_OFFSETS_UNUSABLE", file=str(self), problem=str(error)) from error
+
+
+def offset_file_of(options: ReadOptions) -> LocalOffsetFile:
+    """The file of the query that ``options`` describe: one for each group and ``instanceName``."""
+    assert options.instance_name is not None, "BROADCASTING needs one"
+    folder = Path(options.local_offset_store_dir or DEFAULT_FOLDER).expanduser()
+    return LocalOffsetFile(folder / quote(options.consumer_group, "") / f"{quote(options.instance_name, '')}.json")
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _write_through(path: Path, content: bytes) -> None:
+    """To the disk, and not only to the system's memory."""
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
