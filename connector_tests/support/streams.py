@@ -20,6 +20,7 @@ from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
 
 TIMEOUT_S = 60.0
+STARTS = frozenset({"startingOffsets", "startingTimestamp", "consumeFromWhere", "consumeTimestamp"})
 
 
 def eventually(is_so: Callable[[], bool], what: str, timeout_s: float = TIMEOUT_S) -> None:
@@ -148,7 +149,8 @@ class Stream:
     def load(self) -> DataFrame:
         reader = self.spark.readStream.format("rocketmq").option("namesrvAddr", self.cluster.namesrv_addr)
         reader = reader.option("consumerGroup", self.group).option("subscribe", self.topic)
-        reader = reader.option("startingOffsets", "earliest").options(**dict(self.options))
+        start = {} if STARTS.intersection(self.options) else {"startingOffsets": "earliest"}
+        reader = reader.options(**start, **dict(self.options))
         if self.schema is not None:
             reader = reader.schema(self.schema)
         return reader.load()

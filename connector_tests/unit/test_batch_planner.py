@@ -34,6 +34,7 @@ class SteadyMember:
     resets: dict[MessageQueue, int] = field(default_factory=dict)
     not_owned: set[MessageQueue] = field(default_factory=set)
     not_confirming: set[MessageQueue] = field(default_factory=set)
+    not_searching: set[MessageQueue] = field(default_factory=set)
     is_complete: bool = True
     surveys: int = 0
     taken: list[dict[MessageQueue, tuple[int, int]]] = field(default_factory=list)
@@ -52,7 +53,8 @@ class SteadyMember:
         return {**self.bounds, **self.later_bounds}
 
     def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        return {one: self.first_stored_after.get(one, self.bounds[one].max_offset) for one in timestamps_ms}
+        answering = timestamps_ms.keys() - self.not_searching
+        return {one: self.first_stored_after.get(one, self.bounds[one].max_offset) for one in answering}
 
     def stored_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
         return {one: self.stored.get(one) for one in queues}
@@ -88,8 +90,9 @@ class SteadyMember:
 
 
 def options(**given: str) -> ReadOptions:
-    required = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders", "startingOffsets": "earliest"}
-    return ReadOptions.parse({**required, **given})
+    required = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders"}
+    start = {} if "startingTimestamp" in given else {"startingOffsets": "earliest"}
+    return ReadOptions.parse({**required, **start, **given})
 
 
 def holding(max_offset: int, min_offset: int = 0, stored_at_ms: int = 1_000) -> QueueBounds:
@@ -186,6 +189,20 @@ def test_latest_starts_at_the_end_and_says_so_in_the_first_offset() -> None:
     assert ranges == []
     assert end.queues == {A: QueueProgress(10, 10, 1_000)}
     assert member.stored == {A: 10}
+
+
+def test_a_time_starts_every_queue_with_its_first_message_since_then() -> None:
+    member = SteadyMember({A: holding(10), B: holding(20)}, not_owned={B}, first_stored_after={A: 7})
+    _, ranges = read(planner(member, startingTimestamp="5000"), SourceOffset())
+    assert ranges == [QueueRange(A, 7, 10)]
+    assert member.stored == {A: 7, B: 20}
+
+
+def test_a_topic_that_starts_at_a_time_waits_until_all_its_queues_are_found() -> None:
+    member = SteadyMember({A: holding(10), B: holding(20)}, not_searching={B})
+    subject, start = planner(member, startingTimestamp="5000"), SourceOffset()
+    assert subject.latest_offset(start, None) is start
+    assert member.stored == {}
 
 
 def test_first_positions_are_written_for_queues_of_others_too() -> None:

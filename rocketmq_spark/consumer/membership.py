@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from rocketmq_spark.consumer.answers import MemberView
+from rocketmq_spark.consumer.consume_from_where import starting_point
 from rocketmq_spark.consumer.inquiry import Clock, Inquiry
 from rocketmq_spark.consumer.offset_store import RemoteBrokerOffsetStore, raising
 from rocketmq_spark.consumer.ports import Cluster, Survey
@@ -328,12 +329,11 @@ class Membership:
 
     def _consumer_data(self) -> ConsumerData:
         expression = self._options.sub_expression
-        from_where = "FIRST" if self._options.starting_offsets == "earliest" else "LAST"
         return ConsumerData(
             group=self._group,
             consume_type="CONSUME_ACTIVELY",
             message_model="CLUSTERING",
-            consume_from_where=f"CONSUME_FROM_{from_where}_OFFSET",
+            consume_from_where=starting_point(self._options).where.value,
             subscriptions=tuple(
                 build_subscription(topic, expression, self._started_ms) for topic in self._options.topics
             ),

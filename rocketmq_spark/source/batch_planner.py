@@ -12,19 +12,20 @@ DESIGN.md says what breaks when a step is left out or moved.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Final, Protocol
 
+from rocketmq_spark.consumer.consume_from_where import starting_point
 from rocketmq_spark.consumer.ports import GroupMember, Survey
 from rocketmq_spark.errors import DataLossError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
+from rocketmq_spark.source.first_positions import first_positions, unread_queues
 from rocketmq_spark.source.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.planning import (
     Position,
-    first_positions,
     lost_ranges,
     moved_back,
     plan_batch,
@@ -53,6 +54,7 @@ class BatchPlanner:
     def __init__(self, member: GroupMember, options: ReadOptions, drain: Drain, clock: Clock = monotonic_ms) -> None:
         self._member = member
         self._options = options
+        self._starting_point = starting_point(options)
         self._drain = drain
         self._clock = clock
         self._positions: dict[MessageQueue, int] = {}
@@ -140,10 +142,21 @@ class BatchPlanner:
         stored = self._member.stored_offsets(queues)
         if len(stored) < len(queues):
             return
-        bounds = {queue: survey.bounds[queue] for queue in queues}
-        first = first_positions(self._options.starting_offsets, bounds, start, stored)
+        unread = unread_queues(start, stored)
+        found = self._found_by_time(unread)
+        if found is None:
+            return
+        first = first_positions(self._starting_point, {queue: survey.bounds[queue] for queue in unread}, found)
         if self._member.raise_offsets(first) == set(first):
             self._started_topics |= {queue.topic for queue in queues}
+
+    def _found_by_time(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, int] | None:
+        """Where each queue begins if a time says so; None: not all are known, and a topic starts as a whole."""
+        timestamp_ms = self._starting_point.timestamp_ms
+        if timestamp_ms is None:
+            return {}
+        found = self._member.search_offsets(dict.fromkeys(queues, timestamp_ms))
+        return found if len(found) == len(queues) else None
 
     def _candidates(self, start: SourceOffset, survey: Survey) -> list[MessageQueue]:
         """Our queues that have grown or that we have just gained, if it is known where they begin."""
