@@ -327,7 +327,23 @@ class ReadOptions:
         "missingTopicTimeoutMs",
         integer(0),
         default="60000",
-        doc="How long a query waits for a subscribed topic that no name server knows.",
+        doc="How long a query waits for a subscribed topic that it has never read and that no name server knows.",
+    )
+    missing_queues: str = option(
+        "missingQueues",
+        choice("wait", "fail", "drop"),
+        default="wait",
+        doc="What to do while queues that the query has read are away: their broker is out of the route, they have no "
+        "read permission, or the topic has fewer queues. `wait` goes on with the others, within a limit; `fail` ends "
+        "the query at once; `drop` goes on for as long as it takes. Each keeps the positions, and reads on exactly "
+        "there when the queues are back. A batch that is planned already is read in full; with `drop` too it waits.",
+    )
+    missing_queues_timeout_ms: int = option(
+        "missingQueuesTimeoutMs",
+        integer(0),
+        default="300000",
+        doc="How long `missingQueues` `wait` waits, from when the name servers no longer have a queue, and how long a "
+        "batch does that is planned already. While they have it and its broker is silent, `clusterTimeoutMs` counts.",
     )
     persist_offset_interval_ms: int = option(
         "persistOffsetIntervalMs",
@@ -335,6 +351,11 @@ class ReadOptions:
         default="5000",
         doc="How often offsets are sent again that a broker did not confirm when a micro-batch was committed.",
     )
+
+    @property
+    def missing_queues_limit_ms(self) -> int:
+        """How long a queue may be away that is waited for."""
+        return 0 if self.missing_queues == "fail" else self.missing_queues_timeout_ms
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> ReadOptions:

@@ -80,17 +80,19 @@ class Membership:
 
     # ------------------------------------------------------------------------------------------ for the planner
 
-    def survey(self) -> Survey:
+    def survey(self, known: Collection[MessageQueue] = ()) -> Survey:
         """Ask for routes, members and bounds afresh, and rebalance.
 
         What does not answer is left out and tried again by a later survey; what has not answered for its whole limit is
-        raised: TransportError[CLUSTER_UNREACHABLE], RouteError[TOPIC_NOT_FOUND], MembershipError[NOT_LISTED].
+        raised: TransportError[CLUSTER_UNREACHABLE], RouteError[TOPIC_NOT_FOUND], MembershipError[NOT_LISTED]. How long
+        queues of ``known`` may be away is the caller's to say.
         """
         self.renew_locks(stale_only=True)
         is_settled = self.rebalance()
         bounds = self._inquiry.bounds()
-        self._inquiry.check()
-        return Survey(self._plannable(), bounds, is_settled and self._inquiry.is_complete)
+        away = self._inquiry.away(known, bounds)
+        self._inquiry.check(away)
+        return Survey(self._plannable(), bounds, is_settled and self._inquiry.is_complete(away), away)
 
     def ask_bounds(self) -> dict[MessageQueue, QueueBounds]:
         """See ``Inquiry.bounds``."""

@@ -64,7 +64,7 @@ class _RangeReader:
             wanted,
             client.submit_pull,
             limit_ms=options.cluster_timeout_ms,
-            missing_topic_ms=options.missing_topic_timeout_ms,
+            missing_ms=options.missing_queues_limit_ms,
         )
 
     def batches(self) -> Iterator[pa.RecordBatch]:
