@@ -130,6 +130,12 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         "NO_READABLE_QUEUE": Condition(
             "Topic {topic!r} has no readable queue.", "Give it read permission and at least one read queue."
         ),
+        "QUEUES_MISSING": Condition(
+            "Queues that this query has read are away: out of the route, without read permission, or no queues of "
+            "their topic any more. For {waited_ms} ms: {queues}.",
+            "Bring them back, or raise 'missingQueuesTimeoutMs' ({limit_ms} ms now), or set 'missingQueues' to 'drop' "
+            "to go on without them. Nothing is lost: their positions stay in the checkpoint.",
+        ),
         "NO_WRITABLE_QUEUE": Condition(
             "Topic {topic!r} has no queue that can be written to.",
             "Bring its brokers back, or give it write permission and at least one write queue.",

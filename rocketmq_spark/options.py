@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final, Generic, TypeVar
 
 from rocketmq_spark.errors import OptionError
@@ -61,6 +63,7 @@ _TOPIC: Final = re.compile(r"[%|a-zA-Z0-9_-]{1,255}")
 _GROUP: Final = re.compile(r"[%|a-zA-Z0-9_-]{1,120}")
 _QUEUE: Final = re.compile(r"([%|a-zA-Z0-9_-]+)@(\S+):(\d{1,6})")
 _INSTANCE: Final = re.compile(r"[^\s@]{1,100}")
+_LOCAL_TIME: Final = re.compile(r"(19|2[0-9])[0-9]{12}")
 
 
 def _parse_address(text: str) -> str:
@@ -104,6 +107,32 @@ def _parse_queue(text: str) -> MessageQueue:
     return MessageQueue(match[1], match[2], int(match[3]))
 
 
+def _parse_starting_offsets(text: str) -> str | tuple[tuple[MessageQueue, int], ...]:
+    """A word for all queues, or an offset for each of some: -2 is its first, -1 its end."""
+    if text.lower() in {"earliest", "latest"}:
+        return text.lower()
+    try:
+        offsets = tuple(_listed_offsets(json.loads(text)))
+    except (AttributeError, TypeError):
+        raise ValueError(text) from None
+    return offsets or _refuse(text)
+
+
+def _listed_offsets(topics: Any) -> Iterator[tuple[MessageQueue, int]]:
+    for topic, brokers in topics.items():
+        for broker_name, by_id in brokers.items():
+            for queue_id, offset in by_id.items():
+                if type(offset) is not int or offset < -2:
+                    _refuse(str(offset))
+                yield MessageQueue(topic, broker_name, int(queue_id)), offset
+
+
+def _parse_local_time(text: str) -> int:
+    """Epoch ms of a time on this machine's clock, as RocketMQ reads it."""
+    digits = _matching(_LOCAL_TIME)(text)
+    return int(datetime.strptime(digits, "%Y%m%d%H%M%S").astimezone().timestamp() * 1000)
+
+
 def _parse_boolean(text: str) -> bool:
     return {"true": True, "false": False}[text.lower()] if text.lower() in {"true", "false"} else _refuse(text)
 
@@ -142,6 +171,10 @@ EXPRESSION: Final = Kind(
 NAMES: Final = Kind("names separated by commas", _parse_names)
 QUEUES: Final = Kind("queues 'topic@broker:id' separated by commas", _parse_queues)
 STRATEGY: Final = Kind("a strategy's name or 'module:Class'", _matching(re.compile(r"[\w.:-]+")))
+STARTING_OFFSETS: Final = Kind(
+    """'earliest', 'latest' or JSON '{"topic":{"broker":{"queue id":offset}}}'""", _parse_starting_offsets
+)
+LOCAL_TIME: Final = Kind("a time 'yyyyMMddHHmmss'", _parse_local_time)
 TEXT: Final = Kind("text", str)
 BOOLEAN: Final = Kind("'true' or 'false'", _parse_boolean)
 
@@ -196,12 +229,31 @@ class ReadOptions:
         default="*",
         doc="Tags to read, such as `TagA || TagB`; `*` reads all. Filtered by the broker, checked again here.",
     )
-    starting_offsets: str = option(
+    starting_offsets: str | tuple[tuple[MessageQueue, int], ...] | None = option(
         "startingOffsets",
-        choice("earliest", "latest"),
-        default="latest",
-        doc="Where to begin when neither the checkpoint nor the group has an offset. "
-        "Queues that a topic gains later always begin at their first message.",
+        STARTING_OFFSETS,
+        doc="Where a topic begins of which neither the checkpoint nor the group has an offset: `earliest` is its first "
+        "messages; `latest`, the default, is what is stored after the start; JSON gives the offset of each queue, "
+        '`{"orders":{"broker-a":{"0":23,"1":-2}}}` with -2 for its first message and -1 for its end, and queues that '
+        "it does not name begin at their first message. Queues that a topic gains later always do.",
+    )
+    starting_timestamp_ms: int | None = option(
+        "startingTimestamp",
+        integer(0, 2**63 - 1),
+        doc="Instead of `startingOffsets`: each queue begins with its first message that was stored at this time or "
+        "later, in epoch milliseconds, or at its end where there is none.",
+    )
+    consume_from_where: str | None = option(
+        "consumeFromWhere",
+        choice("CONSUME_FROM_LAST_OFFSET", "CONSUME_FROM_FIRST_OFFSET", "CONSUME_FROM_TIMESTAMP"),
+        doc="RocketMQ's name for the same: `CONSUME_FROM_LAST_OFFSET` is `startingOffsets` `latest`, "
+        "`CONSUME_FROM_FIRST_OFFSET` is `earliest`, and `CONSUME_FROM_TIMESTAMP` is `startingTimestamp`, given there "
+        "or as `consumeTimestamp`. Options that do not mean the same contradict each other.",
+    )
+    consume_timestamp_ms: int | None = option(
+        "consumeTimestamp",
+        LOCAL_TIME,
+        doc="RocketMQ's spelling of `startingTimestamp`: `yyyyMMddHHmmss` in the time zone of the driver.",
     )
     max_offsets_per_trigger: int | None = option(
         "maxOffsetsPerTrigger",
@@ -302,7 +354,23 @@ class ReadOptions:
         "missingTopicTimeoutMs",
         integer(0),
         default="60000",
-        doc="How long a query waits for a subscribed topic that no name server knows.",
+        doc="How long a query waits for a subscribed topic that it has never read and that no name server knows.",
+    )
+    missing_queues: str = option(
+        "missingQueues",
+        choice("wait", "fail", "drop"),
+        default="wait",
+        doc="What to do while queues that the query has read are away: their broker is out of the route, they have no "
+        "read permission, or the topic has fewer queues. `wait` goes on with the others, within a limit; `fail` ends "
+        "the query at once; `drop` goes on for as long as it takes. Each keeps the positions, and reads on exactly "
+        "there when the queues are back. A batch that is planned already is read in full; with `drop` too it waits.",
+    )
+    missing_queues_timeout_ms: int = option(
+        "missingQueuesTimeoutMs",
+        integer(0),
+        default="300000",
+        doc="How long `missingQueues` `wait` waits, from when the name servers no longer have a queue, and how long a "
+        "batch does that is planned already. While they have it and its broker is silent, `clusterTimeoutMs` counts.",
     )
     persist_offset_interval_ms: int = option(
         "persistOffsetIntervalMs",
@@ -310,6 +378,11 @@ class ReadOptions:
         default="5000",
         doc="How often offsets are sent again that a broker did not confirm when a micro-batch was committed.",
     )
+
+    @property
+    def missing_queues_limit_ms(self) -> int:
+        """How long a queue may be away that is waited for."""
+        return 0 if self.missing_queues == "fail" else self.missing_queues_timeout_ms
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> ReadOptions:

@@ -120,7 +120,7 @@ def test_a_range_is_delivered_whole_in_order_and_once_or_said_to_be_lost(
         brings_more=lambda: broker.random.random() < 0.5,
     )
     puller = RangePuller(
-        wanted, network.submit, limit_ms=LIMIT_MS, missing_topic_ms=LIMIT_MS, clock=broker.clock, inbox=network
+        wanted, network.submit, limit_ms=LIMIT_MS, missing_ms=LIMIT_MS, clock=broker.clock, inbox=network
     )
     delivered: list[PulledRange] = []
     for pulled in puller.pulled():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from collections import Counter
 
 import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
@@ -93,6 +95,31 @@ def test_latest_begins_with_what_is_stored_after_the_start(messages: Topic, stre
     while_away = messages.send(4)
     latest.run_to_end()
     assert latest.bodies() == sorted(new + while_away)
+
+
+def test_a_start_by_time_reads_what_was_stored_since_then(messages: Topic, stream: StreamOf, group: str) -> None:
+    messages.send(20)
+    last_stored_ms = max(held.last_store_timestamp_ms for held in messages.bounds().values())
+    eventually(lambda: time.time() * 1000 > last_stored_ms + 1, "a later millisecond")
+    new = messages.send(20)
+    since = stream(startingTimestamp=str(last_stored_ms + 1))
+    since.run_to_end()
+    assert since.bodies() == sorted(new)
+    assert messages.lag(group) == 0
+
+
+def test_listed_starting_offsets_begin_each_queue_where_they_say(messages: Topic, stream: StreamOf) -> None:
+    messages.send(40)
+    counts = {queue.queue_id: held.max_offset for queue, held in messages.bounds().items()}
+    listed = {messages.name: {"broker-a": {"0": 3, "1": -1, "2": -2}}}
+    stream(startingOffsets=json.dumps(listed)).run_to_end()
+    read = Counter(row.queueId for row in stream().rows())
+    assert read == {0: counts[0] - 3, 2: counts[2], 3: counts[3]}
+
+
+def test_options_that_say_different_starts_fail_in_load(stream: StreamOf) -> None:
+    with pytest.raises(AnalysisException, match="'startingTimestamp' and 'consumeFromWhere' contradict each other"):
+        stream(startingTimestamp="5", consumeFromWhere="CONSUME_FROM_FIRST_OFFSET").load()
 
 
 def test_a_tag_filter_reads_the_tag_and_moves_past_the_rest(messages: Topic, stream: StreamOf, group: str) -> None:

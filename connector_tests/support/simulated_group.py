@@ -14,7 +14,9 @@ from rocketmq_spark.options import ReadOptions
 
 START_MS: Final = 1_000_000
 ROUNDS: Final = 25
-MAY_FAIL_WITH: Final = frozenset({"CLUSTER_UNREACHABLE", "NOT_LISTED", "DUPLICATE_CLIENT_ID", "NO_READABLE_QUEUE"})
+MAY_FAIL_WITH: Final = frozenset(
+    {"CLUSTER_UNREACHABLE", "NOT_LISTED", "DUPLICATE_CLIENT_ID", "NO_READABLE_QUEUE", "QUEUES_MISSING"}
+)
 """What a query may report when something was the matter for its whole limit."""
 
 

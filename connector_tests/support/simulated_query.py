@@ -138,9 +138,9 @@ class SimulatedMember:
     def turn(self) -> Turn:
         return self._turn
 
-    def survey(self) -> Survey:
+    def survey(self, known: Collection[MessageQueue] = ()) -> Survey:
         with self._turn:
-            return self.membership.survey()
+            return self.membership.survey(known)
 
     def ask_bounds(self) -> dict[MessageQueue, QueueBounds]:
         with self._turn:

@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import Message, MessageQueue, QueueBounds
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.namesrv import NameServers
@@ -20,6 +22,7 @@ from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
 
 TIMEOUT_S = 60.0
+STARTS = frozenset({"startingOffsets", "startingTimestamp", "consumeFromWhere", "consumeTimestamp"})
 
 
 def eventually(is_so: Callable[[], bool], what: str, timeout_s: float = TIMEOUT_S) -> None:
@@ -64,6 +67,22 @@ class Topic:
         self.sent += count
         eventually(lambda: self._held() >= before + count, f"{count} messages in the queues of {self.name}")
         return bodies
+
+    def send_to_whoever_answers(self, count: int) -> list[str]:
+        """``send`` while servers fall and rise: says the bodies of which a broker has confirmed that it stored them.
+
+        Others may be stored too, and a body whose confirmation was late may be stored twice.
+        """
+        bodies = [f"{self.name}-{self.sent + index}" for index in range(count)]
+        self.sent += count
+        return [body for body in bodies if self._is_confirmed(body)]
+
+    def _is_confirmed(self, body: str) -> bool:
+        try:
+            self._producer.send(Message(self.name, body.encode()))
+        except RocketMQError:
+            return False
+        return True
 
     def _broker(self, queue: MessageQueue) -> Broker:
         address = self._name_servers.topic_route(self.name).master_address(queue.broker_name)
@@ -115,14 +134,15 @@ class Topic:
 
 
 @contextmanager
-def steady_messages(topic: Topic) -> Iterator[list[str]]:
-    """Send about 100 messages a second while the test does something else."""
+def steady_messages(topic: Topic, *, whoever_answers: bool = False) -> Iterator[list[str]]:
+    """Send about 100 messages a second while the test does something else, to servers too of which some are away."""
     sent: list[str] = []
     is_over = threading.Event()
+    send_some = topic.send_to_whoever_answers if whoever_answers else topic.send
 
     def send() -> None:
         while not is_over.wait(0.1):
-            sent.extend(topic.send(10))
+            sent.extend(send_some(10))
 
     sender = threading.Thread(target=send, name="sender")
     sender.start()
@@ -150,7 +170,8 @@ class Stream:
     def load(self) -> DataFrame:
         reader = self.spark.readStream.format("rocketmq").option("namesrvAddr", self.cluster.namesrv_addr)
         reader = reader.option("consumerGroup", self.group).option("subscribe", self.topic)
-        reader = reader.option("startingOffsets", "earliest").options(**dict(self.options))
+        start = {} if STARTS.intersection(self.options) else {"startingOffsets": "earliest"}
+        reader = reader.options(**start, **dict(self.options))
         if self.schema is not None:
             reader = reader.schema(self.schema)
         return reader.load()
@@ -199,6 +220,19 @@ class Stream:
             return []
         written = self.spark.read.parquet(str(self.folder / "out"))
         return [(row.batch, row.queueId, row.queueOffset) for row in written.collect()]
+
+    def places_and_bodies(self) -> list[tuple[MessageQueue, int, str]]:
+        """(queue, offset, body) of every row, without a Spark job: for a test that looks often."""
+        columns = ["topic", "brokerName", "queueId", "queueOffset", "body"]
+        rows = (
+            row
+            for file in sorted(self.folder.glob("out/batch=*/*.parquet"))
+            for row in pq.ParquetFile(file).read(columns).to_pylist()
+        )
+        return [
+            (MessageQueue(row["topic"], row["brokerName"], row["queueId"]), row["queueOffset"], row["body"].decode())
+            for row in rows
+        ]
 
     def bodies(self) -> list[str]:
         return sorted(bytes(row["body"]).decode() for row in self.rows())

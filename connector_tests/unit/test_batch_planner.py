@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
@@ -10,7 +10,7 @@ from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.queues import queue, queues
 from rocketmq_spark.consumer.offset_store import raising
 from rocketmq_spark.consumer.ports import Survey
-from rocketmq_spark.errors import DataLossError
+from rocketmq_spark.errors import DataLossError, RouteError
 from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.source.batch_planner import AvailableNowTargets, BatchPlanner
@@ -18,6 +18,7 @@ from rocketmq_spark.source.offsets import QueueProgress, SourceOffset
 
 A, B = queues(2)
 PATIENCE_MS = 60_000
+ADDRESS = "10.0.0.1:10911"
 
 
 @dataclass
@@ -34,7 +35,10 @@ class SteadyMember:
     resets: dict[MessageQueue, int] = field(default_factory=dict)
     marks: dict[MessageQueue, int] = field(default_factory=dict)
     not_owned: set[MessageQueue] = field(default_factory=set)
+    away: set[MessageQueue] = field(default_factory=set)
+    silent: set[MessageQueue] = field(default_factory=set)
     not_confirming: set[MessageQueue] = field(default_factory=set)
+    not_searching: set[MessageQueue] = field(default_factory=set)
     is_complete: bool = True
     surveys: int = 0
     taken: list[dict[MessageQueue, tuple[int, int]]] = field(default_factory=list)
@@ -45,15 +49,18 @@ class SteadyMember:
     def turn(self) -> AbstractContextManager[object]:
         return nullcontext()
 
-    def survey(self) -> Survey:
+    def survey(self, known: Collection[MessageQueue] = ()) -> Survey:
         self.surveys += 1
-        return Survey(frozenset(self.bounds.keys() - self.not_owned), dict(self.bounds), self.is_complete)
+        served = {one: bounds for one, bounds in self.bounds.items() if one not in self.away | self.silent}
+        away = {one: ADDRESS for one in known if one in self.away}
+        return Survey(frozenset(served.keys() - self.not_owned | self.silent), served, self.is_complete, away)
 
     def ask_bounds(self) -> dict[MessageQueue, QueueBounds]:
         return {**self.bounds, **self.later_bounds}
 
     def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        return {one: self.first_stored_after.get(one, self.bounds[one].max_offset) for one in timestamps_ms}
+        answering = timestamps_ms.keys() - self.not_searching
+        return {one: self.first_stored_after.get(one, self.bounds[one].max_offset) for one in answering}
 
     def stored_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
         return {one: self.stored.get(one) for one in queues}
@@ -92,8 +99,9 @@ class SteadyMember:
 
 
 def options(**given: str) -> ReadOptions:
-    required = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders", "startingOffsets": "earliest"}
-    return ReadOptions.parse({**required, **given})
+    required = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders"}
+    start = {} if "startingTimestamp" in given else {"startingOffsets": "earliest"}
+    return ReadOptions.parse({**required, **start, **given})
 
 
 def holding(max_offset: int, min_offset: int = 0, stored_at_ms: int = 1_000) -> QueueBounds:
@@ -208,6 +216,20 @@ def test_latest_starts_at_the_end_and_says_so_in_the_first_offset() -> None:
     assert ranges == []
     assert end.queues == {A: QueueProgress(10, 10, 1_000)}
     assert member.stored == {A: 10}
+
+
+def test_a_time_starts_every_queue_with_its_first_message_since_then() -> None:
+    member = SteadyMember({A: holding(10), B: holding(20)}, not_owned={B}, first_stored_after={A: 7})
+    _, ranges = read(planner(member, startingTimestamp="5000"), SourceOffset())
+    assert ranges == [QueueRange(A, 7, 10)]
+    assert member.stored == {A: 7, B: 20}
+
+
+def test_a_topic_that_starts_at_a_time_waits_until_all_its_queues_are_found() -> None:
+    member = SteadyMember({A: holding(10), B: holding(20)}, not_searching={B})
+    subject, start = planner(member, startingTimestamp="5000"), SourceOffset()
+    assert subject.latest_offset(start, None) is start
+    assert member.stored == {}
 
 
 def test_first_positions_are_written_for_queues_of_others_too() -> None:
@@ -389,6 +411,67 @@ def test_a_queue_that_was_made_anew_stays_so_until_its_offset_could_be_lowered()
     assert ranges == [QueueRange(A, 0, 150)]
 
 
+# ---------------------------------------------------------------------------------------------------- missing queues
+
+
+def test_queues_that_are_away_keep_their_position_and_are_read_on_from_there() -> None:
+    member = SteadyMember({A: holding(10), B: holding(10)})
+    subject = planner(member)
+    end, _ = read(subject, SourceOffset())
+    member.away, member.has_news, member.bounds[A] = {B}, True, holding(15)
+    end, ranges = read(subject, end)
+    assert ranges == [QueueRange(A, 10, 15)]
+    assert end.queues[B] == QueueProgress(10, 10, 1_000)
+    member.away, member.bounds[B] = set(), holding(17)
+    _, ranges = read(subject, end)
+    assert ranges == [QueueRange(B, 10, 17)]
+
+
+def test_queues_that_stay_away_end_the_query_though_nothing_else_happens() -> None:
+    clock, member = ManualClock(), SteadyMember({A: holding(10), B: holding(10)})
+    subject = planner(member, clock, missingQueuesTimeoutMs="60000")
+    end, _ = read(subject, SourceOffset())
+    member.away = {B}
+    assert subject.latest_offset(end, None) is end
+    clock.advance(59_999)
+    assert subject.latest_offset(end, None) is end
+    clock.advance(1)
+    with pytest.raises(
+        RouteError, match=rf"QUEUES_MISSING.*60000 ms: orders@broker-a:1 at offset 10, last at {ADDRESS}"
+    ):
+        subject.latest_offset(end, None)
+
+
+def test_queues_that_are_back_when_the_limit_is_reached_end_nothing() -> None:
+    """The last survey knew them as away; nothing had been asked since."""
+    clock, member = ManualClock(), SteadyMember({A: holding(10)}, stored={A: 10}, away={A})
+    subject, start = planner(member, clock, missingQueuesTimeoutMs="60000"), reached((A, 10))
+    assert subject.latest_offset(start, None) is start
+    clock.advance(60_000)
+    member.away = set()
+    assert subject.latest_offset(start, None) is start
+
+
+class ConfirmedMember(SteadyMember):
+    """What is proven was confirmed before, so that ``prove`` has nothing to tell."""
+
+    def prove(self, end_offsets: Mapping[MessageQueue, int]) -> None:
+        self.proven = dict(end_offsets)
+
+
+def test_a_broker_that_was_silent_is_raised_to_where_we_are_when_it_is_back() -> None:
+    """A killed broker forgets what was committed in its last seconds; while nothing new came, nobody told it again."""
+    member = ConfirmedMember({A: holding(10)}, has_news=True)
+    subject = planner(member)
+    end, _ = read(subject, SourceOffset())
+    assert subject.latest_offset(end, None) is end
+    member.silent = {A}
+    assert subject.latest_offset(end, None) is end
+    member.silent, member.stored = set(), {A: 3}
+    assert subject.latest_offset(end, None) is end
+    assert member.stored == {A: 10}
+
+
 # ---------------------------------------------------------------------------------------------------- AvailableNow
 
 
@@ -449,6 +532,15 @@ def test_the_wait_starts_anew_while_the_group_moves_on(
     assert targets.are_reached(checkpoint, stored, now_ms=2 * PATIENCE_MS)
 
 
+def test_the_wait_for_other_members_begins_anew_after_a_time_when_nobody_could_go_on() -> None:
+    targets = AvailableNowTargets(PATIENCE_MS)
+    targets.fix(survey((A, 6), (B, 7)))
+    assert not targets.are_reached(reached((A, 6)), {B: 0}, now_ms=0)
+    targets.wait(now_ms=PATIENCE_MS)
+    assert not targets.are_reached(reached((A, 6)), {B: 0}, now_ms=2 * PATIENCE_MS - 1)
+    assert targets.are_reached(reached((A, 6)), {B: 0}, now_ms=2 * PATIENCE_MS)
+
+
 def test_available_now_reads_to_its_targets_and_ends() -> None:
     member = SteadyMember({A: holding(10)})
     subject = planner(member)
@@ -476,6 +568,66 @@ def test_available_now_waits_for_other_members_within_limits() -> None:
     start = reached((A, 10))
     assert subject.latest_offset(start, None) is start
     assert PATIENCE_MS <= clock() <= PATIENCE_MS + 1_000
+
+
+class AwayForAWhile(SteadyMember):
+    """Queues that are away come back after ``clusterTimeoutMs`` and more; time passes while the query waits."""
+
+    clock = ManualClock()
+
+    def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
+        self.clock.advance(timeout_ms)
+        if self.clock() < 2 * PATIENCE_MS:
+            return False
+        self.away = set()
+        return True
+
+
+def available_now(member: AwayForAWhile, **given: str) -> BatchPlanner:
+    member.clock = ManualClock()
+    subject = planner(member, member.clock, None, clusterTimeoutMs=str(PATIENCE_MS), **given)
+    subject.stop_at_what_is_there()
+    return subject
+
+
+def test_available_now_waits_for_queues_that_are_away_and_reads_them() -> None:
+    """It would end without them, and say nothing."""
+    member = AwayForAWhile({A: holding(10), B: holding(10)}, stored={A: 10, B: 4}, away={B})
+    _, ranges = read(available_now(member), reached((A, 10), (B, 4)))
+    assert ranges == [QueueRange(B, 4, 10)]
+
+
+def test_available_now_does_not_end_while_queues_are_away_that_it_has_not_finished() -> None:
+    member = AwayForAWhile({A: holding(10), B: holding(10)}, stored={A: 0, B: 0})
+    subject = available_now(member)
+    end, _ = read(subject, SourceOffset(), limit=8)
+    member.away = {B}
+    ranges = []
+    for _ in range(3):
+        end, more = read(subject, end, limit=8)
+        ranges += more
+    assert ranges == [QueueRange(A, 4, 10), QueueRange(B, 4, 10)]
+
+
+def test_available_now_ends_without_queues_that_may_be_dropped() -> None:
+    member = AwayForAWhile({A: holding(10), B: holding(10)}, stored={A: 4, B: 4}, away={B})
+    subject = available_now(member, missingQueues="drop")
+    end, ranges = read(subject, reached((A, 4), (B, 4)))
+    assert ranges == [QueueRange(A, 4, 10)]
+    assert subject.latest_offset(end, None) is end
+    assert member.clock() == 0
+    assert end.queues[B].end_offset == 4
+
+
+def test_available_now_ends_without_queues_that_are_dropped_on_the_way() -> None:
+    member = AwayForAWhile({A: holding(10), B: holding(10)}, stored={A: 0, B: 0})
+    subject = available_now(member, missingQueues="drop")
+    end, _ = read(subject, SourceOffset(), limit=8)
+    member.away = {B}
+    end, ranges = read(subject, end)
+    assert ranges == [QueueRange(A, 4, 10)]
+    assert subject.latest_offset(end, None) is end
+    assert member.clock() == 0
 
 
 def test_available_now_reads_no_queue_that_came_later() -> None:

@@ -91,6 +91,18 @@ def test_a_member_alone_owns_every_queue() -> None:
     assert membership(OneBroker()).survey().owned == set(QUEUES)
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "told"),
+    [
+        ("startingOffsets", "earliest", "CONSUME_FROM_FIRST_OFFSET"),
+        ("startingOffsets", "latest", "CONSUME_FROM_LAST_OFFSET"),
+        ("startingTimestamp", "5000", "CONSUME_FROM_TIMESTAMP"),
+    ],
+)
+def test_heartbeats_tell_where_the_member_consumes_from(option: str, value: str, told: str) -> None:
+    assert membership(OneBroker(), None, **{option: value}).view.consumer.consume_from_where == told
+
+
 def test_a_newcomer_with_a_taken_client_id_owns_nothing_until_the_other_is_gone() -> None:
     cluster = OneBroker(others=["me"])
     newcomer = membership(cluster)

@@ -5,6 +5,7 @@ import pickle
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -17,8 +18,10 @@ from rocketmq_spark.options import (
     EXPRESSION,
     GROUP,
     INSTANCE,
+    LOCAL_TIME,
     NAMES,
     QUEUES,
+    STARTING_OFFSETS,
     STRATEGY,
     TOPICS,
     Kind,
@@ -146,6 +149,17 @@ TAKEN: list[tuple[Kind[Any], str, object]] = [
     (QUEUES, "", ()),
     (STRATEGY, "MACHINE_ROOM_NEARBY-AVG", "MACHINE_ROOM_NEARBY-AVG"),
     (STRATEGY, "my.package:Strategy", "my.package:Strategy"),
+    (STARTING_OFFSETS, "Latest", "latest"),
+    (STARTING_OFFSETS, "earliest", "earliest"),
+    (
+        STARTING_OFFSETS,
+        '{"orders":{"broker-a":{"0":23,"1":-2},"b":{"12":-1}}}',
+        (
+            (MessageQueue("orders", "broker-a", 0), 23),
+            (MessageQueue("orders", "broker-a", 1), -2),
+            (MessageQueue("orders", "b", 12), -1),
+        ),
+    ),
     (BOOLEAN, "TRUE", True),
     (BOOLEAN, "false", False),
     (integer(0, 5), "0", 0),
@@ -191,6 +205,19 @@ REFUSED: list[tuple[Kind[Any], str]] = [
     (QUEUES, "orders@broker-a:1, other"),
     (STRATEGY, ""),
     (STRATEGY, "A V G"),
+    (STARTING_OFFSETS, "timestamp"),
+    (STARTING_OFFSETS, "23"),
+    (STARTING_OFFSETS, "{}"),
+    (STARTING_OFFSETS, '{"orders":{}}'),
+    (STARTING_OFFSETS, '{"orders":-2}'),
+    (STARTING_OFFSETS, '{"orders":{"0":-2}}'),
+    (STARTING_OFFSETS, '{"orders":{"broker-a":{"0":-3}}}'),
+    (STARTING_OFFSETS, '{"orders":{"broker-a":{"0":"1"}}}'),
+    (STARTING_OFFSETS, '{"orders":{"broker-a":{"x":1}}}'),
+    (STARTING_OFFSETS, '{"orders":{"broker-a":{"0":true}}}'),
+    (LOCAL_TIME, "2026010310000"),
+    (LOCAL_TIME, "20261303100000"),
+    (LOCAL_TIME, "2026-01-03"),
     (BOOLEAN, "yes"),
     (BOOLEAN, "1"),
     (integer(0, 5), "-1"),
@@ -207,6 +234,11 @@ def test_values_are_refused(kind: Kind[Any], text: str) -> None:
         Option("name", kind, "doc").parse(text)
     assert raised.value.condition == "BAD_OPTION_VALUE"
     assert raised.value.context["expected"] == kind.expected
+
+
+def test_a_local_time_is_what_the_clock_on_the_wall_says() -> None:
+    at_ms = Option("name", LOCAL_TIME, "doc").parse("20260103101112")
+    assert datetime.fromtimestamp(at_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S") == "2026-01-03 10:11:12"
 
 
 def test_a_choice_says_what_there_is() -> None:
@@ -230,7 +262,7 @@ def test_every_option_is_documented_in_whole_sentences() -> None:
 
 
 def test_options_travel_to_executors_and_stay_equal() -> None:
-    options = parse(maxOffsetsPerTrigger="7")
+    options = parse(maxOffsetsPerTrigger="7", startingOffsets='{"orders":{"b":{"0":1}}}')
     assert pickle.loads(pickle.dumps(options)) == options
     assert hash(pickle.loads(pickle.dumps(options))) == hash(options)
 

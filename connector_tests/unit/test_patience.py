@@ -23,7 +23,7 @@ def test_what_never_failed_may_be_tried() -> None:
     patience = Patience()
     assert patience.may_try(BROKER, now_ms=0)
     assert not patience.is_due(now_ms=10**9)
-    assert not patience.is_tried
+    assert not patience.subjects
     patience.check(now_ms=10**9)
 
 
@@ -55,7 +55,7 @@ def test_success_ends_the_trouble() -> None:
     patience = failing(0, 1_000)
     patience.succeeded(BROKER)
     patience.succeeded("never failed")
-    assert not patience.is_tried
+    assert not patience.subjects
     patience.failed(BROKER, CUT, now_ms=LIMIT_MS, limit_ms=LIMIT_MS)
     patience.check(LIMIT_MS)
     assert patience.may_try(BROKER, LIMIT_MS + FIRST_WAIT_MS)
@@ -66,7 +66,7 @@ def test_something_is_due_when_any_subject_may_be_tried_again() -> None:
     patience.failed("the name servers", CUT, now_ms=10_000, limit_ms=LIMIT_MS)
     assert not failing(0).is_due(FIRST_WAIT_MS - 1)
     assert patience.is_due(FIRST_WAIT_MS)
-    assert patience.is_tried
+    assert patience.subjects == {BROKER, "the name servers"}
 
 
 def test_the_limit_counts_from_the_first_failure() -> None:
@@ -106,3 +106,19 @@ def test_each_subject_has_its_own_limit() -> None:
     patience.failed("topic orders", NO_TOPIC, now_ms=0, limit_ms=5)
     with pytest.raises(RouteError):
         patience.check(5)
+
+
+def test_what_is_excused_may_fail_for_ever() -> None:
+    patience = failing(0)
+    patience.check(10 * LIMIT_MS, excused={BROKER})
+    with pytest.raises(TransportError):
+        patience.check(LIMIT_MS, excused={"broker broker-b"})
+
+
+def test_what_is_forgotten_is_neither_due_nor_failing() -> None:
+    """A broker that had left the route was due for ever, and never asked: the planner surveyed without a pause."""
+    patience = failing(0)
+    patience.forget(BROKER)
+    patience.forget("never failed")
+    assert not patience.is_due(10**9)
+    assert not patience.subjects

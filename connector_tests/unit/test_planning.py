@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from connector_tests.support.queues import queue, queues
+from connector_tests.support.queues import queues
 from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.source.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.planning import (
@@ -11,7 +11,6 @@ from rocketmq_spark.source.planning import (
     TRUNCATED,
     LostRange,
     Position,
-    first_positions,
     lost_ranges,
     moved_back,
     plan_batch,
@@ -21,7 +20,6 @@ from rocketmq_spark.source.planning import (
 )
 
 A, B, C = queues(3)
-OTHER_TOPIC = queue(0, topic="payments")
 BOUNDS = QueueBounds(min_offset=10, max_offset=100, last_store_timestamp_ms=5_000)
 
 
@@ -120,29 +118,6 @@ def test_a_position_below_what_was_known_is_noticed() -> None:
 def test_losses_are_gathered_from_all_positions() -> None:
     lost = LostRange(A, 0, 10, RETENTION)
     assert lost_ranges([Position(5), Position(10, lost), Position(7)]) == [lost]
-
-
-# ---------------------------------------------------------------------------------------------------- first_positions
-
-
-def test_a_topic_that_nobody_has_read_starts_as_a_whole() -> None:
-    bounds = {A: BOUNDS, B: QueueBounds(0, 0)}
-    stored = {A: None, B: None}
-    assert first_positions("earliest", bounds, SourceOffset(), stored) == {A: 10, B: 0}
-    assert first_positions("latest", bounds, SourceOffset(), stored) == {A: 100, B: 0}
-
-
-def test_a_topic_that_the_group_knows_has_started_even_at_offset_zero() -> None:
-    assert first_positions("latest", {A: BOUNDS, B: BOUNDS}, SourceOffset(), {A: None, B: 0}) == {}
-
-
-def test_a_topic_that_the_checkpoint_knows_has_started() -> None:
-    assert first_positions("latest", {A: BOUNDS, B: BOUNDS}, SourceOffset({B: at(0)}), {A: None, B: None}) == {}
-
-
-def test_a_topic_starts_whatever_the_group_knows_of_another() -> None:
-    bounds = {A: BOUNDS, OTHER_TOPIC: BOUNDS}
-    assert first_positions("latest", bounds, SourceOffset(), {A: 50, OTHER_TOPIC: None}) == {OTHER_TOPIC: 100}
 
 
 # ---------------------------------------------------------------------------------------------------- plan_batch

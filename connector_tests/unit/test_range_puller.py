@@ -15,8 +15,9 @@ from rocketmq_spark.wire.pull import PullResult, PullStatus
 
 LOST_CONNECTION = TransportError("CONNECTION_LOST", address="a:1", reason="cut")
 NO_ROUTE = RouteError("TOPIC_NOT_FOUND", topic="orders", address="a:1")
+NO_MASTER = RouteError("NO_MASTER", broker="broker-a", topic="orders")
 LIMIT_MS = 60_000
-MISSING_TOPIC_MS = 20_000
+MISSING_MS = 20_000
 BEGAN_MS = 7_000_000
 
 
@@ -26,10 +27,21 @@ def refused(code: ResponseCode) -> BrokerError:
     )
 
 
+NOBODY_SERVES_IT = [
+    NO_ROUTE,
+    NO_MASTER,
+    refused(ResponseCode.NO_PERMISSION),
+    refused(ResponseCode.TOPIC_NOT_EXIST),
+    refused(ResponseCode.INVALID_PARAMETER),
+]
+
+
 class Run:
     """One range, read from what ``answer(offset, max messages)`` says."""
 
-    def __init__(self, answer: Callable[[int, int], Answer], begin: int = 0, end: int = 100) -> None:
+    def __init__(
+        self, answer: Callable[[int, int], Answer], begin: int = 0, end: int = 100, missing_ms: int = MISSING_MS
+    ) -> None:
         self.clock = ManualClock(BEGAN_MS)
         self.network = SimulatedNetwork(answer, self.clock)
         wanted = QueueRange(QUEUE, begin, end)
@@ -37,7 +49,7 @@ class Run:
             wanted,
             self.network.submit,
             limit_ms=LIMIT_MS,
-            missing_topic_ms=MISSING_TOPIC_MS,
+            missing_ms=missing_ms,
             clock=self.clock,
             inbox=self.network,
         )
@@ -78,7 +90,7 @@ def test_pulls_are_in_flight_together() -> None:
     assert run.network.most_in_flight == 32
 
 
-@pytest.mark.parametrize("failure", [LOST_CONNECTION, NO_ROUTE, refused(ResponseCode.SYSTEM_BUSY)])
+@pytest.mark.parametrize("failure", [LOST_CONNECTION, refused(ResponseCode.SYSTEM_BUSY), *NOBODY_SERVES_IT])
 def test_what_may_pass_is_tried_again(failure: RocketMQError) -> None:
     """A route that is missing passes too: a name server that has just been restarted knows no topic for a while."""
     run = Run(failing_first([failure] * 3, SimulatedQueue(max_offset=100)))
@@ -110,8 +122,7 @@ def test_pauses_are_short_again_after_an_answer() -> None:
 @pytest.mark.parametrize(
     "failure",
     [
-        refused(ResponseCode.NO_PERMISSION),
-        refused(ResponseCode.TOPIC_NOT_EXIST),
+        refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
         RemoteProtocolError("BAD_FRAME", peer="a:1", problem="garbage"),
     ],
 )
@@ -131,11 +142,35 @@ def test_a_broker_that_stays_away_is_an_error_that_names_it() -> None:
     assert LIMIT_MS <= run.took_ms <= LIMIT_MS + LONGEST_PAUSE_MS
 
 
-def test_a_topic_that_stays_unknown_is_an_error_after_its_own_limit() -> None:
-    run = Run(lambda _offset, _count: NO_ROUTE)
-    with pytest.raises(RouteError, match="TOPIC_NOT_FOUND"):
+@pytest.mark.parametrize("failure", NOBODY_SERVES_IT)
+def test_a_queue_that_nobody_serves_is_an_error_after_its_own_limit(failure: RocketMQError) -> None:
+    run = Run(lambda _offset, _count: failure)
+    with pytest.raises(type(failure)) as raised:
         run.pulled()
-    assert MISSING_TOPIC_MS <= run.took_ms <= MISSING_TOPIC_MS + LONGEST_PAUSE_MS
+    assert raised.value is failure
+    assert MISSING_MS <= run.took_ms <= MISSING_MS + LONGEST_PAUSE_MS
+
+
+@pytest.mark.parametrize("failure", NOBODY_SERVES_IT)
+def test_a_queue_that_nobody_serves_is_an_error_at_once_where_nobody_waits(failure: RocketMQError) -> None:
+    run = Run(lambda _offset, _count: failure, missing_ms=0)
+    with pytest.raises(type(failure)) as raised:
+        run.pulled()
+    assert raised.value is failure
+    assert run.took_ms == 0
+
+
+def test_a_broker_that_leaves_the_route_may_be_away_for_longer_than_it_may_be_silent() -> None:
+    """Its silence used to go on counting while the name servers already said that it was not there."""
+    queue = SimulatedQueue(max_offset=100)
+
+    def answer(offset: int, count: int) -> Answer:
+        if run.took_ms < LIMIT_MS // 2:
+            return LOST_CONNECTION
+        return NO_MASTER if run.took_ms < 2 * LIMIT_MS else queue.pull(offset, count)
+
+    run = Run(answer, missing_ms=3 * LIMIT_MS)
+    assert run.rows() == list(range(100))
 
 
 def test_the_time_limit_counts_from_the_last_answer() -> None:
@@ -172,7 +207,7 @@ def test_a_slow_answer_is_not_asked_for_again_with_what_was_postponed() -> None:
         is_slow=iter([True] * 5 + [False] * 1_000).__next__,
     )
     wanted = QueueRange(QUEUE, 0, 100)
-    puller = RangePuller(wanted, network.submit, limit_ms=9_999, missing_topic_ms=9_999, clock=clock, inbox=network)
+    puller = RangePuller(wanted, network.submit, limit_ms=9_999, missing_ms=9_999, clock=clock, inbox=network)
     assert [offset for pulled in puller.pulled() for offset in offsets_of(pulled)] == list(range(100))
 
 

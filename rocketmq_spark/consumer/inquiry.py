@@ -12,9 +12,10 @@ from typing import Final, TypeVar
 
 from rocketmq_spark.consumer.patience import Patience
 from rocketmq_spark.consumer.ports import BrokerPort, Cluster
-from rocketmq_spark.errors import RocketMQError, RouteError
+from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError
 from rocketmq_spark.model import MessageQueue, QueueBounds, TopicRoute
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.wire.codes import ResponseCode
 from rocketmq_spark.wire.retriable import is_retriable
 
 log = logging.getLogger(__name__)
@@ -35,6 +36,7 @@ class Inquiry:
         self._clock = clock
         self._patience = Patience()
         self._routes: dict[str, TopicRoute] = {}
+        self._last_addresses: dict[str, str] = {}
         self.news = 0
         """How often something has answered that had been silent, or an operator's reset was noticed."""
         self.resets: dict[MessageQueue, int] = {}
@@ -42,14 +44,49 @@ class Inquiry:
 
     # ------------------------------------------------------------------------------------------ who is silent
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether every topic has a route and nobody who was asked is silent."""
-        return not self._patience.is_tried and len(self._routes) == len(self._options.topics)
+    def is_complete(self, away: Collection[MessageQueue] = ()) -> bool:
+        """Whether every topic has a route and nobody who was asked is silent, beside what explains that queues are
+        ``away``."""
+        excused = self._behind(away)
+        has_routes = all(topic in self._routes or _topic(topic) in excused for topic in self._options.topics)
+        return has_routes and self._patience.subjects <= excused
 
-    def check(self) -> None:
-        """Raise for what has been silent for its whole limit, see ``Patience.check``."""
-        self._patience.check(self._clock())
+    def check(self, away: Collection[MessageQueue] = ()) -> None:
+        """Raise for what has been silent for its whole limit, see ``Patience.check``; not for what explains that queues
+        are ``away``."""
+        self._patience.check(self._clock(), self._behind(away))
+
+    def away(self, queues: Iterable[MessageQueue], bounds: Collection[MessageQueue]) -> dict[MessageQueue, str]:
+        """Those of ``queues`` that nobody serves, with the last address of their broker. What is in ``bounds`` is
+        served; a queue that the route names and whose broker does not answer is only silent."""
+        return {
+            queue: self._last_addresses.get(queue.broker_name, "an address that is not known")
+            for queue in queues
+            if queue not in bounds and self._is_told_of(queue.topic) and not self._is_silent(queue)
+        }
+
+    def _is_told_of(self, topic: str) -> bool:
+        """Whether the name servers have said anything of a subscribed topic."""
+        return topic in self._options.topics and (topic in self._routes or self._is_unknown(topic))
+
+    def _is_unknown(self, topic: str) -> bool:
+        return self._patience.is_failing(_topic(topic))
+
+    def _is_silent(self, queue: MessageQueue) -> bool:
+        is_named = not self._is_unknown(queue.topic) and queue in self._routes[queue.topic].read_queues()
+        return is_named and self._patience.is_failing(_broker(queue.broker_name))
+
+    def _behind(self, away: Collection[MessageQueue]) -> set[str]:
+        """Subjects whose silence goes with queues that are away: their topics, and brokers that no route names."""
+        named = {
+            broker.broker_name
+            for topic, route in self._routes.items()
+            for broker in route.brokers
+            if not self._is_unknown(topic)
+        }
+        return {_topic(queue.topic) for queue in away} | {
+            _broker(queue.broker_name) for queue in away if queue.broker_name not in named
+        }
 
     def may_try_again(self) -> bool:
         """Whether something that did not answer is to be asked again now."""
@@ -77,9 +114,17 @@ class Inquiry:
 
     def refresh_routes(self) -> None:
         """Ask for the route of every topic. One that is not told now stays as it was."""
+        self._ask_for_routes()
+        for broker_name in self._last_addresses:
+            if self.address_of(broker_name) is None:
+                self._patience.forget(_broker(broker_name))
+        names = {broker.broker_name for route in self._routes.values() for broker in route.brokers}
+        self._last_addresses |= {name: address for name in names if (address := self.address_of(name)) is not None}
+
+    def _ask_for_routes(self) -> None:
         for topic in self._options.topics:
             try:
-                self._routes[topic] = self._readable_route(topic)
+                self._ask_for_route(topic)
             except RouteError as error:
                 self.failed(_topic(topic), error, self._options.missing_topic_timeout_ms)
             except RocketMQError as error:
@@ -89,12 +134,11 @@ class Inquiry:
                 self.succeeded(_topic(topic))
             self.succeeded(NAME_SERVERS)
 
-    def _readable_route(self, topic: str) -> TopicRoute:
-        """A route without a readable queue is no route: else a topic without read permission looks like an idle one."""
-        route = self._cluster.topic_route(topic)
-        if not route.read_queues():
+    def _ask_for_route(self, topic: str) -> None:
+        """A route without a readable queue is an error: else a topic without read permission looks like an idle one."""
+        self._routes[topic] = self._cluster.topic_route(topic)
+        if not self._routes[topic].read_queues():
             raise RouteError("NO_READABLE_QUEUE", topic=topic)
-        return route
 
     def address_of(self, broker_name: str) -> str | None:
         """The master's address; None while no route names one."""
@@ -232,7 +276,13 @@ class Inquiry:
         return self._ask(queue.broker_name, lambda broker: broker.search_offset(queue, timestamp_ms))
 
     def _bounds_at(self, broker_name: str, topic: str) -> dict[MessageQueue, QueueBounds]:
-        return self._ask(broker_name, lambda broker: broker.topic_stats(topic)) or {}
+        """Nothing where the broker does not have the topic any more: the route will follow."""
+        try:
+            return self._ask(broker_name, lambda broker: broker.topic_stats(topic)) or {}
+        except BrokerError as error:
+            if error.code != ResponseCode.TOPIC_NOT_EXIST:
+                raise
+            return {}
 
     def _stored_at(self, broker_name: str, queues: Collection[MessageQueue]) -> dict[MessageQueue, int | None]:
         return self._ask(broker_name, lambda broker: broker.query_offsets(self._group, queues)) or {}

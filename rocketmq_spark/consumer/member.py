@@ -14,7 +14,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from queue import SimpleQueue
 from typing import Final
@@ -117,13 +117,13 @@ class Member:
         """Hold it from ``survey`` to ``take``: nothing is released or gained in between."""
         return self._turn
 
-    def survey(self) -> Survey:
+    def survey(self, known: Collection[MessageQueue] = ()) -> Survey:
         """See ``Membership.survey``. Raises what ended the member's thread, if anything did: it must not live on
         unseen."""
         if self._crash is not None:
             raise self._crash
         with self._turn:
-            return self._membership.survey()
+            return self._membership.survey(known)
 
     def ask_bounds(self) -> dict[MessageQueue, QueueBounds]:
         """See ``Membership.ask_bounds``."""

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from rocketmq_spark.consumer.answers import MemberView
+from rocketmq_spark.consumer.consume_from_where import starting_point
 from rocketmq_spark.consumer.inquiry import Clock, Inquiry
 from rocketmq_spark.consumer.offset_store import RemoteBrokerOffsetStore, raising
 from rocketmq_spark.consumer.ports import Cluster, OffsetKeeper, Survey
@@ -86,17 +87,19 @@ class Membership:
 
     # ------------------------------------------------------------------------------------------ for the planner
 
-    def survey(self) -> Survey:
+    def survey(self, known: Collection[MessageQueue] = ()) -> Survey:
         """Ask for routes, members and bounds afresh, and rebalance.
 
         What does not answer is left out and tried again by a later survey; what has not answered for its whole limit is
-        raised: TransportError[CLUSTER_UNREACHABLE], RouteError[TOPIC_NOT_FOUND], MembershipError[NOT_LISTED].
+        raised: TransportError[CLUSTER_UNREACHABLE], RouteError[TOPIC_NOT_FOUND], MembershipError[NOT_LISTED]. How long
+        queues of ``known`` may be away is the caller's to say.
         """
         self.renew_locks(stale_only=True)
         is_settled = self.rebalance()
         bounds = self._inquiry.bounds()
-        self._inquiry.check()
-        return Survey(self._plannable(), bounds, is_settled and self._inquiry.is_complete)
+        away = self._inquiry.away(known, bounds)
+        self._inquiry.check(away)
+        return Survey(self._plannable(), bounds, is_settled and self._inquiry.is_complete(away), away)
 
     def ask_bounds(self) -> dict[MessageQueue, QueueBounds]:
         """See ``Inquiry.bounds``."""
@@ -370,12 +373,11 @@ class Membership:
 
     def _consumer_data(self) -> ConsumerData:
         expression = self._options.sub_expression
-        from_where = "FIRST" if self._options.starting_offsets == "earliest" else "LAST"
         return ConsumerData(
             group=self._group,
             consume_type="CONSUME_ACTIVELY",
             message_model=self._options.message_model,
-            consume_from_where=f"CONSUME_FROM_{from_where}_OFFSET",
+            consume_from_where=starting_point(self._options).where.value,
             subscriptions=tuple(
                 build_subscription(topic, expression, self._started_ms) for topic in self._options.topics
             ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -41,6 +42,10 @@ class Patience:
         """Says whether it had been failing."""
         return self._troubles.pop(subject, None) is not None
 
+    def forget(self, subject: str) -> None:
+        """It is not asked any more."""
+        self._troubles.pop(subject, None)
+
     def may_try(self, subject: str, now_ms: int) -> bool:
         trouble = self._troubles.get(subject)
         return trouble is None or now_ms >= trouble.next_try_ms
@@ -53,16 +58,16 @@ class Patience:
         return any(now_ms >= trouble.next_try_ms for trouble in tuple(self._troubles.values()))
 
     @property
-    def is_tried(self) -> bool:
-        """Whether anything is failing."""
-        return bool(self._troubles)
+    def subjects(self) -> frozenset[str]:
+        """What is failing."""
+        return frozenset(self._troubles)
 
-    def check(self, now_ms: int) -> None:
+    def check(self, now_ms: int, excused: Collection[str] = ()) -> None:
         """Raise for a subject that has failed for its limit: its own error if trying again is no use in principle
-        (a missing topic), else CLUSTER_UNREACHABLE around it."""
+        (a missing topic), else CLUSTER_UNREACHABLE around it. ``excused`` subjects may fail for ever."""
         for subject, trouble in self._troubles.items():
             waited_ms = now_ms - trouble.since_ms
-            if waited_ms < trouble.limit_ms:
+            if waited_ms < trouble.limit_ms or subject in excused:
                 continue
             if not isinstance(trouble.error, TransportError):
                 raise trouble.error

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from rocketmq_spark.errors import RocketMQError
@@ -64,12 +64,14 @@ class Cluster(Protocol):
 class Survey:
     """What a member knows after asking: its queues, and the bounds of every readable queue whose broker answered.
 
-    ``is_complete``: every name server, topic and broker answered, and the group's members are known.
+    ``is_complete``: every name server, topic and broker answered, and the group's members are known. ``away``: queues
+    that were asked for and that nobody serves, with the last address of their broker; see ``Inquiry.away``.
     """
 
     owned: frozenset[MessageQueue]
     bounds: Mapping[MessageQueue, QueueBounds]
     is_complete: bool
+    away: Mapping[MessageQueue, str] = field(default_factory=dict)
 
 
 class GroupMember(Protocol):
@@ -77,7 +79,7 @@ class GroupMember(Protocol):
 
     def turn(self) -> AbstractContextManager[object]: ...
 
-    def survey(self) -> Survey: ...
+    def survey(self, known: Collection[MessageQueue] = ()) -> Survey: ...
 
     def ask_bounds(self) -> dict[MessageQueue, QueueBounds]: ...
 

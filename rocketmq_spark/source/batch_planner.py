@@ -12,19 +12,21 @@ DESIGN.md says what breaks when a step is left out or moved.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Final, Protocol
 
+from rocketmq_spark.consumer.consume_from_where import starting_point
 from rocketmq_spark.consumer.ports import GroupMember, Survey
 from rocketmq_spark.errors import DataLossError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import BROADCASTING, ReadOptions
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
+from rocketmq_spark.source.first_positions import first_positions, unread_queues
+from rocketmq_spark.source.missing_queues import MissingQueues
 from rocketmq_spark.source.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.planning import (
     Position,
-    first_positions,
     lost_ranges,
     moved_back,
     plan_batch,
@@ -54,6 +56,8 @@ class BatchPlanner:
     def __init__(self, member: GroupMember, options: ReadOptions, drain: Drain, clock: Clock = monotonic_ms) -> None:
         self._member = member
         self._options = options
+        self._starting_point = starting_point(options)
+        self._missing = MissingQueues(options)
         self._drain = drain
         self._clock = clock
         self._positions: dict[MessageQueue, int] = {}
@@ -105,9 +109,15 @@ class BatchPlanner:
 
     def _must_survey(self) -> bool:
         """Whether there may be something to plan. If nothing is known of that, wait a little for news."""
-        return self._survey_at_once or self._member.wait_for_news(self._positions, IDLE_WAIT_MS)
+        if self._survey_at_once or self._missing.is_overdue(self._clock()):
+            return True
+        return self._member.wait_for_news(self._positions, IDLE_WAIT_MS)
 
     def _has_ended(self, start: SourceOffset, targets: AvailableNowTargets) -> bool:
+        targets.give_up(self._missing.dropped)
+        if self._missing.waited_for:
+            targets.wait(self._clock())
+            return False
         stored = self._member.stored_offsets(targets.offsets)
         return targets.are_reached(start, stored, self._clock())
 
@@ -119,8 +129,9 @@ class BatchPlanner:
     # ------------------------------------------------------------------------------------------ one plan
 
     def _plan(self, start: SourceOffset, limit: int | None) -> SourceOffset:
-        survey = self._member.survey()
-        if self._targets is not None:
+        survey = self._member.survey(start.queues)
+        self._missing.see(survey.away, start, self._clock())
+        if self._targets is not None and not self._missing.waited_for:
             self._targets.fix(survey)
         self._start_topics(start, survey)
         candidates = self._candidates(start, survey)
@@ -151,10 +162,21 @@ class BatchPlanner:
         stored = self._member.stored_offsets(queues)
         if len(stored) < len(queues):
             return
-        bounds = {queue: survey.bounds[queue] for queue in queues}
-        first = first_positions(self._options.starting_offsets, bounds, start, stored)
+        unread = unread_queues(start, stored)
+        found = self._found_by_time(unread)
+        if found is None:
+            return
+        first = first_positions(self._starting_point, {queue: survey.bounds[queue] for queue in unread}, found)
         if self._member.raise_offsets(first) == set(first):
             self._started_topics |= {queue.topic for queue in queues}
+
+    def _found_by_time(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, int] | None:
+        """Where each queue begins if a time says so; None: not all are known, and a topic starts as a whole."""
+        timestamp_ms = self._starting_point.timestamp_ms
+        if timestamp_ms is None:
+            return {}
+        found = self._member.search_offsets(dict.fromkeys(queues, timestamp_ms))
+        return found if len(found) == len(queues) else None
 
     def _candidates(self, start: SourceOffset, survey: Survey) -> list[MessageQueue]:
         """Our queues that have grown or that we have just gained, if it is known where they begin."""
@@ -226,7 +248,9 @@ class BatchPlanner:
         self._served = [queue for queue in self._served if queue not in planned] + list(planned)
         self._positions |= {queue: position.offset for queue, position in positions.items()}
         self._positions |= {queue: progress.end_offset for queue, progress in planned.items()}
-        self._positions = {queue: at for queue, at in self._positions.items() if queue in survey.owned}
+        # A broker that was silent may have forgotten offsets: its queues are looked at anew when it is back.
+        seen = survey.owned & survey.bounds.keys()
+        self._positions = {queue: at for queue, at in self._positions.items() if queue in seen}
         self._max_offsets |= {queue: bounds.max_offset for queue, bounds in survey.bounds.items()}
         self._waiting.surveyed(self._positions, survey.bounds)
 
@@ -253,6 +277,14 @@ class AvailableNowTargets:
         if survey.is_complete and not self._is_fixed:
             self.offsets = {queue: bounds.max_offset for queue, bounds in survey.bounds.items()}
             self._is_fixed = True
+
+    def give_up(self, queues: Collection[MessageQueue]) -> None:
+        """These are not read any more for now."""
+        self.offsets = {queue: target for queue, target in self.offsets.items() if queue not in queues}
+
+    def wait(self, now_ms: int) -> None:
+        """Nobody can go on now: the patience with others begins anew."""
+        self._unchanged_since_ms = now_ms
 
     def are_reached(self, start: SourceOffset, stored: Mapping[MessageQueue, int | None], now_ms: int) -> bool:
         """Whether the query may end: the group has reached every target, or has not moved on for too long."""

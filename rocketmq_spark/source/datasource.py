@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
+from rocketmq_spark.consumer.consume_from_where import starting_point
 from rocketmq_spark.consumer.strategy_names import strategy_of
 from rocketmq_spark.options import ReadOptions
 
@@ -30,6 +31,7 @@ class RocketMQDataSource(DataSource):
         super().__init__(dict(options))
         self.read_options = ReadOptions.parse(dict(options))
         strategy_of(self.read_options)
+        starting_point(self.read_options)
 
     @classmethod
     def name(cls) -> str:

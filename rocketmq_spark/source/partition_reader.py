@@ -106,7 +106,7 @@ class _RangeReader:
             wanted,
             client.submit_pulls,
             limit_ms=options.cluster_timeout_ms,
-            missing_topic_ms=options.missing_topic_timeout_ms,
+            missing_ms=options.missing_queues_limit_ms,
         )
 
     def start(self) -> None:

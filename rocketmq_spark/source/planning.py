@@ -89,27 +89,6 @@ def resumed(
     }
 
 
-def first_positions(
-    starting_offsets: str,
-    bounds: Mapping[MessageQueue, QueueBounds],
-    checkpoint: SourceOffset,
-    stored: Mapping[MessageQueue, int | None],
-) -> dict[MessageQueue, int]:
-    """First positions of the topics that nobody has ever read: neither the checkpoint nor the group knows any queue.
-
-    ``bounds`` and ``stored`` cover all queues of the subscribed topics, owned or not. Source of the policies:
-    ``RebalancePushImpl#computePullFromWhereWithException``; differs: a topic starts as a whole, so that a queue which
-    it gains later is new and begins at its min offset instead of at "latest".
-    """
-    started = {queue.topic for queue in checkpoint.queues}
-    started |= {queue.topic for queue, offset in stored.items() if offset is not None}
-    return {
-        queue: held.min_offset if starting_offsets == "earliest" else held.max_offset
-        for queue, held in bounds.items()
-        if queue.topic not in started
-    }
-
-
 def plan_batch(
     positions: Mapping[MessageQueue, Position],
     bounds: Mapping[MessageQueue, QueueBounds],

@@ -14,12 +14,12 @@ from typing import Final, Protocol, TypeAlias
 
 from rocketmq_spark.consumer.patience import Patience
 from rocketmq_spark.consumer.pull_request import PullAction, PulledRange, PullRequest, PullWindow
-from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, RouteError
+from rocketmq_spark.errors import RemoteProtocolError, RocketMQError
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.remoting.broker import Pull
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.wire.pull import PullResult
-from rocketmq_spark.wire.retriable import is_retriable
+from rocketmq_spark.wire.retriable import is_away, is_retriable
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,6 @@ SHORTEST_PAUSE_MS: Final = 50
 LONGEST_PAUSE_MS: Final = 2_000
 
 BROKER: Final = "the broker"
-ROUTE: Final = "the route"
 
 Answer: TypeAlias = PullResult | RocketMQError
 SubmitPulls: TypeAlias = Callable[[MessageQueue, Sequence[Pull]], None]
@@ -56,8 +55,8 @@ class Inbox(Protocol):
 class RangePuller:
     """Pulls one range. Used by one thread; ``submit`` may answer on another.
 
-    What is tried again may fail for ``limit_ms``; a topic may be unknown to the name servers for ``missing_topic_ms``:
-    the range was planned from a route, so a name server without one has just been restarted, or the topic is gone.
+    What is tried again may fail for ``limit_ms``, or for ``missing_ms`` while nobody serves the queue. The range was
+    planned from a route, so it may be served again: the broker comes back, or a name server has only just been started.
     """
 
     def __init__(
@@ -66,14 +65,14 @@ class RangePuller:
         submit: SubmitPulls,
         *,
         limit_ms: int,
-        missing_topic_ms: int,
+        missing_ms: int,
         clock: Clock = monotonic_ms,
         inbox: Inbox | None = None,
     ) -> None:
         self._wanted = wanted
         self._submit = submit
         self._limit_ms = limit_ms
-        self._missing_topic_ms = missing_topic_ms
+        self._missing_ms = missing_ms
         self._clock = clock
         self._window = PullWindow(wanted.queue, wanted.begin_offset, wanted.end_offset, max_depth=MAX_DEPTH)
         self._inbox: Inbox = SimpleQueue() if inbox is None else inbox
@@ -89,8 +88,9 @@ class RangePuller:
     def pulled(self) -> Iterator[PulledRange]:
         """Ranges that touch, in the queue's order, and that together are the wanted one.
 
-        Raises TransportError[CLUSTER_UNREACHABLE] when nothing has worked for too long, RouteError[TOPIC_NOT_FOUND],
-        BrokerError for a refusal, RemoteProtocolError[PULL_STALLED] for answers that lead nowhere.
+        Raises TransportError[CLUSTER_UNREACHABLE] when nothing has worked for too long, RouteError or BrokerError when
+        nobody has served the queue for too long, BrokerError for any other refusal, RemoteProtocolError[PULL_STALLED]
+        for answers that lead nowhere.
         """
         while not self._window.is_finished:
             self._send()
@@ -122,7 +122,6 @@ class RangePuller:
 
     def _answered(self, request: PullRequest, result: PullResult) -> None:
         self._patience.succeeded(BROKER)
-        self._patience.succeeded(ROUTE)
         if self._window.step(request, result) is PullAction.WAIT:
             self._absent(request, result)
         else:
@@ -130,13 +129,11 @@ class RangePuller:
             self._absent_since_ms = None
 
     def _failed(self, request: PullRequest, error: RocketMQError) -> None:
-        now_ms = self._clock()
-        if is_retriable(error):
-            self._patience.failed(BROKER, error, now_ms=now_ms, limit_ms=self._limit_ms)
-        elif isinstance(error, RouteError):
-            self._patience.failed(ROUTE, error, now_ms=now_ms, limit_ms=self._missing_topic_ms)
-        else:
+        if not (is_away(error) or is_retriable(error)):
             raise error
+        now_ms = self._clock()
+        limit_ms = self._missing_ms if is_away(error) else self._limit_ms
+        self._patience.failed(BROKER, error, now_ms=now_ms, limit_ms=limit_ms)
         self._patience.check(now_ms)
         self._window.busy()
         self._postponed.append(request)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rocketmq_spark.errors import BrokerError, RocketMQError
+from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError
 from rocketmq_spark.wire.codes import ResponseCode
 
 RETRIABLE: Final = frozenset(
@@ -18,6 +18,20 @@ RETRIABLE: Final = frozenset(
     }
 )
 """Refusals of a broker that another attempt may improve."""
+
+AWAY: Final = frozenset(
+    {
+        ResponseCode.TOPIC_NOT_EXIST,
+        ResponseCode.NO_PERMISSION,
+        ResponseCode.INVALID_PARAMETER,  # a queue id that the topic has no more
+    }
+)
+"""Refusals of a pull by a broker that does not serve the queue."""
+
+
+def is_away(error: RocketMQError) -> bool:
+    """Whether the error of a pull says that nobody serves the queue now, which an operator may change."""
+    return isinstance(error, RouteError) or (isinstance(error, BrokerError) and error.code in AWAY)
 
 
 def is_retriable(error: RocketMQError) -> bool:

@@ -1,0 +1,106 @@
+"""One of two brokers, or the name server, goes away under load and comes back: nothing is lost, nothing is read twice.
+
+All tests share one cluster, each server of which has a JVM of its own; each has a topic and a group of its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+from pyspark.sql.streaming.query import StreamingQuery
+
+from connector_tests.spark.conftest import StreamOf
+from connector_tests.support.streams import Stream, Topic, eventually, steady_messages
+from rocketmq_spark.embedded import EmbeddedCluster
+
+VICTIM = "broker-b"
+SHORT_S = 2.0
+FROZEN_LONG_S = 150.0
+"""A name server takes a broker out of its routes when it has not heard of it for 120 s."""
+
+NAME_SERVER_LONG_S = 60.0
+SOON = {"rebalanceIntervalMs": "1000"}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[EmbeddedCluster]:
+    """Instead of the session's: these tests break it."""
+    with EmbeddedCluster(brokers=2, separate_jvms=True) as cluster:
+        yield cluster
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """What happens to a server, and what ends it."""
+
+    name: str
+    begin: Callable[[EmbeddedCluster], None]
+    end: Callable[[EmbeddedCluster], None]
+
+
+KILLED = Trouble("broker killed", lambda c: c.kill_broker(VICTIM), lambda c: c.start_broker(VICTIM))
+STOPPED = Trouble("broker stopped", lambda c: c.stop_broker(VICTIM), lambda c: c.start_broker(VICTIM))
+FROZEN = Trouble("broker frozen", lambda c: c.pause_broker(VICTIM), lambda c: c.resume_broker(VICTIM))
+NO_NAME_SERVER = Trouble("name server killed", lambda c: c.kill_name_server(), lambda c: c.start_name_server())
+
+
+def assert_each_stored_message_once(stream: Stream, messages: Topic, confirmed: list[str]) -> None:
+    """The rows are the queues: every offset once, and every message that a broker had confirmed among them."""
+    read: dict[object, list[int]] = defaultdict(list)
+    rows = stream.places_and_bodies()
+    for queue, offset, _ in rows:
+        read[queue].append(offset)
+    for queue, held in messages.bounds().items():
+        assert sorted(read[queue]) == list(range(held.max_offset)), f"{queue}: lost, or read twice"
+    assert set(confirmed) <= {body for _, _, body in rows}
+
+
+def outlive(trouble: Trouble, for_s: float, cluster: EmbeddedCluster, messages: Topic, stream: Stream) -> None:
+    with stream.running() as query:
+        with steady_messages(messages, whoever_answers=True) as confirmed:
+            eventually(lambda: rows_of_victim(stream) > 0, "the first rows")
+            trouble.begin(cluster)
+            try:
+                wait_while_it_runs(query, for_s)
+            finally:
+                trouble.end(cluster)
+            before = rows_of_victim(stream)
+            eventually(lambda: rows_of_victim(stream) > before, "rows after the trouble")
+        eventually(lambda: messages.lag(stream.group) == 0, "everything read and committed")
+        assert query.isActive
+    assert_each_stored_message_once(stream, messages, confirmed)
+
+
+def rows_of_victim(stream: Stream) -> int:
+    return sum(queue.broker_name == VICTIM for queue, _, _ in stream.places_and_bodies())
+
+
+def wait_while_it_runs(query: StreamingQuery, for_s: float) -> None:
+    until = time.monotonic() + for_s
+    while time.monotonic() < until:
+        assert query.isActive, query.exception()
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("trouble", [KILLED, STOPPED, FROZEN, NO_NAME_SERVER], ids=lambda trouble: trouble.name)
+def test_a_server_that_goes_away_under_load_costs_nothing(
+    cluster: EmbeddedCluster, messages: Topic, stream: StreamOf, trouble: Trouble
+) -> None:
+    outlive(trouble, SHORT_S, cluster, messages, stream(**SOON))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    ("trouble", "for_s"),
+    [(KILLED, 90), (STOPPED, 90), (FROZEN, FROZEN_LONG_S), (NO_NAME_SERVER, NAME_SERVER_LONG_S)],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_a_server_that_is_away_for_minutes_costs_nothing(
+    cluster: EmbeddedCluster, messages: Topic, stream: StreamOf, trouble: Trouble, for_s: float
+) -> None:
+    outlive(trouble, for_s, cluster, messages, stream())

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import pytest
+
+from connector_tests.support.queues import queue
+from rocketmq_spark.consumer.consume_from_where import ConsumeFromWhere, StartingPoint, starting_point
+from rocketmq_spark.errors import OptionError
+from rocketmq_spark.options import LOCAL_TIME, Option, ReadOptions
+
+LOCAL = "20260103100000"
+LOCAL_MS = str(Option("consumeTimestamp", LOCAL_TIME, "doc").parse(LOCAL))
+LISTED = '{"orders":{"broker-a":{"0":23}}}'
+
+FIRST = StartingPoint(ConsumeFromWhere.FIRST_OFFSET)
+LAST = StartingPoint(ConsumeFromWhere.LAST_OFFSET)
+SINCE = StartingPoint(ConsumeFromWhere.TIMESTAMP, int(LOCAL_MS))
+
+
+def meaning_of(**given: str) -> StartingPoint:
+    required = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders"}
+    return starting_point(ReadOptions.parse({**required, **given}))
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ({}, LAST),
+        ({"startingOffsets": "latest"}, LAST),
+        ({"startingOffsets": "EARLIEST"}, FIRST),
+        ({"consumeFromWhere": "CONSUME_FROM_LAST_OFFSET"}, LAST),
+        ({"consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET"}, FIRST),
+        ({"startingTimestamp": LOCAL_MS}, SINCE),
+        ({"consumeTimestamp": LOCAL}, SINCE),
+        ({"consumeFromWhere": "CONSUME_FROM_TIMESTAMP", "consumeTimestamp": LOCAL}, SINCE),
+        ({"consumeFromWhere": "CONSUME_FROM_TIMESTAMP", "startingTimestamp": LOCAL_MS}, SINCE),
+        ({"startingTimestamp": "0"}, StartingPoint(ConsumeFromWhere.TIMESTAMP, 0)),
+        ({"startingOffsets": LISTED}, StartingPoint(ConsumeFromWhere.FIRST_OFFSET, offsets=((queue(0), 23),))),
+    ],
+)
+def test_each_spelling_has_one_meaning(given: dict[str, str], meant: StartingPoint) -> None:
+    assert meaning_of(**given) == meant
+
+
+def test_several_options_may_say_the_same() -> None:
+    assert meaning_of(startingOffsets="earliest", consumeFromWhere="consume_from_first_offset") == FIRST
+    assert meaning_of(startingTimestamp=LOCAL_MS, consumeTimestamp=LOCAL) == SINCE
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"startingOffsets": "earliest", "startingTimestamp": "5"},
+        {"startingOffsets": "latest", "consumeTimestamp": LOCAL},
+        {"startingOffsets": "latest", "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET"},
+        {"startingOffsets": LISTED, "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET"},
+        {"startingTimestamp": "5", "consumeTimestamp": LOCAL},
+        {"startingTimestamp": "5", "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET"},
+        {"consumeTimestamp": LOCAL, "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET"},
+    ],
+)
+def test_options_that_say_different_things_are_both_named(given: dict[str, str]) -> None:
+    with pytest.raises(OptionError) as raised:
+        meaning_of(**given)
+    assert raised.value.condition == "CONTRADICTORY_OPTIONS"
+    assert {raised.value.context["first"], raised.value.context["second"]} == given.keys()
+
+
+def test_consume_from_timestamp_needs_a_time() -> None:
+    with pytest.raises(OptionError, match=r"MISSING_OPTION.*'consumeTimestamp'.*CONSUME_FROM_TIMESTAMP"):
+        meaning_of(consumeFromWhere="CONSUME_FROM_TIMESTAMP")
+
+
+def test_no_offset_can_be_given_for_a_topic_that_is_not_subscribed() -> None:
+    with pytest.raises(OptionError, match=r"'startingOffsets' and 'subscribe'.*payments"):
+        meaning_of(startingOffsets='{"payments":{"broker-a":{"0":1}}}')

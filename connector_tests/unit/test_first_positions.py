@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import pytest
+
+from connector_tests.support.queues import queue, queues
+from rocketmq_spark.consumer.consume_from_where import ConsumeFromWhere, StartingPoint
+from rocketmq_spark.errors import OptionError
+from rocketmq_spark.model import QueueBounds
+from rocketmq_spark.source.first_positions import first_positions, unread_queues
+from rocketmq_spark.source.offsets import QueueProgress, SourceOffset
+
+A, B, C = queues(3)
+OTHER_TOPIC = queue(0, topic="payments")
+BOUNDS = {A: QueueBounds(10, 100), B: QueueBounds(0, 0)}
+
+
+# ---------------------------------------------------------------------------------------------------- unread_queues
+
+
+def test_a_topic_of_which_no_queue_has_an_offset_is_unread() -> None:
+    assert unread_queues(SourceOffset(), {A: None, B: None}) == [A, B]
+
+
+def test_a_topic_that_the_group_knows_has_started_even_at_offset_zero() -> None:
+    assert unread_queues(SourceOffset(), {A: None, B: 0}) == []
+
+
+def test_a_topic_that_the_checkpoint_knows_has_started() -> None:
+    assert unread_queues(SourceOffset({B: QueueProgress(0, 0)}), {A: None, B: None}) == []
+
+
+def test_a_topic_starts_whatever_the_group_knows_of_another() -> None:
+    assert unread_queues(SourceOffset(), {A: 50, OTHER_TOPIC: None}) == [OTHER_TOPIC]
+
+
+# ---------------------------------------------------------------------------------------------------- first_positions
+
+
+def test_the_first_offset_is_what_the_broker_still_holds() -> None:
+    assert first_positions(StartingPoint(ConsumeFromWhere.FIRST_OFFSET), BOUNDS, {}) == {A: 10, B: 0}
+
+
+def test_the_last_offset_is_the_end() -> None:
+    assert first_positions(StartingPoint(ConsumeFromWhere.LAST_OFFSET), BOUNDS, {}) == {A: 100, B: 0}
+
+
+@pytest.mark.parametrize(
+    ("found", "first"),
+    [(50, 50), (100, 100), pytest.param(120, 120, id="stored since the survey"), pytest.param(3, 10, id="deleted")],
+)
+def test_a_time_begins_with_the_first_message_since_then_that_is_still_held(found: int, first: int) -> None:
+    start = StartingPoint(ConsumeFromWhere.TIMESTAMP, 7_000)
+    assert first_positions(start, {A: BOUNDS[A]}, {A: found}) == {A: first}
+
+
+def test_listed_queues_begin_where_it_is_said_and_the_others_at_their_first_message() -> None:
+    held = QueueBounds(10, 100)
+    start = StartingPoint(ConsumeFromWhere.FIRST_OFFSET, offsets=((A, 23), (B, -1)))
+    assert first_positions(start, {A: held, B: held, C: held}, {}) == {A: 23, B: 100, C: 10}
+    again = StartingPoint(ConsumeFromWhere.FIRST_OFFSET, offsets=((A, -2), (B, 10), (C, 100)))
+    assert first_positions(again, {A: held, B: held, C: held}, {}) == {A: 10, B: 10, C: 100}
+
+
+@pytest.mark.parametrize("offset", [9, 101])
+def test_an_offset_that_a_queue_does_not_have_is_an_error_that_says_what_it_has(offset: int) -> None:
+    start = StartingPoint(ConsumeFromWhere.FIRST_OFFSET, offsets=((A, offset),))
+    with pytest.raises(OptionError, match=rf"startingOffsets.*orders@broker-a:0: {offset}.*from 10 to 100"):
+        first_positions(start, BOUNDS, {})
+
+
+def test_a_listed_queue_that_the_topic_does_not_have_is_an_error() -> None:
+    start = StartingPoint(ConsumeFromWhere.FIRST_OFFSET, offsets=((C, -2),))
+    with pytest.raises(OptionError, match=r"orders@broker-a:2.*a readable queue of the topic"):
+        first_positions(start, BOUNDS, {})
+
+
+def test_a_listed_queue_of_a_topic_that_has_started_is_nobodys_business() -> None:
+    start = StartingPoint(ConsumeFromWhere.FIRST_OFFSET, offsets=((OTHER_TOPIC, 9_999),))
+    assert first_positions(start, BOUNDS, {}) == {A: 10, B: 0}

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import pytest
+
+from connector_tests.support.queues import queues
+from rocketmq_spark.errors import RouteError
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.source.missing_queues import MissingQueues
+from rocketmq_spark.source.offsets import QueueProgress, SourceOffset
+
+A, B = queues(2)
+AWAY = {B: "10.0.0.1:10911"}
+LIMIT_MS = 60_000
+START = SourceOffset({A: QueueProgress(0, 7), B: QueueProgress(2, 41)})
+
+
+def missing(policy: str) -> MissingQueues:
+    required = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders"}
+    return MissingQueues(
+        ReadOptions.parse({**required, "missingQueues": policy, "missingQueuesTimeoutMs": str(LIMIT_MS)})
+    )
+
+
+def test_wait_is_the_default() -> None:
+    options = ReadOptions.parse({"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders"})
+    assert (options.missing_queues, options.missing_queues_timeout_ms) == ("wait", options.cluster_timeout_ms)
+
+
+def test_waiting_ends_with_an_error_that_names_queue_position_and_last_address() -> None:
+    subject = missing("wait")
+    subject.see(AWAY, START, now_ms=1_000)
+    assert not subject.is_overdue(1_000 + LIMIT_MS - 1)
+    subject.see(AWAY, START, now_ms=1_000 + LIMIT_MS - 1)
+    assert subject.is_overdue(1_000 + LIMIT_MS)
+    with pytest.raises(RouteError) as raised:
+        subject.see(AWAY, START, now_ms=1_000 + LIMIT_MS)
+    assert raised.value.context == {
+        "queues": "orders@broker-a:1 at offset 41, last at 10.0.0.1:10911",
+        "waited_ms": LIMIT_MS,
+        "limit_ms": LIMIT_MS,
+    }
+
+
+def test_each_queue_has_its_own_limit_which_begins_anew_when_it_was_back() -> None:
+    subject = missing("wait")
+    subject.see(AWAY, START, now_ms=0)
+    subject.see({}, START, now_ms=LIMIT_MS)
+    assert subject.waited_for == set()
+    subject.see(AWAY, START, now_ms=LIMIT_MS)
+    subject.see(AWAY | {A: "10.0.0.1:10911"}, START, now_ms=2 * LIMIT_MS - 1)
+    with pytest.raises(RouteError) as raised:
+        subject.see(AWAY | {A: "10.0.0.1:10911"}, START, now_ms=2 * LIMIT_MS)
+    assert str(A) not in str(raised.value.context["queues"])
+
+
+def test_fail_is_an_error_at_once_that_names_all_of_them() -> None:
+    both = {B: "10.0.0.1:10911", A: "10.0.0.2:10911"}
+    with pytest.raises(RouteError, match=r"orders@broker-a:0 at offset 7, .*2:10911; orders@broker-a:1 at offset 41"):
+        missing("fail").see(both, START, now_ms=0)
+
+
+def test_drop_goes_on_for_ever_and_logs_the_position_once(caplog: pytest.LogCaptureFixture) -> None:
+    subject = missing("drop")
+    for now_ms in (0, LIMIT_MS, 100 * LIMIT_MS):
+        subject.see(AWAY, START, now_ms)
+    assert subject.dropped == {B}
+    assert subject.waited_for == set()
+    assert not subject.is_overdue(10**9)
+    assert caplog.text.count("going on without queue=orders@broker-a:1 at offset 41, last at 10.0.0.1:10911") == 1
+    subject.see({}, START, now_ms=101 * LIMIT_MS)
+    assert subject.dropped == set()
+    assert "back again: queue=orders@broker-a:1" in caplog.text
+
+
+def test_nothing_is_missing_while_everything_is_there() -> None:
+    subject = missing("fail")
+    subject.see({}, START, now_ms=0)
+    assert subject.waited_for == subject.dropped == set()
+    assert not subject.is_overdue(10**9)

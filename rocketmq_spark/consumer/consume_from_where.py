@@ -1,0 +1,83 @@
+"""ConsumeFromWhere: where a topic begins that nobody has read, whichever of its options the user wrote. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from itertools import pairwise
+
+from rocketmq_spark.errors import OptionError
+from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.options import ReadOptions
+
+
+class ConsumeFromWhere(Enum):
+    """RocketMQ's names, which heartbeats carry. Source: ``common/consumer/ConsumeFromWhere.java``."""
+
+    FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
+    LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
+    TIMESTAMP = "CONSUME_FROM_TIMESTAMP"
+
+
+OF_STARTING_OFFSETS = {"earliest": ConsumeFromWhere.FIRST_OFFSET, "latest": ConsumeFromWhere.LAST_OFFSET}
+
+
+@dataclass(frozen=True, slots=True)
+class StartingPoint:
+    """``timestamp_ms``: epoch ms, for TIMESTAMP only. ``offsets``: of single queues, as ``startingOffsets`` has them;
+    ``where`` is for the others."""
+
+    where: ConsumeFromWhere
+    timestamp_ms: int | None = None
+    offsets: tuple[tuple[MessageQueue, int], ...] = ()
+
+
+def starting_point(options: ReadOptions) -> StartingPoint:
+    """What ``startingOffsets``, ``startingTimestamp``, ``consumeFromWhere`` and ``consumeTimestamp`` mean together; the
+    end of the topic where none of them is given.
+
+    Raises OptionError[CONTRADICTORY_OPTIONS] when two of them mean different things, and OptionError[MISSING_OPTION]
+    for CONSUME_FROM_TIMESTAMP without a time. Source: ``DefaultMQPushConsumer``; differs: its default time, half an
+    hour before each start, is not taken, since it would not be the same for two members.
+    """
+    said = list(_said(options))
+    for (first, meant), (second, meant_too) in pairwise(said):
+        if meant != meant_too:
+            reason = "Each says where to begin, and not the same; give one of them."
+            raise OptionError("CONTRADICTORY_OPTIONS", first=first, second=second, reason=reason)
+    return said[0][1] if said else StartingPoint(ConsumeFromWhere.LAST_OFFSET)
+
+
+def _said(options: ReadOptions) -> Iterator[tuple[str, StartingPoint]]:
+    """What each option that is given says by itself."""
+    if options.starting_offsets is not None:
+        yield "startingOffsets", _of_starting_offsets(options)
+    times = {"startingTimestamp": options.starting_timestamp_ms, "consumeTimestamp": options.consume_timestamp_ms}
+    for name, timestamp_ms in times.items():
+        if timestamp_ms is not None:
+            yield name, StartingPoint(ConsumeFromWhere.TIMESTAMP, timestamp_ms)
+    if options.consume_from_where is not None:
+        yield "consumeFromWhere", _of_consume_from_where(options)
+
+
+def _of_starting_offsets(options: ReadOptions) -> StartingPoint:
+    if isinstance(options.starting_offsets, str):
+        return StartingPoint(OF_STARTING_OFFSETS[options.starting_offsets])
+    offsets = options.starting_offsets or ()
+    if others := {queue.topic for queue, _ in offsets} - set(options.topics):
+        reason = f"No offset can be given for {', '.join(sorted(others))}, which is not subscribed."
+        raise OptionError("CONTRADICTORY_OPTIONS", first="startingOffsets", second="subscribe", reason=reason)
+    return StartingPoint(ConsumeFromWhere.FIRST_OFFSET, offsets=offsets)
+
+
+def _of_consume_from_where(options: ReadOptions) -> StartingPoint:
+    where = ConsumeFromWhere(options.consume_from_where)
+    if where is not ConsumeFromWhere.TIMESTAMP:
+        return StartingPoint(where)
+    times = (options.consume_timestamp_ms, options.starting_timestamp_ms)
+    given = [timestamp_ms for timestamp_ms in times if timestamp_ms is not None]
+    if not given:
+        hint = f"'consumeFromWhere' is {where.value}: say from when on."
+        raise OptionError("MISSING_OPTION", option="consumeTimestamp", hint=hint)
+    return StartingPoint(where, given[0])
