@@ -170,6 +170,10 @@ class SimulatedMember:
         with self._turn:
             return self.membership.take_resets()
 
+    def keep_resets(self, resets: Mapping[MessageQueue, int]) -> None:
+        with self._turn:
+            self.membership.keep_resets(resets)
+
     def take(self, ranges: Mapping[MessageQueue, tuple[int, int]]) -> None:
         with self._turn:
             self.membership.take(ranges)

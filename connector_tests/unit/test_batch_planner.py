@@ -84,6 +84,9 @@ class SteadyMember:
         resets, self.resets = self.resets, {}
         return resets
 
+    def keep_resets(self, resets: Mapping[MessageQueue, int]) -> None:
+        self.resets |= resets
+
     def take(self, ranges: Mapping[MessageQueue, tuple[int, int]]) -> None:
         self.taken.append(dict(ranges))
 
@@ -165,6 +168,16 @@ def test_an_operators_reset_wins_over_checkpoint_and_group() -> None:
     assert ranges == [QueueRange(A, 20, 100)]
     assert member.stored == {A: 20, B: 100}
     assert subject.latest_offset(end, None) is end
+
+
+def test_a_reset_of_a_queue_whose_broker_does_not_answer_is_obeyed_when_it_does() -> None:
+    member = SteadyMember({A: holding(100), B: holding(9)}, stored={A: 100, B: 9}, resets={A: 20, B: 3}, has_news=True)
+    subject, start = planner(member), SourceOffset({A: QueueProgress(90, 100, 1_000), B: QueueProgress(0, 9, 1_000)})
+    away, member.not_confirming = member.bounds.pop(B), {A}
+    assert subject.latest_offset(start, None) is start
+    member.bounds[B], member.not_confirming = away, set()
+    _, ranges = read(subject, start)
+    assert ranges == [QueueRange(A, 20, 100), QueueRange(B, 3, 9)]
 
 
 def test_a_mark_that_is_found_before_a_batch_is_read_again_is_obeyed_after_it() -> None:

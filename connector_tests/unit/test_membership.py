@@ -279,6 +279,16 @@ def test_a_reset_is_forgotten_with_its_queue() -> None:
     assert member.take_resets() == {}
 
 
+def test_a_reset_that_was_kept_is_told_again_unless_there_is_a_newer_one() -> None:
+    member = membership(OneBroker())
+    member.survey()
+    member.note_reset(QUEUES[0], 3)
+    told = member.take_resets()
+    member.note_reset(QUEUES[1], 5)
+    member.keep_resets({**told, QUEUES[1]: 4})
+    assert member.take_resets() == {QUEUES[0]: 3, QUEUES[1]: 5}
+
+
 def test_a_recovering_member_finds_marks_before_it_owns_anything() -> None:
     cluster = OneBroker(reset_to={QUEUES[0]: 3})
     member = membership(cluster)

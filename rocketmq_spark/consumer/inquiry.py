@@ -254,6 +254,10 @@ class Inquiry:
         self.resets[queue] = offset
         self.news += 1
 
+    def keep_resets(self, resets: Mapping[MessageQueue, int]) -> None:
+        """Remember resets on which nobody could act; what has been noted since is newer."""
+        self.resets = {**resets, **self.resets}
+
     def take_reset(self, queue: MessageQueue) -> None:
         """Learn where an operator has reset the queue to. One pull of the group is told, and the mark is gone then."""
         offset = self._ask(queue.broker_name, lambda broker: broker.take_reset(self._group, queue))

@@ -161,6 +161,11 @@ class Member:
             self._note_told_resets()
             return self._membership.take_resets()
 
+    def keep_resets(self, resets: Mapping[MessageQueue, int]) -> None:
+        """See ``Membership.keep_resets``."""
+        with self._turn:
+            self._membership.keep_resets(resets)
+
     def _note_told_resets(self) -> None:
         while not self._told_resets.empty():
             self._membership.note_reset(*self._told_resets.get())

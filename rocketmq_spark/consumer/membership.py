@@ -152,6 +152,10 @@ class Membership:
         resets, self._inquiry.resets = self._inquiry.resets, {}
         return {queue: offset for queue, offset in resets.items() if queue in self._rebalance_impl.table}
 
+    def keep_resets(self, resets: Mapping[MessageQueue, int]) -> None:
+        """See ``Inquiry.keep_resets``."""
+        self._inquiry.keep_resets(resets)
+
     def take(self, ranges: Mapping[MessageQueue, tuple[int, int]]) -> None:
         """These ranges are planned: in flight until they are proven."""
         for queue, (begin_offset, end_offset) in ranges.items():

@@ -220,14 +220,17 @@ class BatchPlanner:
 
     def _obey_resets(self, survey: Survey) -> dict[MessageQueue, Position]:
         """Positions that an operator has set, also lower ones: they win over checkpoint and group."""
+        told = self._member.take_resets()
         resets = {
             queue: min(max(offset, survey.bounds[queue].min_offset), survey.bounds[queue].max_offset)
-            for queue, offset in self._member.take_resets().items()
+            for queue, offset in told.items()
             if queue in survey.bounds and queue in survey.owned
         }
-        for queue, offset in resets.items():
-            log.warning("an operator has reset queue=%s to offset=%d", queue, offset)
-        return {queue: Position(resets[queue]) for queue in self._member.lower_offsets(resets)}
+        obeyed = self._member.lower_offsets(resets)
+        self._member.keep_resets({queue: offset for queue, offset in told.items() if queue not in obeyed})
+        for queue in obeyed:
+            log.warning("an operator has reset queue=%s to offset=%d", queue, resets[queue])
+        return {queue: Position(resets[queue]) for queue in obeyed}
 
     def _first_later(self, read_up_to_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """The first offset of each queue that was stored after the given time."""
