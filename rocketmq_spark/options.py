@@ -354,7 +354,8 @@ class ReadOptions:
         "missingTopicTimeoutMs",
         integer(0),
         default="60000",
-        doc="How long a query waits for a subscribed topic that it has never read and that no name server knows.",
+        doc="How long a query waits for a subscribed topic that no name server knows. If it has read the topic, "
+        "and the brokers do not serve it any more either, `missingQueues` decides.",
     )
     missing_queues: str = option(
         "missingQueues",

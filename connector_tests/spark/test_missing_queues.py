@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -86,13 +87,12 @@ def test_no_message_of_queues_that_a_topic_gains_under_load_is_lost(
         with steady_messages(messages) as sent:
             eventually(lambda: len(latest.places_and_bodies()) > 0, "the first rows")
             cluster.create_topic(messages.name, 8)
-            grown = Topic(cluster, messages.name)
-            grown.sent = 1_000_000  # bodies that the load does not have
-            with steady_messages(grown) as sent_to_all:
-                eventually(lambda: has_read_from_all(latest, 8), "rows of all eight queues")
+            with closing(Topic(cluster, messages.name)) as grown:
+                grown.sent = 1_000_000  # bodies that the load does not have
+                with steady_messages(grown) as sent_to_all:
+                    eventually(lambda: has_read_from_all(latest, 8), "rows of all eight queues")
         everything = sorted(sent + sent_to_all)
         eventually(lambda: len(latest.places_and_bodies()) >= len(everything), "all rows")
-    grown.close()
     assert read_bodies(latest) == everything
 
 
