@@ -7,6 +7,7 @@ moved is read twice.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -100,6 +101,8 @@ class Witness:
         self._held: dict[Owner, dict[MessageQueue, Holding]] = {}
         self._taken: dict[Owner, tuple[int, dict[MessageQueue, Holding]]] = {}
         self._doubtful: list[tuple[Planned, Planned]] = []
+        self._last: dict[MessageQueue, Holding] = {}
+        self.seen: Counter[str] = Counter()
         cluster.on_stored = self.stored
 
     # ------------------------------------------------------------------------------------------ what it is told
@@ -137,6 +140,15 @@ class Witness:
             held.pop(queue).released = self._cluster.now
         for queue in epochs.keys() - held.keys():
             held[queue] = Holding(owner, queue, epochs[queue], since, self._cluster.now)
+            self._count_move(held[queue])
+
+    def _count_move(self, gained: Holding) -> None:
+        before = self._last.get(gained.queue)
+        self._last[gained.queue] = gained
+        if before is not None and before.owner.query is not gained.owner.query:
+            self.seen["moved"] += 1
+            self.seen["moved with a batch in flight"] += bool(before.planned) and before.planned[-1].settled is None
+            self.seen["moved while its last owner had it"] += before.released is None
 
     def ended(self, owner: Owner, *, by_crash: bool) -> None:
         """A start of a query is over."""
@@ -171,12 +183,14 @@ class Witness:
             if earlier.settled is not None and earlier.settled < planned.surveyed:
                 raise BrokenPromiseError(Harm.READ_TWICE, f"{planned} after {earlier}, which was proven")
             self._doubtful.append((earlier, planned))
+            self.seen["read twice by a move"] += 1
         self._planned.setdefault(planned.range.queue, []).append(planned)
         if planned.holding is not None:
             planned.holding.planned.append(planned)
 
     def written(self, query: object, batch_id: int, ranges: Sequence[QueueRange]) -> None:
         """A batch is in the sink; written again, it replaces itself."""
+        self.seen["written again"] += batch_id in self._sinks.get(query, {})
         before = self._sinks.setdefault(query, {}).setdefault(batch_id, ranges)
         if before != ranges:
             raise BrokenPromiseError(Harm.OTHER_REPLAY, f"batch {batch_id} of {query} was {before} and is {ranges}")
