@@ -23,7 +23,15 @@ from hypothesis.stateful import (
 
 from connector_tests.support.simulated_cluster import Fate, Reach
 from connector_tests.support.simulated_group import SimulatedGroup
-from connector_tests.support.simulated_query import IDLE, SPARK_POINTS, Parts, SimulatedQuery, SourceRunner
+from connector_tests.support.simulated_query import (
+    IDLE,
+    LOG_OFFSETS,
+    READ,
+    SPARK_POINTS,
+    Parts,
+    SimulatedQuery,
+    SourceRunner,
+)
 from connector_tests.support.strand import ENDLESS
 
 REQUEST_POINTS: Final = tuple(
@@ -88,22 +96,28 @@ class PeacefulGroup(RuleBasedStateMachine):
             self.group.query(name, **({"instanceName": name} if keep_their_names else {}))
         for number in range(len(self.group.cluster.queues())):
             self.produce(number, 4)
-        self.start(0, available_now=False)
+        self.start(0, available_now=False, point=LOG_OFFSETS)
 
     # ------------------------------------------------------------------------------------------ members
 
     @precondition(lambda self: self.startable())
-    @rule(number=NUMBERS, available_now=st.sampled_from((False, False, True)))
-    def start(self, number: int, available_now: bool) -> None:
+    @rule(number=NUMBERS, available_now=st.sampled_from((False, False, True)), point=POINTS)
+    def start(self, number: int, available_now: bool, point: str) -> None:
         query = _one_of(self.startable(), number)
         self.seen["started beside its orphan"] += any(run.query is query for run in self.group.alive())
         self.seen["started with a batch to replay"] += query.checkpoint.uncommitted is not None
-        self.group.start(query, available_now=available_now)
+        self.group.start(query, available_now=available_now).go_on(stops=(point, IDLE))
 
     @precondition(lambda self: self.group.alive())
     @rule(number=NUMBERS, point=POINTS)
     def go_on_to(self, number: int, point: str) -> None:
         self.runner(number).go_on(stops=(point, IDLE))
+
+    @precondition(lambda self: self.group.alive())
+    @rule(number=NUMBERS, queue=NUMBERS)
+    def begin_a_batch(self, number: int, queue: int) -> None:
+        self.produce(queue, 3)
+        self.runner(number).go_on(stops=(READ, IDLE))
 
     @precondition(lambda self: self.group.alive())
     @rule(number=NUMBERS, steps=STEPS)
