@@ -109,9 +109,7 @@ class Witness:
 
     def stored(self, queue: MessageQueue, offset: int) -> None:
         """A broker has stored a group offset."""
-        if queue.topic not in self._started_topics:
-            self._started_topics.add(queue.topic)
-            self._fix_first_positions(queue.topic)
+        self._start_topic(queue.topic)
         if queue not in self._known:
             self._known.add(queue)
             self._first[queue] = min(offset, self._first_position(queue))
@@ -167,6 +165,8 @@ class Witness:
             raise BrokenPromiseError(Harm.EMPTY_BATCH, f"batch {batch_id} of {owner.query}")
         if end.queues:
             self._positioned.add(owner.query)
+        for topic in {queue.topic for queue in end.queues}:
+            self._start_topic(topic)
         for queue, progress in end.queues.items():
             if progress.begin_offset > self.read_to(queue):
                 raise BrokenPromiseError(
@@ -177,6 +177,8 @@ class Witness:
             self._plan(Planned(owner.query, batch_id, one, surveyed, held.get(one.queue)))
 
     def _plan(self, planned: Planned) -> None:
+        """Who plans on has told the brokers of all that is below."""
+        self._settle(planned.query, planned.range.queue, planned.range.begin_offset)
         for earlier in self._overlapping(planned):
             if earlier.query is planned.query:
                 raise BrokenPromiseError(Harm.READ_TWICE_BY_ONE, f"{planned} after {earlier}")
@@ -226,6 +228,11 @@ class Witness:
             if not _is_of_a_move(earlier, later) and not _is_of_a_move(later, earlier):
                 raise BrokenPromiseError(Harm.READ_TWICE, f"{later} after {earlier}, and no move explains it")
 
+    def check_nothing_twice(self) -> None:
+        """Orderly, and nobody has crashed or stood still."""
+        if self.duplicates():
+            raise BrokenPromiseError(Harm.READ_TWICE, f"{self.duplicates()} messages, though everybody left gracefully")
+
     def duplicates(self) -> int:
         """How many messages are in more than one output, each counted as often as it is there beyond the first."""
         written = sum(len(one) for sink in self._sinks.values() for ranges in sink.values() for one in ranges)
@@ -240,8 +247,11 @@ class Witness:
             return self._first.get(queue, 0)
         return self._first.get(queue, self._cluster.max_offset(queue))
 
-    def _fix_first_positions(self, topic: str) -> None:
-        """The group begins with this topic: what is stored from now on must be read."""
+    def _start_topic(self, topic: str) -> None:
+        """If the group has not begun with this topic, it begins: what is stored from now on must be read."""
+        if topic in self._started_topics:
+            return
+        self._started_topics.add(topic)
         for queue in self._cluster.queues():
             if queue.topic == topic:
                 self._first[queue] = 0 if self._starts_at_first else self._cluster.max_offset(queue)

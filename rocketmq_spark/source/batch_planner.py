@@ -86,8 +86,7 @@ class BatchPlanner:
         self._member.prove({queue: progress.end_offset for queue, progress in start.queues.items()})
         while True:
             if self._drain.is_made():
-                self._member.hand_over()
-                self._drain.answer()
+                self._hand_over()
                 return start
             if self._must_survey():
                 with self._member.turn():
@@ -103,7 +102,17 @@ class BatchPlanner:
 
     def _has_ended(self, start: SourceOffset, targets: AvailableNowTargets) -> bool:
         stored = self._member.stored_offsets(targets.offsets)
-        return targets.are_reached(start, stored, self._clock())
+        return targets.are_reached(start, stored, self._clock()) and self._member.persist()
+
+    def _hand_over(self) -> None:
+        """Leave the group once the brokers have confirmed what is proven, or the next owners read it again. Until then
+        plan nothing; the survey raises what is silent for its limit."""
+        if self._member.persist():
+            self._member.hand_over()
+            self._drain.answer()
+        else:
+            self._member.wait_for_news({}, IDLE_WAIT_MS)
+            self._member.survey()
 
     # ------------------------------------------------------------------------------------------ one plan
 
