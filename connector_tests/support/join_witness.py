@@ -231,7 +231,8 @@ class Witness:
     def check_nothing_twice(self) -> None:
         """Orderly, and nobody has crashed or stood still."""
         if self.duplicates():
-            raise BrokenPromiseError(Harm.READ_TWICE, f"{self.duplicates()} messages, though everybody left gracefully")
+            pairs = "; ".join(f"{later} after {earlier}" for earlier, later in self._doubtful)
+            raise BrokenPromiseError(Harm.READ_TWICE, f"{pairs}, though everybody left gracefully")
 
     def duplicates(self) -> int:
         """How many messages are in more than one output, each counted as often as it is there beyond the first."""

@@ -54,18 +54,20 @@ def test_what_is_proven_of_a_queue_that_went_and_came_back_is_committed() -> Non
         assert group.cluster.group_offset(queue) == 5
 
 
-@pytest.mark.parametrize("available_now", [False, True])
-def test_whoever_leaves_gracefully_waits_until_its_last_commit_is_answered(available_now: bool) -> None:
+@pytest.mark.parametrize(("available_now", "is_drained"), [(False, True), (True, False), (True, True)])
+def test_whoever_leaves_gracefully_waits_until_its_last_commit_is_answered(
+    available_now: bool, is_drained: bool
+) -> None:
     with SimulatedGroup(ONE_QUEUE, options={"consumeOrderly": "true"}) as group:
         group.cluster.produce(QUEUE, 5)
         runner = group.start(group.query("A"), available_now=available_now)
         runner.go_on(stops=(LOG_COMMITS,))
-        runner.drain.is_wanted = not available_now
+        runner.drain.is_wanted = is_drained
         runner.go_on(stops=("request write offsets",))
         runner.door.fates.append(Fate.LOST)
-        for _ in range(3):
+        for ms in (0, 0, 6_000, 6_000):
             runner.go_on()
-            group.pass_time(6_000)
+            group.clock.advance(ms)
         assert not runner.is_alive
         assert group.cluster.group_offset(QUEUE) == 5
 

@@ -86,9 +86,9 @@ class BatchPlanner:
         self._member.prove({queue: progress.end_offset for queue, progress in start.queues.items()})
         while True:
             if self._drain.is_made():
-                self._hand_over()
-                return start
-            if self._must_survey():
+                if self._has_handed_over():
+                    return start
+            elif self._must_survey():
                 with self._member.turn():
                     end = self._plan(start, limit)
                 if end is not start:
@@ -104,15 +104,16 @@ class BatchPlanner:
         stored = self._member.stored_offsets(targets.offsets)
         return targets.are_reached(start, stored, self._clock()) and self._member.persist()
 
-    def _hand_over(self) -> None:
+    def _has_handed_over(self) -> bool:
         """Leave the group once the brokers have confirmed what is proven, or the next owners read it again. Until then
         plan nothing; the survey raises what is silent for its limit."""
         if self._member.persist():
             self._member.hand_over()
             self._drain.answer()
-        else:
-            self._member.wait_for_news({}, IDLE_WAIT_MS)
-            self._member.survey()
+            return True
+        self._member.wait_for_news({}, IDLE_WAIT_MS)
+        self._member.survey()
+        return False
 
     # ------------------------------------------------------------------------------------------ one plan
 
