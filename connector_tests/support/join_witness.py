@@ -7,6 +7,7 @@ moved is read twice.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -100,15 +101,15 @@ class Witness:
         self._held: dict[Owner, dict[MessageQueue, Holding]] = {}
         self._taken: dict[Owner, tuple[int, dict[MessageQueue, Holding]]] = {}
         self._doubtful: list[tuple[Planned, Planned]] = []
+        self._last: dict[MessageQueue, Holding] = {}
+        self.seen: Counter[str] = Counter()
         cluster.on_stored = self.stored
 
     # ------------------------------------------------------------------------------------------ what it is told
 
     def stored(self, queue: MessageQueue, offset: int) -> None:
         """A broker has stored a group offset."""
-        if queue.topic not in self._started_topics:
-            self._started_topics.add(queue.topic)
-            self._fix_first_positions(queue.topic)
+        self._start_topic(queue.topic)
         if queue not in self._known:
             self._known.add(queue)
             self._first[queue] = min(offset, self._first_position(queue))
@@ -137,6 +138,15 @@ class Witness:
             held.pop(queue).released = self._cluster.now
         for queue in epochs.keys() - held.keys():
             held[queue] = Holding(owner, queue, epochs[queue], since, self._cluster.now)
+            self._count_move(held[queue])
+
+    def _count_move(self, gained: Holding) -> None:
+        before = self._last.get(gained.queue)
+        self._last[gained.queue] = gained
+        if before is not None and before.owner.query is not gained.owner.query:
+            self.seen["moved"] += 1
+            self.seen["moved with a batch in flight"] += bool(before.planned) and before.planned[-1].settled is None
+            self.seen["moved while its last owner had it"] += before.released is None
 
     def ended(self, owner: Owner, *, by_crash: bool) -> None:
         """A start of a query is over."""
@@ -155,6 +165,8 @@ class Witness:
             raise BrokenPromiseError(Harm.EMPTY_BATCH, f"batch {batch_id} of {owner.query}")
         if end.queues:
             self._positioned.add(owner.query)
+        for topic in {queue.topic for queue in end.queues}:
+            self._start_topic(topic)
         for queue, progress in end.queues.items():
             if progress.begin_offset > self.read_to(queue):
                 raise BrokenPromiseError(
@@ -165,18 +177,22 @@ class Witness:
             self._plan(Planned(owner.query, batch_id, one, surveyed, held.get(one.queue)))
 
     def _plan(self, planned: Planned) -> None:
+        """Who plans on has told the brokers of all that is below."""
+        self._settle(planned.query, planned.range.queue, planned.range.begin_offset)
         for earlier in self._overlapping(planned):
             if earlier.query is planned.query:
                 raise BrokenPromiseError(Harm.READ_TWICE_BY_ONE, f"{planned} after {earlier}")
             if earlier.settled is not None and earlier.settled < planned.surveyed:
                 raise BrokenPromiseError(Harm.READ_TWICE, f"{planned} after {earlier}, which was proven")
             self._doubtful.append((earlier, planned))
+            self.seen["read twice by a move"] += 1
         self._planned.setdefault(planned.range.queue, []).append(planned)
         if planned.holding is not None:
             planned.holding.planned.append(planned)
 
     def written(self, query: object, batch_id: int, ranges: Sequence[QueueRange]) -> None:
         """A batch is in the sink; written again, it replaces itself."""
+        self.seen["written again"] += batch_id in self._sinks.get(query, {})
         before = self._sinks.setdefault(query, {}).setdefault(batch_id, ranges)
         if before != ranges:
             raise BrokenPromiseError(Harm.OTHER_REPLAY, f"batch {batch_id} of {query} was {before} and is {ranges}")
@@ -212,6 +228,12 @@ class Witness:
             if not _is_of_a_move(earlier, later) and not _is_of_a_move(later, earlier):
                 raise BrokenPromiseError(Harm.READ_TWICE, f"{later} after {earlier}, and no move explains it")
 
+    def check_nothing_twice(self) -> None:
+        """Orderly, and nobody has crashed or stood still."""
+        if self.duplicates():
+            pairs = "; ".join(f"{later} after {earlier}" for earlier, later in self._doubtful)
+            raise BrokenPromiseError(Harm.READ_TWICE, f"{pairs}, though everybody left gracefully")
+
     def duplicates(self) -> int:
         """How many messages are in more than one output, each counted as often as it is there beyond the first."""
         written = sum(len(one) for sink in self._sinks.values() for ranges in sink.values() for one in ranges)
@@ -226,8 +248,11 @@ class Witness:
             return self._first.get(queue, 0)
         return self._first.get(queue, self._cluster.max_offset(queue))
 
-    def _fix_first_positions(self, topic: str) -> None:
-        """The group begins with this topic: what is stored from now on must be read."""
+    def _start_topic(self, topic: str) -> None:
+        """If the group has not begun with this topic, it begins: what is stored from now on must be read."""
+        if topic in self._started_topics:
+            return
+        self._started_topics.add(topic)
         for queue in self._cluster.queues():
             if queue.topic == topic:
                 self._first[queue] = 0 if self._starts_at_first else self._cluster.max_offset(queue)

@@ -145,6 +145,11 @@ class SimulatedCluster:
         known = (queue for broker in self.brokers.values() for queue in broker.stored_ms)
         return sorted(known, key=MessageQueue.sort_key)
 
+    @property
+    def is_up(self) -> bool:
+        """Whether all brokers can be reached."""
+        return all(broker.reach is Reach.UP for broker in self.brokers.values())
+
     def max_offset(self, queue: MessageQueue) -> int:
         return len(self.brokers[queue.broker_name].stored_ms[queue])
 

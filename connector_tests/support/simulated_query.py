@@ -184,6 +184,10 @@ class SimulatedMember:
             self.membership.prove(end_offsets)
             self.runner.query.witness.proved(self.runner, end_offsets)
 
+    def persist(self) -> bool:
+        with self._turn:
+            return self.membership.persist()
+
     def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
         point(IDLE)
         is_new = self._is_something_new(positions)

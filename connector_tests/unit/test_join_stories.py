@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from connector_tests.support.simulated_cluster import Fate, Reach
 from connector_tests.support.simulated_group import SimulatedGroup
-from connector_tests.support.simulated_query import WRITE
+from connector_tests.support.simulated_query import LOG_COMMITS, WRITE
 from rocketmq_spark.model import MessageQueue
 
 QUEUE = MessageQueue("t", "a", 0)
@@ -50,3 +52,35 @@ def test_what_is_proven_of_a_queue_that_went_and_came_back_is_committed() -> Non
         first.do_all_timed_work()
         first.go_on()
         assert group.cluster.group_offset(queue) == 5
+
+
+@pytest.mark.parametrize(("available_now", "is_drained"), [(False, True), (True, False), (True, True)])
+def test_whoever_leaves_gracefully_waits_until_its_last_commit_is_answered(
+    available_now: bool, is_drained: bool
+) -> None:
+    with SimulatedGroup(ONE_QUEUE, options={"consumeOrderly": "true"}) as group:
+        group.cluster.produce(QUEUE, 5)
+        runner = group.start(group.query("A"), available_now=available_now)
+        runner.go_on(stops=(LOG_COMMITS,))
+        runner.drain.is_wanted = is_drained
+        runner.go_on(stops=("request write offsets",))
+        runner.door.fates.append(Fate.LOST)
+        for ms in (0, 0, 6_000, 6_000):
+            runner.go_on()
+            group.clock.advance(ms)
+        assert not runner.is_alive
+        assert group.cluster.group_offset(QUEUE) == 5
+
+
+def test_a_query_that_cannot_commit_before_it_leaves_fails_like_any_other() -> None:
+    with SimulatedGroup(ONE_QUEUE, options={"clusterTimeoutMs": "60000"}) as group:
+        group.cluster.produce(QUEUE, 5)
+        runner = group.start(group.query("A"))
+        runner.go_on(stops=(LOG_COMMITS,))
+        runner.drain.is_wanted = True
+        group.cluster.set_reach(Reach.SILENT)
+        for _ in range(12):
+            runner.go_on()
+            group.pass_time(6_000)
+        assert runner.error is not None
+        assert runner.error.condition == "CLUSTER_UNREACHABLE"

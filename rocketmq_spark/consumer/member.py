@@ -180,6 +180,11 @@ class Member:
         with self._turn:
             self._membership.prove(end_offsets)
 
+    def persist(self) -> bool:
+        """See ``Membership.persist``."""
+        with self._turn:
+            return self._membership.persist()
+
     def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
         """Watch the ends of our queues; True once one grows, ownership changes or something is to be asked again."""
         self._tails.watch({queue: at for queue, at in positions.items() if self._membership.may_ask(queue.broker_name)})

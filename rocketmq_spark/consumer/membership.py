@@ -207,9 +207,10 @@ class Membership:
         self._carry_out(plan, is_alone=set(client_ids or ()) == {self.client_id})
         return True
 
-    def persist(self) -> None:
-        """Tell the brokers what they have not confirmed."""
+    def persist(self) -> bool:
+        """Tell the brokers what they have not confirmed; says whether they have confirmed everything by now."""
         self.raise_offsets(self._store.unconfirmed)
+        return not self._store.unconfirmed
 
     def renew_locks(self, *, stale_only: bool = False) -> None:
         """Orderly: ask again for the locks of our queues. What a broker refuses is another member's, and dropped."""

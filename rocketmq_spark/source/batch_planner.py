@@ -96,10 +96,9 @@ class BatchPlanner:
         self._member.prove({queue: progress.end_offset for queue, progress in start.queues.items()})
         while True:
             if self._drain.is_made():
-                self._member.hand_over()
-                self._drain.answer()
-                return start
-            if self._must_survey():
+                if self._has_handed_over():
+                    return start
+            elif self._must_survey():
                 with self._member.turn():
                     end = self._plan(start, limit)
                 if end is not start:
@@ -119,7 +118,18 @@ class BatchPlanner:
             targets.wait(self._clock())
             return False
         stored = self._member.stored_offsets(targets.offsets)
-        return targets.are_reached(start, stored, self._clock())
+        return targets.are_reached(start, stored, self._clock()) and self._member.persist()
+
+    def _has_handed_over(self) -> bool:
+        """Leave the group once the brokers have confirmed what is proven, or the next owners read it again. Until then
+        plan nothing; the survey raises what is silent for its limit."""
+        if self._member.persist():
+            self._member.hand_over()
+            self._drain.answer()
+            return True
+        self._member.wait_for_news({}, IDLE_WAIT_MS)
+        self._member.survey()
+        return False
 
     def recover(self, end: SourceOffset) -> None:
         """The batch that ends here is about to be read again, before any plan. Its pulls would be told of operators'

@@ -1,0 +1,78 @@
+"""The join of checkpoint and broker: whatever happens to the members of a group, nothing is lost, and nothing is read
+twice that no move explains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+from hypothesis import settings
+
+from connector_tests.support.join_machine import ALL_POINTS, PeacefulGroup, TroubledGroup, interleave
+from connector_tests.support.simulated_group import SimulatedGroup
+from connector_tests.support.simulated_query import IDLE, SourceRunner
+
+FIXED: Final = settings(stateful_step_count=80, derandomize=True, database=None, deadline=None)
+"""The same interleavings in every run."""
+
+HAPPENS_IN_PEACE: Final = {
+    "a new queue",
+    "moved",
+    "moved while its last owner had it",
+    "moved with a batch in flight",
+    "read twice by a move",
+    "stopped gracefully",
+}
+HAPPENS_IN_TROUBLE: Final = HAPPENS_IN_PEACE | {
+    "a broker is away",
+    "a broker is silent",
+    "a request is half",
+    "a request is lost",
+    "a request is unanswered",
+    "killed",
+    "orphaned",
+    "started beside its orphan",
+    "started with a batch to replay",
+    "stopped",
+    "written again",
+}
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("interleavings", [150, pytest.param(2_000, marks=pytest.mark.long)])
+def test_no_loss_and_no_second_duplicate_whatever_breaks(interleavings: int) -> None:
+    seen = interleave(TroubledGroup, settings(FIXED, max_examples=interleavings))
+    assert {kind for kind in HAPPENS_IN_TROUBLE if not seen[kind]} == set()
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("interleavings", [60, pytest.param(1_000, marks=pytest.mark.long)])
+def test_members_that_come_and_go_in_peace_duplicate_nothing_in_order(interleavings: int) -> None:
+    seen = interleave(PeacefulGroup, settings(FIXED, max_examples=interleavings))
+    assert {kind for kind in HAPPENS_IN_PEACE if not seen[kind]} == set()
+
+
+@pytest.mark.parametrize("end", [SourceRunner.kill, SourceRunner.terminate, SourceRunner.lose_jvm])
+@pytest.mark.parametrize("point", ALL_POINTS)
+def test_gone_at_any_point_a_query_reads_each_message_once(point: str, end: Callable[[SourceRunner], None]) -> None:
+    with SimulatedGroup({"t": {"a": 2}}, options={"consumeOrderly": "true"}) as group:
+        first, other = group.query("A", instanceName="A"), group.query("B", instanceName="B")
+        _produce_everywhere(group)
+        runner = group.start(first)
+        runner.go_on(stops=(point, IDLE))
+        if not runner.spark.at.startswith(point):
+            # It unlocks when another one joins.
+            group.start(other).go_on()
+            _produce_everywhere(group)
+            runner.go_on(stops=(point, IDLE))
+        assert runner.spark.at.startswith(point)
+        end(runner)
+        _produce_everywhere(group)
+        group.settle(without=frozenset(query for query in group.queries if query.run is None))
+        assert group.witness.duplicates() == 0
+
+
+def _produce_everywhere(group: SimulatedGroup) -> None:
+    for queue in group.cluster.queues():
+        group.cluster.produce(queue, 3)

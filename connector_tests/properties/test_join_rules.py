@@ -1,0 +1,498 @@
+"""With a single rule left out, the group comes to harm: a short story for each rule.
+
+Each story ends well with the product as it is. DESIGN.md has the same table in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import pytest
+from hypothesis import Phase, settings
+
+from connector_tests.support import left_out_rules as without
+from connector_tests.support.join_machine import PeacefulGroup, TroubledGroup, interleave
+from connector_tests.support.join_witness import BrokenPromiseError, Harm
+from connector_tests.support.simulated_cluster import Fate, Reach
+from connector_tests.support.simulated_group import SimulatedGroup
+from connector_tests.support.simulated_query import IDLE, LOG_COMMITS, LOG_OFFSETS, READ, WRITE, Parts, SourceRunner
+from rocketmq_spark.model import MessageQueue
+
+QUEUE: Final = MessageQueue("t", "a", 0)
+COMMIT: Final = "request write offsets"
+ORDERLY: Final = {"consumeOrderly": "true"}
+
+
+def one_queue(parts: Parts, starting_offsets: str = "earliest", **options: str) -> SimulatedGroup:
+    """A topic with one queue of five messages. Of two members "A" gets it, whoever came first."""
+    group = SimulatedGroup({"t": {"a": 1}}, starting_offsets=starting_offsets, parts=parts, options=options)
+    group.cluster.produce(QUEUE, 5)
+    return group
+
+
+def started(group: SimulatedGroup, name: str, **options: str) -> SourceRunner:
+    return group.start(group.query(name, **options))
+
+
+def read_and_left(group: SimulatedGroup, name: str) -> SourceRunner:
+    """A member that comes, reads all there is and leaves gracefully."""
+    visitor = started(group, name)
+    visitor.go_on()
+    visitor.drain.is_wanted = True
+    for _ in range(2):
+        visitor.go_on()
+    return visitor
+
+
+def killed_before_its_commit(group: SimulatedGroup, runner: SourceRunner) -> None:
+    """After ``commits/N``, before the broker has the commit."""
+    runner.go_on(stops=(LOG_COMMITS,))
+    runner.go_on(stops=(COMMIT,))
+    gone(group, runner)
+
+
+def gone(group: SimulatedGroup, runner: SourceRunner) -> None:
+    """Killed, and the brokers have noticed."""
+    runner.kill()
+    group.cluster.lose_connections(runner)
+
+
+def unheard(newcomer: SourceRunner, stop: str) -> None:
+    """Goes on, and its next heartbeat is lost."""
+    newcomer.go_on(stops=("request heartbeat", IDLE))
+    if newcomer.spark.at != IDLE:
+        newcomer.door.fates.append(Fate.LOST)
+        newcomer.go_on(stops=(stop, IDLE))
+
+
+# ------------------------------------------------------------------------------------------ the stories
+
+
+def killed_while_idle(parts: Parts) -> None:
+    with one_queue(parts) as group:
+        first = started(group, "B")
+        first.go_on()
+        gone(group, first)
+        started(group, "A").go_on()
+        group.settle()
+
+
+def answer_of_a_commit_lost(parts: Parts) -> None:
+    with one_queue(parts) as group:
+        first = started(group, "B")
+        first.go_on(stops=(LOG_COMMITS,))
+        first.go_on(stops=(COMMIT,))
+        first.door.fates.append(Fate.LOST)
+        first.go_on()
+        group.settle()
+
+
+def answer_of_the_last_commit_lost(parts: Parts) -> None:
+    with one_queue(parts, **ORDERLY) as group:
+        first = started(group, "B")
+        first.go_on(stops=(LOG_COMMITS,))
+        first.drain.is_wanted = True
+        first.go_on(stops=(COMMIT,))
+        first.door.fates.append(Fate.LOST)
+        first.go_on()
+        group.query("A")
+        group.settle(without=frozenset({first.query} if not first.is_alive else ()))
+        group.witness.check_nothing_twice()
+
+
+def late_proof_of_a_queue_that_moved(parts: Parts) -> None:
+    with one_queue(parts) as group:
+        first = started(group, "B")
+        first.go_on(stops=(WRITE,))
+        group.cluster.produce(QUEUE, 3)
+        read_and_left(group, "A")
+        first.go_on()
+        group.settle()
+
+
+def late_proof_of_a_queue_that_is_lost(parts: Parts) -> None:
+    with one_queue(parts) as group:
+        first, second = started(group, "B"), started(group, "A")
+        first.go_on(stops=(WRITE,))
+        second.go_on(stops=(WRITE,))
+        first.do_all_timed_work()
+        first.go_on(stops=(COMMIT, IDLE))
+        group.cluster.produce(QUEUE, 3)
+        second.go_on()
+        first.go_on()
+        gone(group, second)
+        first.do_all_timed_work()
+        first.go_on()
+        group.settle()
+
+
+def a_visitor_read_on(parts: Parts) -> None:
+    """Nobody told the owner of the visitor."""
+    with one_queue(parts) as group:
+        first = started(group, "B")
+        first.go_on()
+        group.cluster.produce(QUEUE, 3)
+        read_and_left(group, "A")
+        group.cluster.produce(QUEUE, 1)
+        first.go_on()
+        group.settle()
+
+
+def restarted_before_its_commit(parts: Parts) -> None:
+    with one_queue(parts) as group:
+        query = group.query("B")
+        killed_before_its_commit(group, group.start(query))
+        group.cluster.produce(QUEUE, 3)
+        group.start(query).go_on()
+        group.settle()
+
+
+def killed_again_after_its_next_plan(parts: Parts) -> None:
+    with one_queue(parts) as group:
+        query = group.query("B")
+        killed_before_its_commit(group, group.start(query))
+        group.cluster.produce(QUEUE, 3)
+        again = group.start(query)
+        again.go_on(stops=(READ,))
+        gone(group, again)
+        started(group, "A").go_on()
+        group.settle()
+
+
+def killed_after_the_first_offset(parts: Parts) -> None:
+    with one_queue(parts, "latest") as group:
+        first = started(group, "B")
+        first.go_on(stops=(READ,))
+        gone(group, first)
+        group.cluster.produce(QUEUE, 3)
+        started(group, "A").go_on()
+        group.settle()
+
+
+def a_topic_grows(parts: Parts) -> None:
+    with one_queue(parts, "latest") as group:
+        first = started(group, "B")
+        first.go_on()
+        group.cluster.grow("t", "a", 1)
+        group.cluster.produce(MessageQueue("t", "a", 1), 4)
+        first.do_all_timed_work()
+        first.go_on()
+        group.settle()
+
+
+def a_topic_grows_while_its_other_broker_is_silent(parts: Parts) -> None:
+    topics = {"t": {"a": 1, "b": 0}}
+    with SimulatedGroup(topics, starting_offsets="latest", parts=parts) as group:
+        group.cluster.produce(QUEUE, 5)
+        first = started(group, "B")
+        first.go_on()
+        gone(group, first)
+        group.cluster.grow("t", "b", 1)
+        group.cluster.produce(MessageQueue("t", "b", 0), 4)
+        group.cluster.brokers["a"].reach = Reach.SILENT
+        started(group, "A").go_on()
+        group.settle()
+
+
+def idle_after_a_batch(parts: Parts) -> None:
+    with one_queue(parts) as group:
+        started(group, "B").go_on()
+        group.settle()
+
+
+def killed_after_a_batch_of_another_queue(parts: Parts) -> None:
+    with SimulatedGroup({"t": {"a": 1, "b": 1}}, parts=parts) as group:
+        query = group.query("B")
+        group.cluster.produce(QUEUE, 5)
+        first = group.start(query)
+        first.go_on(stops=(LOG_COMMITS,))
+        first.go_on(stops=(COMMIT,))
+        first.door.fates.append(Fate.LOST)
+        group.cluster.produce(MessageQueue("t", "b", 0), 5)
+        first.go_on(stops=(READ,))
+        gone(group, first)
+        group.settle()
+
+
+def killed_during_a_batch(parts: Parts) -> None:
+    with one_queue(parts) as group:
+        query = group.query("B")
+        first = group.start(query)
+        first.go_on(stops=(READ,))
+        gone(group, first)
+        group.start(query).go_on()
+        group.settle()
+
+
+def nobody_hears_of_a_newcomer(parts: Parts) -> None:
+    with one_queue(parts) as group:
+        first, newcomer = started(group, "B"), started(group, "A")
+        for _ in range(3):
+            first.go_on(stops=(LOG_OFFSETS, IDLE))
+            unheard(newcomer, LOG_OFFSETS)
+            first.go_on()
+            unheard(newcomer, IDLE)
+            group.cluster.produce(QUEUE, 2)
+        group.settle()
+
+
+def two_queries_of_one_name(parts: Parts) -> None:
+    with SimulatedGroup({"t": {"a": 2}}, parts=parts) as group:
+        started(group, "B", instanceName="one").go_on()
+        started(group, "C", instanceName="one").go_on()
+        for queue in group.cluster.queues():
+            group.cluster.produce(queue, 3)
+        group.settle()
+
+
+def restarted_beside_its_orphan(parts: Parts) -> None:
+    with one_queue(parts) as group:
+        query = group.query("B", instanceName="B")
+        orphan = group.start(query)
+        orphan.go_on(stops=(LOG_COMMITS,))
+        orphan.go_on(stops=(COMMIT,))
+        orphan.lose_jvm()
+        group.cluster.produce(QUEUE, 3)
+        again = group.start(query)
+        again.go_on()
+        orphan.go_on()
+        gone(group, again)
+        started(group, "A").go_on()
+        group.settle()
+
+
+def rebalanced_in_the_middle_of_a_plan(parts: Parts) -> None:
+    with one_queue(parts, **ORDERLY) as group:
+        first, second = started(group, "B"), started(group, "A")
+        first.go_on(stops=(without.OUT_OF_TURN, READ))
+        second.go_on()
+        first.do_all_timed_work()
+        second.do_all_timed_work()
+        second.go_on(stops=(READ, IDLE))
+        first.go_on()
+        group.settle()
+        group.witness.check_nothing_twice()
+
+
+def a_join_during_a_batch(parts: Parts) -> None:
+    with one_queue(parts, **ORDERLY) as group:
+        first, second = started(group, "B"), started(group, "A")
+        first.go_on(stops=(WRITE,))
+        second.go_on()
+        first.do_all_timed_work()
+        second.do_all_timed_work()
+        second.go_on()
+        first.go_on()
+        group.settle()
+        group.witness.check_nothing_twice()
+
+
+def a_join_while_a_commit_is_not_answered(parts: Parts) -> None:
+    with one_queue(parts, **ORDERLY) as group:
+        first, second = started(group, "B"), started(group, "A")
+        first.go_on(stops=(LOG_COMMITS,))
+        first.go_on(stops=(COMMIT,))
+        first.door.fates.append(Fate.LOST)
+        first.go_on()
+        second.go_on()
+        group.clock.advance(1_000)
+        first.begin_timed_work(first.membership.rebalance)
+        assert first.timer is not None
+        first.timer.run(stops=(COMMIT,))
+        first.door.fates.append(Fate.LOST)
+        first.go_on_with_timed_work()
+        group.settle()
+        group.witness.check_nothing_twice()
+
+
+def a_commit_while_another_gains_the_queue(parts: Parts) -> None:
+    with one_queue(parts, **ORDERLY) as group:
+        first, second = started(group, "B"), started(group, "A")
+        first.go_on(stops=(LOG_COMMITS,))
+        second.go_on(stops=("request lock",))
+        first.go_on()
+        first.do_all_timed_work()
+        second.go_on()
+        group.settle()
+        group.witness.check_nothing_twice()
+
+
+# ------------------------------------------------------------------------------------------ the table
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule, what it is like without it, the story in which that shows, and the harm."""
+
+    text: str
+    without: Parts
+    story: Callable[[Parts], None]
+    harm: Harm
+    machine: type[PeacefulGroup] = TroubledGroup
+
+    def __str__(self) -> str:
+        return self.text
+
+
+RULES: Final = (
+    Rule(
+        "what start proves is committed before anything else",
+        Parts(membership=without.CommitsLater),
+        killed_while_idle,
+        Harm.READ_TWICE,
+    ),
+    Rule(
+        "a commit counts when it is answered",
+        Parts(membership=without.TakesSilenceForAnAnswer),
+        answer_of_a_commit_lost,
+        Harm.UNPROVEN_COMMIT,
+    ),
+    Rule(
+        "who leaves gracefully waits for the answer to its last commit",
+        Parts(member=without.LeavesUnanswered),
+        answer_of_the_last_commit_lost,
+        Harm.READ_TWICE,
+        PeacefulGroup,
+    ),
+    Rule(
+        "read before write, only upwards",
+        Parts(membership=without.WritesUnread),
+        late_proof_of_a_queue_that_moved,
+        Harm.READ_TWICE,
+    ),
+    Rule(
+        "a dropped queue's progress is not committed",
+        Parts(membership=without.CommitsWhatItLost),
+        late_proof_of_a_queue_that_is_lost,
+        Harm.READ_TWICE,
+    ),
+    Rule(
+        "a plan starts at the larger of checkpoint and broker: the broker",
+        Parts(planner=without.TrustsTheCheckpoint),
+        a_visitor_read_on,
+        Harm.READ_TWICE,
+    ),
+    Rule(
+        "a plan starts at the larger of checkpoint and broker: the checkpoint",
+        Parts(planner=without.TrustsTheBroker),
+        restarted_before_its_commit,
+        Harm.READ_TWICE_BY_ONE,
+    ),
+    Rule(
+        "the broker is asked also where we think that we never lost the queue",
+        Parts(planner=without.TrustsItsMemory),
+        a_visitor_read_on,
+        Harm.READ_TWICE,
+    ),
+    Rule(
+        "the broker is raised to a range's begin before the range is logged",
+        Parts(member=without.RaisesNothing),
+        killed_again_after_its_next_plan,
+        Harm.READ_TWICE,
+    ),
+    Rule(
+        "first positions are at the broker before an offset is returned",
+        Parts(member=without.KeepsFirstPositions),
+        killed_after_the_first_offset,
+        Harm.LOST,
+    ),
+    Rule(
+        "a new queue starts at its min offset",
+        Parts(planner=without.StartsNewQueuesAtTheirEnd),
+        a_topic_grows,
+        Harm.LOST,
+    ),
+    Rule(
+        "a topic is new only by complete knowledge",
+        Parts(planner=without.DecidesOnWhatAnswers),
+        a_topic_grows_while_its_other_broker_is_silent,
+        Harm.LOST,
+    ),
+    Rule(
+        "nothing to plan, nothing changed in the offset",
+        Parts(planner=without.RewritesItself),
+        idle_after_a_batch,
+        Harm.EMPTY_BATCH,
+    ),
+    Rule(
+        "positions that stay",
+        Parts(planner=without.ForgetsQueues),
+        killed_after_a_batch_of_another_queue,
+        Harm.READ_TWICE_BY_ONE,
+    ),
+    Rule(
+        "end alone gives the ranges, and they are read in full",
+        Parts(runner=without.ReadsOnlyWhatItOwns),
+        killed_during_a_batch,
+        Harm.LOST,
+    ),
+    Rule(
+        "own id missing in the list: decide nothing",
+        Parts(membership=without.DecidesUnlisted),
+        nobody_hears_of_a_newcomer,
+        Harm.READ_TWICE,
+    ),
+    Rule(
+        "ids are de-duplicated before allocation",
+        Parts(membership=without.CountsConnections),
+        two_queries_of_one_name,
+        Harm.STUCK,
+    ),
+    Rule(
+        "one id, one member: the newcomer waits",
+        Parts(membership=without.IgnoresItsNamesake),
+        restarted_beside_its_orphan,
+        Harm.READ_TWICE,
+    ),
+    Rule(
+        "plan and release exclude each other",
+        Parts(membership=without.TakesWhatIsLeft, planner=without.PlansOutOfTurn),
+        rebalanced_in_the_middle_of_a_plan,
+        Harm.READ_TWICE,
+        PeacefulGroup,
+    ),
+    Rule(
+        "orderly: a queue with an unproven range stays",
+        Parts(membership=without.ReleasesUnproven),
+        a_join_during_a_batch,
+        Harm.READ_TWICE,
+        PeacefulGroup,
+    ),
+    Rule(
+        "orderly: unlock only after the commit is answered",
+        Parts(membership=without.ReleasesUncommitted),
+        a_join_while_a_commit_is_not_answered,
+        Harm.READ_TWICE,
+        PeacefulGroup,
+    ),
+    Rule(
+        "orderly: lock, then read the offset",
+        Parts(membership=without.ReadsBeforeItLocks, member=without.PlansWithWhatWasReadEarly),
+        a_commit_while_another_gains_the_queue,
+        Harm.READ_TWICE,
+        PeacefulGroup,
+    ),
+)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_without_the_rule_the_group_comes_to_harm(rule: Rule) -> None:
+    with pytest.raises(BrokenPromiseError) as broken:
+        rule.story(rule.without)
+    assert broken.value.harm is rule.harm
+
+
+@pytest.mark.parametrize("story", dict.fromkeys(rule.story for rule in RULES))
+def test_with_all_rules_the_story_ends_well(story: Callable[[Parts], None]) -> None:
+    story(Parts())
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_the_machine_finds_the_harm_by_chance(rule: Rule) -> None:
+    how = settings(stateful_step_count=80, max_examples=4_000, phases=[Phase.generate], database=None, deadline=None)
+    with pytest.raises(BrokenPromiseError):
+        interleave(rule.machine, how, rule.without)

@@ -1,0 +1,296 @@
+"""A state machine over a simulated group: whatever may happen to its members and brokers, in any order.
+
+A rule is one thing that happens. What must not come of it is the witness's business, which speaks as soon as something
+is certain, and once more when everything has been repaired and is quiet.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from connector_tests.support.simulated_cluster import Fate, Reach
+from connector_tests.support.simulated_group import SimulatedGroup
+from connector_tests.support.simulated_query import (
+    IDLE,
+    LOG_OFFSETS,
+    READ,
+    SPARK_POINTS,
+    Parts,
+    SimulatedQuery,
+    SourceRunner,
+)
+from connector_tests.support.strand import ENDLESS
+
+REQUEST_POINTS: Final = tuple(
+    f"request {name}" for name in ("route", "heartbeat", "consumer ids", "bounds", "read offsets", "write offsets")
+)
+LOCK_POINTS: Final = ("request lock", "request unlock")
+ANSWERED_POINTS: Final = REQUEST_POINTS[1:] + LOCK_POINTS
+ALL_POINTS: Final = SPARK_POINTS + REQUEST_POINTS + LOCK_POINTS
+LAYOUTS: Final[tuple[Mapping[str, Mapping[str, int]], ...]] = (
+    {"t": {"a": 2}},
+    {"t": {"a": 2, "b": 1}},
+    {"t": {"a": 1}, "u": {"b": 2}},
+)
+
+T = TypeVar("T")
+
+NUMBERS: Final = st.integers(0, 2)
+POINTS: Final = st.sampled_from(SPARK_POINTS) | st.sampled_from(ALL_POINTS)
+STEPS: Final = st.sampled_from((1, 2, 3, 5, 8, ENDLESS))
+SHORT_MS: Final = st.sampled_from((0, 1_000, 6_000, 21_000))
+LONG_MS: Final = st.sampled_from((35_000, 65_000, 125_000))
+MOST_QUEUES: Final = 5
+
+
+class PeacefulGroup(RuleBasedStateMachine):
+    """Two or three queries of one group join and leave gracefully, and nobody stands still. Single answers may be lost.
+
+    Parameters
+    ----------
+    parts : what the queries are made of
+    seen : counts what has happened, over all runs
+    """
+
+    def __init__(self, parts: Parts, seen: Counter[str]) -> None:
+        super().__init__()
+        self.parts = parts
+        self.seen = seen
+        self.group = SimulatedGroup(LAYOUTS[0])
+
+    @initialize(
+        layout=st.sampled_from(LAYOUTS),
+        starting_offsets=st.sampled_from(("earliest", "latest")),
+        is_orderly=st.booleans(),
+        query_count=st.integers(2, 3),
+        keep_their_names=st.booleans(),
+        limit=st.sampled_from(("", "3")),
+    )
+    def found(
+        self,
+        layout: Mapping[str, Mapping[str, int]],
+        starting_offsets: str,
+        is_orderly: bool,
+        query_count: int,
+        keep_their_names: bool,
+        limit: str,
+    ) -> None:
+        options = {"consumeOrderly": str(is_orderly).lower()}
+        options |= {"maxOffsetsPerTrigger": limit} if limit else {}
+        self.group = SimulatedGroup(layout, starting_offsets=starting_offsets, parts=self.parts, options=options)
+        self.is_orderly = is_orderly
+        for name in "ABC"[:query_count]:
+            self.group.query(name, **({"instanceName": name} if keep_their_names else {}))
+        for number in range(len(self.group.cluster.queues())):
+            self.produce(number, 4)
+        self.start(0, available_now=False, point=LOG_OFFSETS)
+
+    # ------------------------------------------------------------------------------------------ members
+
+    @precondition(lambda self: self.startable())
+    @rule(number=NUMBERS, available_now=st.sampled_from((False, False, True)), point=POINTS)
+    def start(self, number: int, available_now: bool, point: str) -> None:
+        query = _one_of(self.startable(), number)
+        self.seen["started beside its orphan"] += any(run.query is query for run in self.group.alive())
+        self.seen["started with a batch to replay"] += query.checkpoint.uncommitted is not None
+        self.group.start(query, available_now=available_now).go_on(stops=(point, IDLE))
+
+    @precondition(lambda self: self.group.alive())
+    @rule(number=NUMBERS, point=POINTS)
+    def go_on_to(self, number: int, point: str) -> None:
+        self.runner(number).go_on(stops=(point, IDLE))
+
+    @precondition(lambda self: self.group.alive())
+    @rule(number=NUMBERS, queue=NUMBERS)
+    def begin_a_batch(self, number: int, queue: int) -> None:
+        self.produce(queue, 3)
+        self.runner(number).go_on(stops=(READ, IDLE))
+
+    @precondition(lambda self: self.group.alive())
+    @rule(number=NUMBERS, steps=STEPS)
+    def go_on(self, number: int, steps: int) -> None:
+        self.runner(number).go_on(steps)
+
+    @precondition(lambda self: self.group.alive())
+    @rule(number=NUMBERS, work=st.integers(0, 4), steps=STEPS)
+    def begin_timed_work(self, number: int, work: int, steps: int) -> None:
+        """A timer fires, or a broker has told of a new list of members."""
+        runner = self.runner(number)
+        runner.begin_timed_work(_one_of(runner.timed_work(), work))
+        runner.go_on_with_timed_work(steps)
+
+    @precondition(lambda self: self.group.alive())
+    @rule(number=NUMBERS, steps=STEPS)
+    def go_on_with_timed_work(self, number: int, steps: int) -> None:
+        self.runner(number).go_on_with_timed_work(steps)
+
+    @precondition(lambda self: self.group.alive())
+    @rule(number=NUMBERS)
+    def drain(self, number: int) -> None:
+        """``rocketmq_spark.stop(query)``."""
+        self.seen["stopped gracefully"] += 1
+        self.runner(number).drain.is_wanted = True
+
+    # ------------------------------------------------------------------------------------------ brokers and time
+
+    @rule(number=st.integers(0, 5), count=st.integers(1, 6))
+    def produce(self, number: int, count: int) -> None:
+        self.group.cluster.produce(_one_of(self.group.cluster.queues(), number), count)
+
+    @precondition(lambda self: len(self.group.cluster.queues()) < MOST_QUEUES)
+    @rule(number=NUMBERS)
+    def grow(self, number: int) -> None:
+        queue = _one_of(self.group.cluster.queues(), number)
+        self.seen["a new queue"] += 1
+        self.group.cluster.grow(queue.topic, queue.broker_name, 1)
+
+    @precondition(lambda self: self.group.alive())
+    @rule(number=NUMBERS, fate=st.sampled_from(Fate), point=st.sampled_from(ANSWERED_POINTS))
+    def lose_answer(self, number: int, fate: Fate, point: str) -> None:
+        """Of a request that Spark has made it send; what is timed is sent again by its timer."""
+        runner = self.runner(number)
+        runner.go_on(stops=(point, IDLE))
+        if runner.is_alive and runner.spark.at.startswith(point):
+            self.seen[f"a request is {fate.value}"] += 1
+            runner.door.fates.append(fate)
+            runner.go_on(1)
+
+    @rule(ms=SHORT_MS)
+    def pass_time(self, ms: int) -> None:
+        for runner in self.group.alive():
+            _let_go_of_the_turn(runner)
+        self.group.pass_time(ms)
+
+    # ------------------------------------------------------------------------------------------ the end
+
+    def teardown(self) -> None:
+        try:
+            if not self.group.is_broken:
+                self.group.settle()
+                self.check_at_rest()
+            self.seen += self.group.witness.seen
+        finally:
+            self.group.close()
+
+    def check_at_rest(self) -> None:
+        """What holds beside what the witness says."""
+        if self.is_orderly:
+            self.group.witness.check_nothing_twice()
+
+    # ------------------------------------------------------------------------------------------ who
+
+    def runner(self, number: int) -> SourceRunner:
+        return _one_of(self.group.alive(), number)
+
+    def startable(self) -> list[SimulatedQuery]:
+        return [query for query in self.group.queries if query.is_startable]
+
+
+class TroubledGroup(PeacefulGroup):
+    """The same, and anything may break: processes at any point, brokers, single answers; notices come late or never."""
+
+    # ------------------------------------------------------------------------------------------ members go away
+
+    @precondition(lambda self: self.group.alive())
+    @rule(number=NUMBERS, point=POINTS)
+    def kill(self, number: int, point: str) -> None:
+        """SIGKILL of everything."""
+        self._end_at(number, point, "killed", SourceRunner.kill)
+
+    @precondition(lambda self: self.group.alive())
+    @rule(number=NUMBERS, point=POINTS)
+    def terminate(self, number: int, point: str) -> None:
+        """``query.stop()``."""
+        self._end_at(number, point, "stopped", SourceRunner.terminate)
+
+    @precondition(lambda self: self.group.alive())
+    @rule(number=NUMBERS, point=POINTS)
+    def lose_jvm(self, number: int, point: str) -> None:
+        """SIGKILL of the JVM alone."""
+        self._end_at(number, point, "orphaned", SourceRunner.lose_jvm)
+
+    def _end_at(self, number: int, point: str, how: str, end: Callable[[SourceRunner], None]) -> None:
+        """What is produced gives it a way to the point."""
+        runner = self.runner(number)
+        self.produce(number, 2)
+        runner.go_on(stops=(point, IDLE))
+        if runner.is_alive:
+            self.seen[how] += 1
+            end(runner)
+
+    @precondition(lambda self: self.gone())
+    @rule(number=NUMBERS)
+    def notice(self, number: int) -> None:
+        """The brokers notice that a member is gone."""
+        self.group.cluster.lose_connections(_one_of(self.gone(), number))
+
+    # ------------------------------------------------------------------------------------------ brokers and time
+
+    @precondition(lambda self: self.group.cluster.is_up)
+    @rule(number=NUMBERS, reach=st.sampled_from((Reach.SILENT, Reach.AWAY)))
+    def lose_broker(self, number: int, reach: Reach) -> None:
+        self.seen[f"a broker is {reach.value}"] += 1
+        _one_of(list(self.group.cluster.brokers.values()), number).reach = reach
+
+    @precondition(lambda self: not self.group.cluster.is_up)
+    @rule()
+    def repair_brokers(self) -> None:
+        self.group.cluster.set_reach(Reach.UP)
+
+    @rule(ms=SHORT_MS)
+    def pass_time(self, ms: int) -> None:
+        """Those who are in the middle of something stand still."""
+        self._let_writes_arrive()
+        self.group.pass_time(ms)
+
+    @rule(ms=LONG_MS)
+    def sleep(self, ms: int) -> None:
+        """The machine sleeps, and everybody with it."""
+        self._let_writes_arrive()
+        self.group.clock.advance(ms)
+
+    def _let_writes_arrive(self) -> None:
+        """A write is sent right after its read. Brokers compare nothing, so whoever freezes in between for so long that
+        it loses its queues lowers another member's offset; no order of requests prevents that."""
+        for runner in self.group.alive():
+            if runner.timer is not None and runner.timer.at.startswith("request write offsets"):
+                runner.go_on_with_timed_work(1)
+            if runner.spark.at.startswith("request write offsets"):
+                runner.go_on(1)
+
+    def check_at_rest(self) -> None:
+        """Nothing beside what the witness says."""
+
+    def gone(self) -> list[SourceRunner]:
+        return [runner for runner in self.group.runners if not runner.is_alive]
+
+
+def interleave(machine: type[PeacefulGroup], how: settings, parts: Parts | None = None) -> Counter[str]:
+    """Run as many interleavings as ``how`` says; answers what has happened in them, and how often."""
+    seen: Counter[str] = Counter()
+    factory: Any = partial(machine, parts or Parts(), seen)
+    run_state_machine_as_test(factory, settings=how)
+    return seen
+
+
+def _one_of(choices: Sequence[T], number: int) -> T:
+    return choices[number % len(choices)]
+
+
+def _let_go_of_the_turn(runner: SourceRunner) -> None:
+    runner.go_on_with_timed_work()
+    while not runner.member.turn().is_free:
+        runner.go_on(1)
