@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
 
@@ -50,11 +50,6 @@ def rates(runs: Iterable[Run], seconds: str = "seconds") -> list[float]:
 def a_million(runs: Iterable[Run], figure: str) -> list[float]:
     """A figure for each million rows."""
     return [run.figures[figure] / run.figures["rows"] * 1e6 for run in runs if figure in run.figures]
-
-
-def percentile(ascending: Sequence[float], share: float) -> float:
-    """The value that ``share`` of all do not exceed, of a sorted sequence that is not empty."""
-    return ascending[min(len(ascending) - 1, int(share * len(ascending)))]
 
 
 def cases(runs: Iterable[Run], part: str) -> list[str]:

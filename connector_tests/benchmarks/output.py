@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 from connector_tests.benchmarks.chart import draw
 from connector_tests.benchmarks.report import report
+from connector_tests.benchmarks.results import as_json
 from connector_tests.benchmarks.run import Failure, Run
 
 FOLDER: Final = Path("docs/benchmarks")
-DIGITS: Final = 6
 
 
 def write(runs: Sequence[Run], failures: Sequence[Failure], environment: Mapping[str, Any], folder: Path) -> None:
@@ -23,15 +21,3 @@ def write(runs: Sequence[Run], failures: Sequence[Failure], environment: Mapping
     chart = folder / "rows-a-second.png"
     draw(runs, chart)
     (folder / "README.md").write_text(report(runs, failures, environment, chart.name), encoding="utf-8")
-
-
-def as_json(runs: Sequence[Run], failures: Sequence[Failure], environment: Mapping[str, Any]) -> str:
-    """A line for each run."""
-    head = {**environment, "failures": [asdict(failure) for failure in failures]}
-    lines = [json.dumps(_short(run)) for run in runs]
-    return json.dumps(head, indent=1)[:-2] + ',\n "runs": [\n' + ",\n".join(lines) + "\n ]\n}\n"
-
-
-def _short(run: Run) -> dict[str, Any]:
-    figures = {name: round(value, DIGITS) for name, value in run.figures.items()}
-    return {**asdict(run), "figures": figures}

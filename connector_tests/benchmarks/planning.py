@@ -7,7 +7,7 @@ Measured is what Spark's two calls do in the source runner: ``latestOffset`` (su
 from __future__ import annotations
 
 from collections.abc import Iterator
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Final
 
 from connector_tests.benchmarks.names import OURS
@@ -33,12 +33,12 @@ def plan_and_read(runner: SourceRunner) -> Figures:
     """One batch of every queue."""
     checkpoint, witness = runner.query.checkpoint, runner.query.witness
     requests_before = runner.query.cluster.now
-    begin = perf_counter()
+    begin, cpu_begin = perf_counter(), process_time()
     end = runner.latest_offset(checkpoint.last)
     ranges = runner.partitions(end)
-    seconds = perf_counter() - begin
+    seconds, cpu_seconds = perf_counter() - begin, process_time() - cpu_begin
     requests = runner.query.cluster.now - requests_before
     assert len(ranges) == QUEUES
     checkpoint.offsets.append(end)
     witness.written(runner.query, len(checkpoint.offsets) - 1, ranges)
-    return {"planning_ms": seconds * 1000, "requests": requests}
+    return {"planning_ms": seconds * 1000, "cpu_ms": cpu_seconds * 1000, "requests": requests}
