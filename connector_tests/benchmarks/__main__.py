@@ -42,15 +42,22 @@ def main(argv: Sequence[str]) -> int:
     where = environment()
     runs: list[Run] = []
     failures: list[Failure] = []
-    for outcome in outcomes(arguments.only or list(PARTS), scale):
-        if isinstance(outcome, Run):
-            runs.append(outcome)
-        else:
-            failures.append(outcome)
-            sys.stderr.write(f"{outcome.name} did not take part: {outcome.problem}\n")
-    write(runs, failures, where, arguments.into)
+    try:
+        for outcome in outcomes(arguments.only or list(PARTS), scale):
+            keep(outcome, runs, failures)
+    finally:
+        write(runs, failures, where, arguments.into)
     sys.stdout.write((arguments.into / "README.md").read_text(encoding="utf-8"))
     return 1 if failures else 0
+
+
+def keep(outcome: Outcome, runs: list[Run], failures: list[Failure]) -> None:
+    """In the list where it belongs; a failure is told at once."""
+    if isinstance(outcome, Run):
+        runs.append(outcome)
+    else:
+        failures.append(outcome)
+        sys.stderr.write(f"{outcome.name} did not take part: {outcome.problem}\n")
 
 
 def outcomes(names: Sequence[str], scale: Scale) -> Iterator[Outcome]:
