@@ -3,13 +3,18 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+BENCH_STAMP := $(VENV)/.installed-bench
 
-.PHONY: demo test test-long check docs clean
+.PHONY: demo test test-long bench bench-quick check docs clean
 
 $(STAMP): setup.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+$(BENCH_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --editable '.[bench]'
 	touch $@
 
 demo: $(STAMP) ## a real broker, a stream of orders, a second member that joins and leaves
@@ -20,6 +25,12 @@ test: $(STAMP) ## all tests but the long forms
 
 test-long: $(STAMP) ## the long forms of fuzz, soak and kill sweeps
 	$(BIN)/python -m pytest -m long $(TESTS)
+
+bench: $(BENCH_STAMP) ## beside Java's consumers and Spark's Kafka connector, 40 minutes; writes docs/benchmarks
+	$(BIN)/python -m connector_tests.benchmarks $(BENCH)
+
+bench-quick: $(BENCH_STAMP) ## the same with fewer messages and rounds, 5 minutes; writes build/benchmarks
+	$(BIN)/python -m connector_tests.benchmarks --quick --into build/benchmarks $(BENCH)
 
 check: $(STAMP) ## lint, format, types, layers, generated docs
 	$(BIN)/ruff check .

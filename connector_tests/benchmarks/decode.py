@@ -1,31 +1,43 @@
-"""How fast pulled bytes become Arrow batches: ``python -m connector_tests.benchmarks.decode``.
+"""Part ``decode``: how fast pulled bytes become Arrow batches; alone ``python -m connector_tests.benchmarks.decode``.
 
-No broker; rows per second of CPU time, so per core. Messages have the properties that a 5.x broker stores for a Java
+No broker; seconds are CPU time, so rates are per core. Messages have the properties that a 5.x broker stores for a Java
 producer (7 of them, 140 bytes). The best round is what the code can do, the median what the machine let it do.
 """
 
 from __future__ import annotations
 
 import platform
-import statistics
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from time import process_time
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
+from connector_tests.benchmarks.figures import cases, contestants, rates, summary
+from connector_tests.benchmarks.run import Run
 from connector_tests.support.message_bytes import Record, pull_body
 from rocketmq_spark.wire.columns import COLUMNS, DEFAULT_COLUMNS, ColumnDecoder
 from rocketmq_spark.wire.message import decode_messages
 
-ROUNDS = 30
-PROJECTIONS = {
+PART: Final = "decode"
+ROUNDS: Final = 30
+BATCH_BYTES: Final = 2 * 2**20
+PULL_MESSAGES: Final = (32, 1024)
+"""32 is what a broker gives by default, 1024 what one may be set to."""
+
+OFFSET: Final = "queueOffset"
+PROJECTIONS: Final[dict[str, tuple[str, ...]]] = {
     f"default {len(DEFAULT_COLUMNS)}": DEFAULT_COLUMNS,
     f"all {len(COLUMNS)}": tuple(COLUMNS),
-    "queueOffset, body": ("queueOffset", "body"),
+    "queueOffset, body": (OFFSET, "body"),
 }
+SINGLE: Final[dict[str, tuple[str, ...]]] = {OFFSET: (OFFSET,)} | {
+    f"{OFFSET}, {name}": (OFFSET, name) for name in DEFAULT_COLUMNS if name not in (OFFSET, "body")
+}
+"""What a column costs is the difference to ``queueOffset`` alone."""
 
 
 def message(number: int, body_bytes: int) -> Record:
@@ -57,45 +69,45 @@ def pulls(body_bytes: int, messages_per_pull: int, total_bytes: int) -> list[byt
     ]
 
 
-def cpu_seconds(work: Callable[[], object]) -> list[float]:
-    durations = []
-    for _ in range(ROUNDS):
-        begin = process_time()
-        work()
-        durations.append(process_time() - begin)
-    return durations
+def run_decode(rounds: int) -> Iterator[Run]:
+    """Several columns together, each column, and the scalar decoder."""
+    for body_bytes in (100, 1024):
+        for messages_per_pull in PULL_MESSAGES:
+            bodies = pulls(body_bytes, messages_per_pull, BATCH_BYTES)
+            projections = PROJECTIONS | SINGLE if messages_per_pull == PULL_MESSAGES[0] else PROJECTIONS
+            yield from column_runs(f"{body_bytes} B, {messages_per_pull} a pull", projections, bodies, rounds)
+        yield from scalar_runs(f"{body_bytes} B, one by one", body_bytes, rounds)
 
 
-def report(name: str, bodies: Sequence[bytes], row_count: int, durations: Sequence[float]) -> None:
-    best, median = (row_count / duration / 1e6 for duration in (min(durations), statistics.median(durations)))
-    rate_mb = sum(map(len, bodies)) / min(durations) / 1e6
-    sys.stdout.write(f"{name:64} {best:5.2f} M rows/s best, {median:5.2f} median, {rate_mb:6.0f} MB/s best\n")
-
-
-def measure(body_bytes: int, messages_per_pull: int, total_bytes: int) -> None:
-    bodies = pulls(body_bytes, messages_per_pull, total_bytes)
-    name = f"{body_bytes} B bodies, {messages_per_pull} a pull, {total_bytes >> 20} MiB a batch"
-    for projection, columns in PROJECTIONS.items():
+def column_runs(
+    case: str, projections: Mapping[str, tuple[str, ...]], bodies: Sequence[bytes], rounds: int
+) -> Iterator[Run]:
+    for name, columns in projections.items():
         decoder = ColumnDecoder(columns, broker_name="broker-a", tags=None)
         row_count = decoder.decode(bodies, 0, 2**62).num_rows
-        report(f"{name}, {projection}", bodies, row_count, cpu_seconds(partial(decoder.decode, bodies, 0, 2**62)))
+        yield from timed(case, name, row_count, partial(decoder.decode, bodies, 0, 2**62), rounds)
 
 
-def measure_scalar(body_bytes: int) -> None:
+def scalar_runs(case: str, body_bytes: int, rounds: int) -> Iterator[Run]:
     (body,) = pulls(body_bytes, 2**31, 2**20)
     row_count = len(decode_messages(body, broker_name="broker-a"))
-    durations = cpu_seconds(lambda: decode_messages(body, broker_name="broker-a"))
-    report(f"{body_bytes} B bodies, scalar decoder", [body], row_count, durations)
+    yield from timed(case, "scalar decoder", row_count, partial(decode_messages, body, broker_name="broker-a"), rounds)
+
+
+def timed(case: str, name: str, row_count: int, work: Callable[[], object], rounds: int) -> Iterator[Run]:
+    for number in range(1, rounds + 1):
+        begin = process_time()
+        work()
+        yield Run(PART, case, name, number, {"rows": row_count, "seconds": process_time() - begin})
 
 
 def main() -> None:
     versions = f"Python {platform.python_version()}, numpy {np.__version__}, pyarrow {pa.__version__}"
     sys.stdout.write(f"{versions}, {platform.machine()}, {ROUNDS} rounds each\n")
-    for body_bytes in (100, 1024):
-        for messages_per_pull in (32, 1024):
-            for total_bytes in (2 * 2**20, 4 * 2**20):
-                measure(body_bytes, messages_per_pull, total_bytes)
-        measure_scalar(body_bytes)
+    runs = list(run_decode(ROUNDS))
+    for case in cases(runs, PART):
+        for name, rounds in contestants(runs, PART, case).items():
+            sys.stdout.write(f"{case:20} {name:30} {summary(rates(rounds))} M rows/s\n")
 
 
 if __name__ == "__main__":

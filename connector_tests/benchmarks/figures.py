@@ -1,0 +1,66 @@
+"""From runs to medians, spreads and ratios. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import median
+
+from connector_tests.benchmarks.run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The middle of several rounds, and the smallest and largest."""
+
+    median: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{rounded(self.median)} ({rounded(self.low)} to {rounded(self.high)})"
+
+
+def summary(values: Iterable[float]) -> Summary | None:
+    """None of no values."""
+    known = sorted(values)
+    return Summary(median(known), known[0], known[-1]) if known else None
+
+
+def rounded(value: float) -> str:
+    """Three significant digits, and no fewer than the whole number has."""
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def ratio(part: Summary | None, whole: Summary | None) -> float | None:
+    """Of the medians; None where there is nothing to compare with."""
+    return part.median / whole.median if part and whole and whole.median else None
+
+
+def values(runs: Iterable[Run], figure: str) -> list[float]:
+    """A figure of each run that has it."""
+    return [run.figures[figure] for run in runs if figure in run.figures]
+
+
+def rates(runs: Iterable[Run], seconds: str = "seconds") -> list[float]:
+    """Million rows a second, by the figure that holds the seconds."""
+    return [run.figures["rows"] / run.figures[seconds] / 1e6 for run in runs if run.figures.get(seconds)]
+
+
+def a_million(runs: Iterable[Run], figure: str) -> list[float]:
+    """A figure for each million rows."""
+    return [run.figures[figure] / run.figures["rows"] * 1e6 for run in runs if figure in run.figures]
+
+
+def cases(runs: Iterable[Run], part: str) -> list[str]:
+    """In the order in which they were run."""
+    return list(dict.fromkeys(run.case for run in runs if run.part == part))
+
+
+def contestants(runs: Iterable[Run], part: str, case: str) -> dict[str, list[Run]]:
+    """The rounds of each."""
+    found: dict[str, list[Run]] = {}
+    for run in runs:
+        if (run.part, run.case) == (part, case):
+            found.setdefault(run.contestant, []).append(run)
+    return found

@@ -1,0 +1,17 @@
+"""How contestants are called, in the records and in the report."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from connector_tests.benchmarks.workload import RARE_EVERY
+
+OURS: Final = "rocketmq_spark"
+OUR_BODIES: Final = f"{OURS}, body and queueOffset"
+OUR_RARE: Final = f"{OURS}, tag of 1 in {RARE_EVERY}"
+OUR_PULLS: Final = f"{OURS}, pull only"
+KAFKA: Final = "Spark Kafka"
+KAFKA_VALUES: Final = f"{KAFKA}, value and offset"
+LITE_PULL: Final = "Java LitePull"
+JAVA_PULL: Final = "Java Pull"
+DEFAULTS_SUFFIX: Final = ", default settings"

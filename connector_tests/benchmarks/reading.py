@@ -1,0 +1,80 @@
+"""Part ``reading``: everybody reads the same topic from its beginning to its end, in turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from connector_tests.benchmarks.names import DEFAULTS_SUFFIX, KAFKA, KAFKA_VALUES, OUR_BODIES, OUR_PULLS, OUR_RARE, OURS
+from connector_tests.benchmarks.pulling import java_pullers, pull_all
+from connector_tests.benchmarks.race import alternate
+from connector_tests.benchmarks.run import Contestant, Outcome, failure_of
+from connector_tests.benchmarks.spark import (
+    BODY_ONLY,
+    DEFAULT_SETTINGS,
+    RECOMMENDED_SETTINGS,
+    spark_session,
+    stream_of,
+)
+from connector_tests.benchmarks.stand import Stand, open_stand
+from connector_tests.benchmarks.throughput import read_all
+from connector_tests.benchmarks.workload import RARE_EVERY, RARE_TAG, Workload
+
+PART: Final = "reading"
+
+
+def read_base(workload: Workload, rounds: int, jars: Sequence[Path]) -> Iterator[Outcome]:
+    """With everybody; then once more the two connectors, with Spark's default settings."""
+    with ExitStack() as resources:
+        stand = resources.enter_context(open_stand(workload))
+        yield from stand.failures
+        with spark_session(RECOMMENDED_SETTINGS, jars) as spark:
+            racing = connectors(spark, stand) | narrow(spark, stand) | pullers(stand)
+            try:
+                racing |= resources.enter_context(java_pullers(stand.rocketmq, workload.count))
+            except Exception as error:  # noqa: BLE001 - the others go on
+                yield failure_of("Java pull consumers", error)
+            yield from alternate(PART, workload.name, racing, rounds)
+        with spark_session(DEFAULT_SETTINGS, jars) as spark:
+            racing = {f"{name}{DEFAULTS_SUFFIX}": run for name, run in connectors(spark, stand).items()}
+            yield from alternate(PART, workload.name, racing, rounds)
+
+
+def read_variation(workload: Workload, rounds: int, jars: Sequence[Path]) -> Iterator[Outcome]:
+    """With the two connectors."""
+    with open_stand(workload) as stand, spark_session(RECOMMENDED_SETTINGS, jars) as spark:
+        yield from stand.failures
+        yield from alternate(PART, workload.name, connectors(spark, stand), rounds)
+
+
+def connectors(spark: SparkSession, stand: Stand) -> dict[str, Contestant]:
+    """Both, all columns."""
+    ours, rows = stand.rocketmq, stand.workload.count
+    racing: dict[str, Contestant] = {OURS: lambda: read_all(spark, ours, stream_of(spark, ours), rows)}
+    if (kafka := stand.kafka) is not None:
+        racing[KAFKA] = lambda: read_all(spark, kafka, stream_of(spark, kafka), rows)
+    return racing
+
+
+def narrow(spark: SparkSession, stand: Stand) -> dict[str, Contestant]:
+    """Both with two columns, and ours with a tag filter."""
+    ours, rows = stand.rocketmq, stand.workload.count
+    racing: dict[str, Contestant] = {
+        OUR_BODIES: lambda: read_all(spark, ours, stream_of(spark, ours, BODY_ONLY), rows),
+        OUR_RARE: lambda: read_all(
+            spark, ours, stream_of(spark, ours, subExpression=RARE_TAG), rows, rows // RARE_EVERY
+        ),
+    }
+    if (kafka := stand.kafka) is not None:
+        racing[KAFKA_VALUES] = lambda: read_all(spark, kafka, stream_of(spark, kafka).select("value", "offset"), rows)
+    return racing
+
+
+def pullers(stand: Stand) -> dict[str, Contestant]:
+    """Our executor's pulls, without Spark."""
+    workload = stand.workload
+    return {OUR_PULLS: lambda: pull_all(stand.rocketmq, workload.queues, workload.count)}

@@ -1,0 +1,50 @@
+"""RocketMQ's side: the embedded broker with the settings of a large one, and RocketMQ's own producer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+import psutil
+
+from connector_tests.benchmarks.java_program import java_program
+from connector_tests.benchmarks.side import BROKER_JVM, TOPIC, Side
+from connector_tests.benchmarks.workload import Workload
+from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.embedded.jars import rocketmq_class_path
+
+SOURCES: Final = ("Bodies.java", "RocketMQSender.java")
+SETTINGS: Final[Mapping[str, str]] = {
+    "mappedFileSizeCommitLog": str(1024 * 1024 * 1024),
+    "mappedFileSizeConsumeQueue": "6000000",
+    # An index by key would be built while others measure.
+    "messageIndexEnable": "false",
+}
+
+
+@contextmanager
+def rocketmq_side(workload: Workload) -> Iterator[Side]:
+    """``workload`` in a topic of a broker of its own, as long as the block runs."""
+    before = set(psutil.Process().children())
+    with EmbeddedCluster(java_options=BROKER_JVM, broker_config=SETTINGS) as cluster:
+        (broker_process,) = set(psutil.Process().children()) - before
+        cluster.create_topic(TOPIC, workload.queues)
+        with java_program("rocketmq-sender", SOURCES, rocketmq_class_path()) as jvm:
+            sender = jvm.java.RocketMQSender(
+                cluster.namesrv_addr,
+                TOPIC,
+                cluster.broker_names[0],
+                workload.queues,
+                workload.body_bytes,
+                workload.is_compressed,
+            )
+            yield Side(
+                source="rocketmq",
+                options={"namesrvAddr": cluster.namesrv_addr, "subscribe": TOPIC, "startingOffsets": "earliest"},
+                stored_at="storeTimestamp",
+                address=cluster.namesrv_addr,
+                broker_pid=broker_process.pid,
+                sender=sender,
+                fill_seconds=sender.fill(workload.count) / 1e9,
+            )

@@ -1,0 +1,69 @@
+"""Spark's part: a session for both connectors, with the same settings, and queries that read a side's topic."""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from connector_tests.benchmarks.side import Side
+
+DEFAULT_SETTINGS: Final[Mapping[str, str]] = {}
+RECOMMENDED_SETTINGS: Final[Mapping[str, str]] = {"spark.python.unix.domain.socket.enabled": "true"}
+"""What ``conf/spark-defaults.conf`` says about Python sources."""
+
+BODY_ONLY: Final = "body BINARY, queueOffset BIGINT"
+
+
+@contextmanager
+def spark_session(settings: Mapping[str, str], jars: Sequence[Path]) -> Iterator[SparkSession]:
+    """Two cores; every file in a temporary folder. The JVM, with ``jars``, is the same for all sessions."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    with TemporaryDirectory(prefix="benchmark-spark-") as folder:
+        fixed = {
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.sql.streaming.numRecentProgressUpdates": "10",
+            "spark.sql.warehouse.dir": f"{folder}/warehouse",
+            "spark.local.dir": f"{folder}/local",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.memory": "2g",
+            "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
+        }
+        builder = SparkSession.builder.master("local[2]").appName("benchmark")
+        for name, value in {**fixed, **settings}.items():
+            builder = builder.config(name, value)
+        session = builder.getOrCreate()
+        session.sparkContext.setLogLevel("ERROR")
+        try:
+            yield session
+        finally:
+            session.stop()
+
+
+def jvm_pid(spark: SparkSession) -> int:
+    """Of the driver, which in local mode is everything but Python."""
+    jvm: Any = spark.sparkContext._jvm
+    return int(jvm.java.lang.ProcessHandle.current().pid())
+
+
+def stream_of(spark: SparkSession, side: Side, schema: str | None = None, **options: str) -> DataFrame:
+    """The side's topic from its beginning, for a group that nobody has used."""
+    reader = spark.readStream.format(side.source).options(**side.options).options(**options)
+    if side.source == "rocketmq":
+        reader = reader.option("consumerGroup", f"benchmark-{uuid.uuid4().hex}")
+    return (reader if schema is None else reader.schema(schema)).load()
+
+
+@contextmanager
+def checkpoint() -> Iterator[str]:
+    with TemporaryDirectory(prefix="benchmark-checkpoint-") as folder:
+        yield folder

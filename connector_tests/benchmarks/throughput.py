@@ -1,0 +1,38 @@
+"""Streaming AvailableNow to the noop sink: how long Spark takes to read what a topic holds."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from connector_tests.benchmarks.run import Figures
+from connector_tests.benchmarks.side import Side
+from connector_tests.benchmarks.spark import checkpoint, jvm_pid
+from connector_tests.benchmarks.usage import BROKER, JVM, Usage
+
+
+def read_all(spark: SparkSession, side: Side, stream: DataFrame, stored: int, delivered: int | None = None) -> Figures:
+    """``seconds``: from the start of the query to its end; ``batch_seconds``: what its micro-batches took of that.
+
+    ``rows`` are those that are ``stored``. Raises AssertionError if Spark got other than ``delivered`` of them, by
+    default all.
+    """
+    with checkpoint() as folder, Usage({BROKER: side.broker_pid, JVM: jvm_pid(spark)}, jvm_pid(spark)) as usage:
+        begin = perf_counter()
+        writer = stream.writeStream.format("noop").option("checkpointLocation", folder).trigger(availableNow=True)
+        query = writer.start()
+        query.awaitTermination()
+        seconds = perf_counter() - begin
+        rows, batch_seconds = batches_of(query)
+    expected = stored if delivered is None else delivered
+    assert rows == expected, f"{side.source}: {rows} rows instead of {expected}"
+    return {"rows": stored, "seconds": seconds, "batch_seconds": batch_seconds, **usage.figures()}
+
+
+def batches_of(query: StreamingQuery) -> tuple[int, float]:
+    """Rows of all micro-batches, and seconds."""
+    progress = [batch for batch in query.recentProgress if batch["numInputRows"]]
+    rows = sum(batch["numInputRows"] for batch in progress)
+    return rows, sum(batch["durationMs"]["triggerExecution"] for batch in progress) / 1000

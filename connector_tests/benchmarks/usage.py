@@ -1,0 +1,114 @@
+"""CPU and memory of groups of processes while something runs, also of those that end meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import psutil
+
+SAMPLE_INTERVAL_S: Final = 0.25
+BROKER: Final = "broker"
+JVM: Final = "JVM"
+WORKER: Final = "worker"
+PLANNING: Final = "planning"
+CLIENT: Final = "client"
+TASK_MODULE: Final = "pyspark.worker"
+
+
+@dataclass
+class _Process:
+    """What was seen of one process: CPU seconds at the beginning and last, bytes of memory at most."""
+
+    role: str
+    first_cpu_s: float
+    last_cpu_s: float = 0.0
+    peak_rss_bytes: int = 0
+    first_written_bytes: int = 0
+    last_written_bytes: int = 0
+
+
+@dataclass
+class Usage:
+    """Context manager that watches processes.
+
+    Parameters
+    ----------
+    roots : process ids by role; of each the process itself
+    children_of : the Spark JVM; of its descendants, those that run tasks are ``WORKER``, all other Python is
+        ``PLANNING``: what plans a query once, and what lives as long as it
+    """
+
+    roots: Mapping[str, int]
+    children_of: int | None = None
+    _seen: dict[psutil.Process, _Process] = field(default_factory=dict)
+    _end: threading.Event = field(default_factory=threading.Event)
+
+    def __enter__(self) -> Self:
+        self._sample(is_first=True)
+        self._thread = threading.Thread(target=self._watch, name="usage", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._end.set()
+        self._thread.join()
+        self._sample()
+
+    def figures(self) -> dict[str, float]:
+        """``<role> cpu_s`` of each role, ``worker peak_rss_mib`` of the largest one, ``broker written_mb``: what it
+        sent, above all."""
+        figures: dict[str, float] = {}
+        for one in self._seen.values():
+            name = f"{one.role} cpu_s"
+            figures[name] = figures.get(name, 0.0) + one.last_cpu_s - one.first_cpu_s
+        workers = [one.peak_rss_bytes for one in self._seen.values() if one.role == WORKER]
+        if workers:
+            figures[f"{WORKER} peak_rss_mib"] = max(workers) / 2**20
+        written = [
+            one.last_written_bytes - one.first_written_bytes for one in self._seen.values() if one.role == BROKER
+        ]
+        return figures | {f"{BROKER} written_mb": sum(written) / 1e6}
+
+    def _watch(self) -> None:
+        while not self._end.wait(SAMPLE_INTERVAL_S):
+            self._sample()
+
+    def _sample(self, *, is_first: bool = False) -> None:
+        for role, process in self._processes():
+            try:
+                self._note(role, process, is_first=is_first)
+            except psutil.NoSuchProcess:
+                continue
+
+    def _processes(self) -> list[tuple[str, psutil.Process]]:
+        roots = [(role, psutil.Process(pid)) for role, pid in self.roots.items()]
+        if self.children_of is None:
+            return roots
+        children = psutil.Process(self.children_of).children(recursive=True)
+        return roots + [(role, child) for child in children if (role := python_role(child)) is not None]
+
+    def _note(self, role: str, process: psutil.Process, *, is_first: bool) -> None:
+        times = process.cpu_times()
+        cpu_s = times.user + times.system
+        written_bytes = process.io_counters().write_chars if role == BROKER else 0
+        if process not in self._seen:
+            self._seen[process] = _Process(role, cpu_s if is_first else 0.0, first_written_bytes=written_bytes)
+        seen = self._seen[process]
+        seen.last_cpu_s, seen.last_written_bytes = cpu_s, written_bytes
+        seen.peak_rss_bytes = max(seen.peak_rss_bytes, process.memory_info().rss)
+
+
+def python_role(process: psutil.Process) -> str | None:
+    """None for a child that has just been forked and is no Python yet, or that has ended."""
+    try:
+        command = process.cmdline()
+    except psutil.NoSuchProcess:
+        return None
+    if "python" not in Path(command[0] if command else "").name:
+        return None
+    return WORKER if TASK_MODULE in command else PLANNING

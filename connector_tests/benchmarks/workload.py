@@ -1,0 +1,81 @@
+"""What is stored before it is read, and how much of everything a run of the benchmark does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+RARE_TAG: Final = "Rare"
+RARE_EVERY: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Messages in one topic."""
+
+    body_bytes: int
+    count: int
+    queues: int = 4
+    is_compressed: bool = False
+
+    @property
+    def name(self) -> str:
+        size = f"{self.body_bytes} B" if self.body_bytes < 1024 else f"{self.body_bytes // 1024} KiB"
+        queues = f"{self.queues} queue" + ("s" if self.queues > 1 else "")
+        return f"{size}, {queues}" + (", compressed" if self.is_compressed else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much is measured. Everybody reads ``bases``; ``variations``, read by Spark alone, differ in one factor."""
+
+    rounds: int
+    bases: tuple[Workload, ...]
+    variations: tuple[Workload, ...]
+    small_batches: int
+    latency_seconds: int
+    latency_rates_per_second: tuple[int, ...]
+    decode_rounds: int
+
+    def times(self, factor: float) -> Scale:
+        """The same with more or fewer messages."""
+        return replace(
+            self,
+            bases=tuple(_times(workload, factor) for workload in self.bases),
+            variations=tuple(_times(workload, factor) for workload in self.variations),
+        )
+
+
+def _times(workload: Workload, factor: float) -> Workload:
+    return replace(workload, count=round(workload.count * factor / RARE_EVERY) * RARE_EVERY)
+
+
+FULL: Final = Scale(
+    rounds=5,
+    bases=(Workload(100, 3_000_000), Workload(1024, 1_000_000)),
+    variations=(
+        Workload(16 * 1024, 100_000),
+        Workload(100, 1_500_000, queues=1),
+        Workload(100, 1_500_000, queues=32),
+        Workload(1024, 500_000, queues=1),
+        Workload(1024, 500_000, queues=32),
+        Workload(100, 500_000, is_compressed=True),
+        Workload(1024, 500_000, is_compressed=True),
+    ),
+    small_batches=15,
+    latency_seconds=10,
+    latency_rates_per_second=(100, 10_000),
+    decode_rounds=10,
+)
+"""40 minutes at most on two cores."""
+
+QUICK: Final = Scale(
+    rounds=2,
+    bases=(Workload(100, 500_000),),
+    variations=(Workload(1024, 200_000),),
+    small_batches=5,
+    latency_seconds=5,
+    latency_rates_per_second=(100,),
+    decode_rounds=5,
+)
+"""Less than 5 minutes."""

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from connector_tests.benchmarks.figures import (
+    Summary,
+    a_million,
+    cases,
+    contestants,
+    rates,
+    ratio,
+    rounded,
+    summary,
+    values,
+)
+from connector_tests.benchmarks.names import DEFAULTS_SUFFIX, KAFKA, LITE_PULL, OURS
+from connector_tests.benchmarks.report import report, table, times
+from connector_tests.benchmarks.results import as_json
+from connector_tests.benchmarks.run import Failure, Run, failure_of
+from connector_tests.benchmarks.workload import FULL, RARE_EVERY, Workload
+
+CASE = "100 B, 4 queues"
+ENVIRONMENT = {"date": "2026-01-02", "versions": {"pyspark": "4.3.0"}, "settings": {"spark": {"master": "local[2]"}}}
+
+
+def reading(contestant: str, *seconds: float, case: str = CASE, **figures: float) -> list[Run]:
+    """A million rows in each of so many seconds."""
+    return [
+        Run("reading", case, contestant, number, {"rows": 1_000_000, "seconds": taken, **figures})
+        for number, taken in enumerate(seconds, 1)
+    ]
+
+
+def section(page: str, heading: str) -> dict[str, list[str]]:
+    """The cells of a section's table by the first one."""
+    text = page.split(f"## {heading}\n")[1].split("\n## ")[0]
+    rows = [
+        [cell.strip() for cell in line.strip("|\n").split("|")] for line in text.splitlines() if line.startswith("|")
+    ]
+    return {row[0]: row[1:] for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [([3.0], Summary(3, 3, 3)), ([5.0, 1.0, 3.0], Summary(3, 1, 5)), ([1.0, 2.0, 4.0, 9.0], Summary(3, 1, 9))],
+)
+def test_a_summary_is_the_median_and_the_extremes(given: list[float], expected: Summary) -> None:
+    assert summary(given) == expected
+
+
+def test_nothing_has_no_summary_and_no_ratio() -> None:
+    assert summary([]) is None
+    assert ratio(None, Summary(1, 1, 1)) is None
+    assert ratio(Summary(1, 1, 1), None) is None
+    assert ratio(Summary(1, 1, 1), Summary(0, 0, 0)) is None
+
+
+def test_a_ratio_is_one_of_medians() -> None:
+    assert ratio(Summary(3, 1, 100), Summary(2, 0, 2)) == 1.5
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.45678, "0.457"), (1.5, "1.5"), (12.34, "12.3"), (1234.5, "1234"), (1_000_000, "1000000")]
+)
+def test_numbers_have_three_digits(value: float, text: str) -> None:
+    assert rounded(value) == text
+
+
+def test_rates_and_costs_are_by_the_million_rows() -> None:
+    run = Run("reading", CASE, OURS, 1, {"rows": 500_000, "seconds": 2.0, "batch_seconds": 1.0, "broker cpu_s": 1.5})
+    assert rates([run]) == [0.25]
+    assert rates([run], "batch_seconds") == [0.5]
+    assert a_million([run], "broker cpu_s") == [3.0]
+
+
+def test_a_figure_that_a_run_does_not_have_is_left_out() -> None:
+    (run,) = reading(OURS, 1.0)
+    assert values([run], "nothing") == a_million([run], "nothing") == rates([run], "nothing") == []
+
+
+def test_cases_and_contestants_keep_the_order_in_which_they_were_run() -> None:
+    runs = reading(OURS, 1.0, case="b") + reading(KAFKA, 2.0, 3.0, case="b") + reading(OURS, 1.0, case="a")
+    assert cases(runs, "reading") == ["b", "a"]
+    assert {name: len(rounds) for name, rounds in contestants(runs, "reading", "b").items()} == {OURS: 1, KAFKA: 2}
+
+
+def test_a_table_is_markdown() -> None:
+    assert table(("a", "b"), [("x", "1")]) == "| a | b |\n| --- | ---: |\n| x | 1 |\n"
+
+
+def test_a_missing_ratio_is_an_empty_cell() -> None:
+    assert times(None) == ""
+    assert times(1.5) == "1.50 ×"
+
+
+def test_the_report_compares_with_both_peers() -> None:
+    runs = reading(OURS, 1.0, 2.0, 3.0, batch_seconds=1.0) + reading(KAFKA, 4.0, batch_seconds=4.0)
+    runs += reading(LITE_PULL, 8.0)
+    rows = section(report(runs, [], ENVIRONMENT, "chart.png"), f"Reading {CASE}")
+    assert rows[OURS][:5] == ["0.5 (0.333 to 1)", "2.00 ×", "4.00 ×", "1 (1 to 1)", "4.00 ×"]
+    assert rows[LITE_PULL][:5] == ["0.125 (0.125 to 0.125)", "0.50 ×", "1.00 ×", "", ""]
+
+
+def test_default_settings_are_compared_with_default_settings() -> None:
+    runs = reading(OURS + DEFAULTS_SUFFIX, 1.0) + reading(KAFKA, 1.0) + reading(KAFKA + DEFAULTS_SUFFIX, 3.0)
+    rows = section(report(runs, [], ENVIRONMENT, "chart.png"), f"Reading {CASE}")
+    assert rows[OURS + DEFAULTS_SUFFIX][1] == "3.00 ×"
+
+
+def test_latencies_are_compared_figure_by_figure() -> None:
+    runs = [
+        Run("latency", "100 messages a second", name, 1, {"p50_ms": p50}) for name, p50 in ((OURS, 30.0), (KAFKA, 40.0))
+    ]
+    rows = section(report(runs, [], ENVIRONMENT, "chart.png"), "Latency: 100 messages a second")
+    assert rows["p50_ms"] == ["30 (30 to 30)", "40 (40 to 40)", "0.75 ×"]
+
+
+def test_decoding_shows_what_a_row_costs() -> None:
+    runs = [Run("decode", "100 B", "all", 1, {"rows": 1000, "seconds": 0.0005})]
+    rows = section(report(runs, [], ENVIRONMENT, "chart.png"), "Decode: 100 B")
+    assert rows["all"] == ["2 (2 to 2)", "500"]
+
+
+def test_who_could_not_take_part_is_named() -> None:
+    failure = failure_of("Kafka", RuntimeError("no repository answers\nand more"))
+    assert failure == Failure("Kafka", "no repository answers")
+    page = report(reading(OURS, 1.0), [failure], ENVIRONMENT, "chart.png")
+    assert "* **Kafka** did not take part: no repository answers\n" in page
+    assert section(page, f"Reading {CASE}")[OURS][1] == ""
+
+
+def test_settings_and_versions_are_shown() -> None:
+    page = report([], [], ENVIRONMENT, "chart.png")
+    assert "* versions: pyspark 4.3.0\n" in page
+    assert "* spark: master local[2]\n" in page
+
+
+def test_the_json_holds_every_run_on_a_line_of_its_own() -> None:
+    text = as_json(reading(OURS, 1.25, 2.5), [Failure("Kafka", "gone")], ENVIRONMENT)
+    found = json.loads(text)
+    assert found["failures"] == [{"name": "Kafka", "problem": "gone"}]
+    assert [run["figures"]["seconds"] for run in found["runs"]] == [1.25, 2.5]
+    assert sum(OURS in line for line in text.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("workload", "name"),
+    [
+        (Workload(100, 1), "100 B, 4 queues"),
+        (Workload(16 * 1024, 1, queues=1), "16 KiB, 1 queue"),
+        (Workload(1024, 1, queues=32, is_compressed=True), "1 KiB, 32 queues, compressed"),
+    ],
+)
+def test_a_workload_is_named_by_its_factors(workload: Workload, name: str) -> None:
+    assert workload.name == name
+
+
+def test_a_scaled_workload_is_shared_evenly_by_the_rare_tag() -> None:
+    assert all(workload.count % RARE_EVERY == 0 for workload in FULL.times(0.01234).bases)
