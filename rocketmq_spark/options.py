@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from rocketmq_spark.errors import OptionError
-from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.model import MessageQueue, retry_topic
 
 T = TypeVar("T")
 
@@ -161,6 +161,11 @@ def option(
     return dataclasses.field(metadata={"option": row}, repr=not secret)
 
 
+NO_RETRY_IN_ORDER: Final = (
+    "What is sent back comes again behind later messages; and while a member of the group holds a lock, brokers put "
+    "what is sent to the group's retry topic into its dead letter queue instead. Give up one of the two."
+)
+
 # ---------------------------------------------------------------------------------------------------- the table
 
 
@@ -253,6 +258,14 @@ class ReadOptions:
         doc="Lock each queue at its broker while this query reads it, as RocketMQ's orderly consumers do: "
         "a queue changes hands only between micro-batches, and no two members ever read it at once.",
     )
+    reads_retry_topic: bool = option(
+        "retryTopic",
+        BOOLEAN,
+        default="false",
+        doc="Whether the group's retry topic is read too: messages that were sent back (`rocketmq_spark.send_back`, or "
+        "a Java consumer's failed ones) come again, with the topic and message id that they had. "
+        "All members of a group must agree on it.",
+    )
     rebalance_interval_ms: int = option(
         "rebalanceIntervalMs",
         integer(1_000, 600_000),
@@ -287,7 +300,26 @@ class ReadOptions:
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> ReadOptions:
         """Options from what the user wrote; names in any case. Raises OptionError."""
-        return cls(**_parse_table(cls, given))
+        options = cls(**_parse_table(cls, given))
+        if options.consume_orderly and options.reads_retry_topic:
+            raise OptionError(
+                "CONTRADICTORY_OPTIONS", first="consumeOrderly", second="retryTopic", reason=NO_RETRY_IN_ORDER
+            )
+        return options
+
+    @property
+    def retry_topic(self) -> str:
+        """The name of the group's retry topic, read or not."""
+        return retry_topic(self.consumer_group)
+
+    @property
+    def read_topics(self) -> tuple[str, ...]:
+        """``topics``, and the group's retry topic if that is read."""
+        return tuple(dict.fromkeys((*self.topics, self.retry_topic))) if self.reads_retry_topic else self.topics
+
+    def expression_of(self, topic: str) -> str:
+        """What is read of a topic: all of the retry topic, because what was sent back has passed the filter before."""
+        return "*" if topic == self.retry_topic else self.sub_expression
 
 
 # ---------------------------------------------------------------------------------------------------- parsing

@@ -6,13 +6,14 @@ import queue as thread_queue
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
-from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError
-from rocketmq_spark.model import Message, MessageExt, MessageQueue
+from rocketmq_spark.errors import BrokerError, DataLossError, RocketMQError, RouteError
+from rocketmq_spark.model import Message, MessageExt, MessageQueue, StoredMessage
 from rocketmq_spark.remoting.broker import Broker, SendStatus
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
@@ -114,14 +115,8 @@ def heartbeat(client_id: str, group: str, topic: str) -> Heartbeat:
 def send_back(
     broker: Broker, group: str, message: MessageExt, delay_level: int = 0, max_reconsume_times: int | None = None
 ) -> None:
-    broker.send_back(
-        group,
-        message.commit_log_offset,
-        origin_topic=message.topic,
-        origin_message_id=message.msg_id,
-        delay_level=delay_level,
-        max_reconsume_times=max_reconsume_times,
-    )
+    stored = StoredMessage(message.topic, message.broker_name, message.commit_log_offset, message.msg_id)
+    broker.send_back(group, stored, delay_level=delay_level, max_reconsume_times=max_reconsume_times)
 
 
 def refusal(call: Callable[[], object]) -> int:
@@ -478,6 +473,15 @@ def test_a_message_that_was_sent_back_too_often_goes_to_the_dlq(
         original = pulled(mine, group, filled)[0]
         send_back(mine, group, original, max_reconsume_times=0)
         assert pulled(mine, group, MessageQueue(f"%DLQ%{group}", "broker-a", 0))[0].body == b"0"
+
+
+def test_a_message_that_the_broker_does_not_hold_cannot_be_sent_back(
+    cluster: EmbeddedCluster, filled: MessageQueue, group: str
+) -> None:
+    with member(cluster, group, filled.topic) as mine:
+        original = pulled(mine, group, filled)[0]
+        with pytest.raises(DataLossError, match=rf"MESSAGE_GONE.*{original.msg_id}.*commit log offset {10**12}"):
+            send_back(mine, group, replace(original, commit_log_offset=10**12))
 
 
 def test_the_dlq_can_be_read_like_any_topic(

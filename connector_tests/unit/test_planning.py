@@ -145,6 +145,12 @@ def test_a_topic_starts_whatever_the_group_knows_of_another() -> None:
     assert first_positions("latest", bounds, SourceOffset(), {A: 50, OTHER_TOPIC: None}) == {OTHER_TOPIC: 100}
 
 
+def test_a_retry_topic_starts_with_what_was_sent_back_first() -> None:
+    retry = MessageQueue("%RETRY%g", "broker-a", 0)
+    bounds = {A: BOUNDS, retry: BOUNDS}
+    assert first_positions("latest", bounds, SourceOffset(), {A: None, retry: None}) == {A: 100, retry: 10}
+
+
 # ---------------------------------------------------------------------------------------------------- plan_batch
 
 

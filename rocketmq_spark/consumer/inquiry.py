@@ -16,6 +16,7 @@ from rocketmq_spark.errors import RocketMQError, RouteError
 from rocketmq_spark.model import MessageQueue, QueueBounds, TopicRoute
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.wire.retriable import is_retriable
+from rocketmq_spark.wire.subscription import SubscriptionData
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +27,7 @@ Clock = Callable[[], int]
 
 
 class Inquiry:
-    """The routes of the subscribed topics, and requests to their brokers on behalf of a group."""
+    """The routes of the topics that are read, and requests to their brokers on behalf of a group."""
 
     def __init__(self, options: ReadOptions, cluster: Cluster, clock: Clock) -> None:
         self._options = options
@@ -45,7 +46,7 @@ class Inquiry:
     @property
     def is_complete(self) -> bool:
         """Whether every topic has a route and nobody who was asked is silent."""
-        return not self._patience.is_tried and len(self._routes) == len(self._options.topics)
+        return not self._patience.is_tried and len(self._routes) == len(self._options.read_topics)
 
     def check(self) -> None:
         """Raise for what has been silent for its whole limit, see ``Patience.check``."""
@@ -77,7 +78,7 @@ class Inquiry:
 
     def refresh_routes(self) -> None:
         """Ask for the route of every topic. One that is not told now stays as it was."""
-        for topic in self._options.topics:
+        for topic in self._options.read_topics:
             try:
                 self._routes[topic] = self._readable_route(topic)
             except RouteError as error:
@@ -125,6 +126,19 @@ class Inquiry:
             if client_ids is not None:
                 return client_ids
         return None
+
+    def subscriptions_of(self, client_ids: Collection[str]) -> dict[str, tuple[SubscriptionData, ...]]:
+        """What members say that they subscribe to. A broker asks them, any that is up; silence means nothing here."""
+        broker_name = next(filter(self.may_ask, self._broker_names()), None)
+        address = None if broker_name is None else self.address_of(broker_name)
+        if address is None or not client_ids:
+            return {}
+        try:
+            infos = self._cluster.broker(address).running_infos(self._group, client_ids)
+        except RocketMQError as error:
+            log.info("members not asked for their subscriptions: %s", error)
+            return {}
+        return {client_id: info.subscriptions for client_id, info in infos.items()}
 
     def bounds(self) -> dict[MessageQueue, QueueBounds]:
         """The bounds of all readable queues, one request for each topic and broker; without the silent brokers'

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from rocketmq_spark.errors import BrokerError, RocketMQError
-from rocketmq_spark.model import Message, MessageQueue, QueueBounds
+from rocketmq_spark.errors import BrokerError, DataLossError, RocketMQError
+from rocketmq_spark.model import Message, MessageQueue, QueueBounds, StoredMessage
 from rocketmq_spark.remoting.peer import Peer, Question, code_only
 from rocketmq_spark.wire.batch import encode_batch, message_properties
 from rocketmq_spark.wire.bodies import (
@@ -65,7 +65,8 @@ HOLD_SLACK_MS: Final = 6_000
 
 NO_CONSUMER: Final = "no consumer for this group"
 RESET_PENDING: Final = "Offset has been previously reset"
-"""How a broker words two answers that have no code of their own."""
+MESSAGE_GONE: Final = "look message by offset failed"
+"""How a broker words answers that have no code of their own."""
 
 
 class SendStatus(Enum):
@@ -286,27 +287,34 @@ class Broker(Peer):
     def send_back(
         self,
         group: str,
-        commit_log_offset: int,
+        message: StoredMessage,
         *,
-        origin_topic: str,
-        origin_message_id: str,
         delay_level: int = 0,
         max_reconsume_times: int | None = None,
     ) -> None:
         """Have a message delivered to the group again, through its retry topic; in the end it goes to its DLQ.
 
         ``delay_level`` 0 grows with the number of attempts; below 0: to the DLQ at once. ``max_reconsume_times``: by
-        default the group's. Ask the broker that stores it; a group that may have no retry queue loses it.
+        default the group's. Ask the broker that stores it; for a group that may have no retry queue it does nothing.
+        Raises DataLossError[MESSAGE_GONE].
         """
         header = ConsumerSendMsgBackRequest(
             group=group,
-            commit_log_offset=commit_log_offset,
+            commit_log_offset=message.commit_log_offset,
             delay_level=delay_level,
-            origin_message_id=origin_message_id,
-            origin_topic=origin_topic,
+            origin_message_id=message.msg_id,
+            origin_topic=message.topic,
             max_reconsume_times=max_reconsume_times,
         )
-        self.ask(Question(_command(RequestCode.CONSUMER_SEND_MSG_BACK, header), code_only))
+        command = _command(RequestCode.CONSUMER_SEND_MSG_BACK, header)
+
+        def read(answer: RemotingCommand) -> None:
+            if (answer.remark or "").startswith(MESSAGE_GONE):
+                raise DataLossError("MESSAGE_GONE", message=str(message))
+            if answer.code != ResponseCode.SUCCESS:
+                raise self.refusal(command.code, answer)
+
+        self.ask(Question(command, read, {ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR}))
 
     # ---------------------------------------------------------------------------------------------- administration
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from rocketmq_spark.model import MessageQueue, QueueBounds
+from rocketmq_spark.model import RETRY_TOPIC_PREFIX, MessageQueue, QueueBounds
 from rocketmq_spark.source.admission import fair_shares
 from rocketmq_spark.source.offsets import QueueProgress, SourceOffset
 
@@ -97,14 +97,17 @@ def first_positions(
 ) -> dict[MessageQueue, int]:
     """First positions of the topics that nobody has ever read: neither the checkpoint nor the group knows any queue.
 
-    ``bounds`` and ``stored`` cover all queues of the subscribed topics, owned or not. Source of the policies:
+    ``bounds`` and ``stored`` cover all queues of the subscribed topics, owned or not. A retry topic holds what a group
+    has sent back, and always begins at its first message. Source of the policies:
     ``RebalancePushImpl#computePullFromWhereWithException``; differs: a topic starts as a whole, so that a queue which
     it gains later is new and begins at its min offset instead of at "latest".
     """
     started = {queue.topic for queue in checkpoint.queues}
     started |= {queue.topic for queue, offset in stored.items() if offset is not None}
     return {
-        queue: held.min_offset if starting_offsets == "earliest" else held.max_offset
+        queue: held.min_offset
+        if starting_offsets == "earliest" or queue.topic.startswith(RETRY_TOPIC_PREFIX)
+        else held.max_offset
         for queue, held in bounds.items()
         if queue.topic not in started
     }
