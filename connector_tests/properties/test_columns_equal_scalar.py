@@ -172,12 +172,12 @@ def test_a_pull_cut_anywhere_gives_the_same_rows_or_the_same_error() -> None:
     assert all(outcomes_agree([body[:length]]) for length in range(len(body)))
 
 
-SENT_BACK = Record(properties=b"RETRY_TOPIC\x01T\x02ORIGIN_MESSAGE_ID\x01O\x02UNIQ_KEY\x01U\x02")
+SENT_BACK = Record(properties=b"RETRY_TOPIC\x01origin\x02ORIGIN_MESSAGE_ID\x01O\x02UNIQ_KEY\x01U\x02")
 
 
 @given(pull_bodies)
 @example([[SENT_BACK, Record(properties=b""), replace(SENT_BACK, sys_flag=COMPRESSED, body=b"")]])
-@example([[Record(properties=b"ORIGIN_MESSAGE_ID\x01O\x02"), Record(properties=b"RETRY_TOPIC\x01T\x02")]])
+@example([[Record(properties=b"ORIGIN_MESSAGE_ID\x01O\x02"), Record(properties=b"RETRY_TOPIC\x01origin\x02")]])
 def test_topic_and_id_of_sent_back_messages_are_restored(pulls: list[list[Record]]) -> None:
     bodies = [pull_body(*pull) for pull in pulls]
     decoder = ColumnDecoder(("topic", "msgId"), broker_name="b", tags=None, restores_origin=True)
