@@ -4,6 +4,7 @@ Importing this package opens nothing and imports neither Spark nor Arrow.
 """
 
 from rocketmq_spark._version import __version__
+from rocketmq_spark.source.failed_rows import send_back
 from rocketmq_spark.source.graceful_stop import stop
 
-__all__ = ["__version__", "stop"]
+__all__ = ["__version__", "send_back", "stop"]

@@ -58,6 +58,10 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         "BAD_COLUMN_TYPE": Condition(
             "Column {column!r} cannot be read as {given}.", "Declare it as {expected}; there are: {available}."
         ),
+        "MISSING_COLUMNS": Condition(
+            "Rows cannot be sent back without {missing}.",
+            "Name {needed} in the reader's schema, and keep them in the rows.",
+        ),
         "BAD_OFFSET": Condition(
             "The checkpoint holds an offset that this version cannot read: {problem}.",
             "Use the version of rocketmq_spark that wrote it, or start with a new checkpoint location; "
@@ -150,10 +154,22 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "Set 'failOnDataLoss' to false to go on without them, or start with a new checkpoint location "
             "and reset the group.",
         ),
+        "MESSAGE_GONE": Condition(
+            "Its broker does not hold message {message} any more.",
+            "Retention has deleted it before it was sent back; what is left of it is the row.",
+        ),
+        "NOT_SENT_BACK": Condition(
+            "{count} messages were not sent back for group {group!r}: {messages}; the first failure: {cause}",
+            "Send these again, or let the batch fail: its replay sends back all that fails then.",
+        ),
         # ---- the group
         "DUPLICATE_CLIENT_ID": Condition(
             "Another live member of group {group!r} uses the client id {client_id!r}.",
             "Give one of the two queries another 'instanceName'.",
+        ),
+        "SUBSCRIPTIONS_DIFFER": Condition(
+            "Members of group {group!r} subscribe to different things: {client_id!r} to {ours}; {other!r} to {theirs}.",
+            "Give all members the same topics and expressions, or this one another group.",
         ),
         "NOT_DRAINED": Condition(
             "Query {query!r} was not drained within {timeout_s} s.",

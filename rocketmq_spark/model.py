@@ -7,11 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 RETRY_TOPIC_PREFIX: Final = "%RETRY%"
-DLQ_TOPIC_PREFIX: Final = "%DLQ%"
 
 PERM_WRITE: Final = 2
 PERM_READ: Final = 4
 MASTER_ID: Final = 0
+
+
+def retry_topic(group: str) -> str:
+    """The topic through which a group gets again what it has sent back. Source: ``MixAll#getRetryTopic``."""
+    return RETRY_TOPIC_PREFIX + group
 
 
 def java_string_order(text: str) -> bytes:
@@ -155,6 +159,19 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """Which message of a broker's commit log is meant. ``topic`` and ``msg_id`` are what its first delivery had."""
+
+    topic: str
+    broker_name: str
+    commit_log_offset: int
+    msg_id: str
+
+    def __str__(self) -> str:
+        return f"{self.msg_id} of {self.topic}@{self.broker_name} at commit log offset {self.commit_log_offset}"
+
+
+@dataclass(frozen=True, slots=True)
 class MessageExt:
     """A stored message as a consumer gets it. Source: ``common/message/MessageExt.java``.
 
@@ -188,3 +205,13 @@ class MessageExt:
     @property
     def keys(self) -> str | None:
         return self.properties.get("KEYS")
+
+    @property
+    def origin_topic(self) -> str:
+        """Where a message was sent that has come back through a retry topic."""
+        return self.properties.get("RETRY_TOPIC", self.topic)
+
+    @property
+    def origin_msg_id(self) -> str:
+        """``msg_id`` as it was before the message was sent back."""
+        return self.properties.get("UNIQ_KEY") or self.properties.get("ORIGIN_MESSAGE_ID", self.msg_id)

@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Any, Final, Generic, TypeVar
 
 from rocketmq_spark.errors import OptionError
-from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.model import MessageQueue, retry_topic
 
 T = TypeVar("T")
 
@@ -196,6 +196,11 @@ def option(
     return dataclasses.field(metadata={"option": row}, repr=not secret)
 
 
+NO_RETRY_IN_ORDER: Final = (
+    "What is sent back comes again behind later messages; and while a member of the group holds a lock, brokers put "
+    "what is sent to the group's retry topic into its dead letter queue instead. Give up one of the two."
+)
+
 # ---------------------------------------------------------------------------------------------------- the table
 
 
@@ -332,6 +337,14 @@ class ReadOptions:
         doc="For `messageModel` `BROADCASTING`: the folder of the files with offsets, on the driver's machine. Without "
         "it `.rocketmq_offsets` in the user's home, as RocketMQ has it.",
     )
+    reads_retry_topic: bool = option(
+        "retryTopic",
+        BOOLEAN,
+        default="false",
+        doc="Whether the group's retry topic is read too: messages that were sent back (`rocketmq_spark.send_back`, or "
+        "a Java consumer's failed ones) come again, with the topic and message id that they had. "
+        "All members of a group must agree on it.",
+    )
     rebalance_interval_ms: int = option(
         "rebalanceIntervalMs",
         integer(1_000, 600_000),
@@ -389,11 +402,33 @@ class ReadOptions:
     def parse(cls, given: Mapping[str, str]) -> ReadOptions:
         """Options from what the user wrote; names in any case. Raises OptionError."""
         options = cls(**_parse_table(cls, given))
-        _check_message_model(options)
+        _check_contradictions(options)
         return options
+
+    @property
+    def retry_topic(self) -> str:
+        """The name of the group's retry topic, read or not."""
+        return retry_topic(self.consumer_group)
+
+    @property
+    def read_topics(self) -> tuple[str, ...]:
+        """``topics``, and the group's retry topic if that is read."""
+        return tuple(dict.fromkeys((*self.topics, self.retry_topic))) if self.reads_retry_topic else self.topics
+
+    def expression_of(self, topic: str) -> str:
+        """What is read of a topic: all of the retry topic, because what was sent back has passed the filter before."""
+        return "*" if topic == self.retry_topic else self.sub_expression
 
 
 # ---------------------------------------------------------------------------------------------------- contradictions
+
+
+def _check_contradictions(options: ReadOptions) -> None:
+    if options.consume_orderly and options.reads_retry_topic:
+        raise OptionError(
+            "CONTRADICTORY_OPTIONS", first="consumeOrderly", second="retryTopic", reason=NO_RETRY_IN_ORDER
+        )
+    _check_message_model(options)
 
 
 def _check_message_model(options: ReadOptions) -> None:
@@ -405,6 +440,8 @@ def _check_message_model(options: ReadOptions) -> None:
         raise _contradiction("consumeOrderly", "In 'BROADCASTING' no queue is one query's alone, to be locked.")
     if options.allocate_strategy.upper() != "AVG":
         raise _contradiction("allocateStrategy", "In 'BROADCASTING' every query reads every queue; nothing is shared.")
+    if options.reads_retry_topic:
+        raise _contradiction("retryTopic", "In 'BROADCASTING' nothing is sent back: a retry topic is a whole group's.")
     if options.instance_name is None:
         hint = "In 'BROADCASTING' it names the file with this query's offsets."
         raise OptionError("MISSING_OPTION", option="instanceName", hint=hint)

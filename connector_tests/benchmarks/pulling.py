@@ -40,9 +40,9 @@ def _pull(client: ExecutorClient, options: ReadOptions, queue_id: int, rows: int
     wanted = QueueRange(MessageQueue(TOPIC, "broker-a", queue_id), 0, rows)
     puller = RangePuller(
         wanted,
-        client.submit_pull,
+        client.submit_pulls,
         limit_ms=options.cluster_timeout_ms,
-        missing_topic_ms=options.missing_topic_timeout_ms,
+        missing_ms=options.missing_queues_limit_ms,
     )
     return sum(len(pulled.body) for pulled in puller.pulled())
 

@@ -6,13 +6,14 @@ import queue as thread_queue
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
-from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError
-from rocketmq_spark.model import Message, MessageExt, MessageQueue
+from rocketmq_spark.errors import BrokerError, DataLossError, RocketMQError, RouteError
+from rocketmq_spark.model import Message, MessageExt, MessageQueue, StoredMessage
 from rocketmq_spark.remoting.broker import Broker, Pull, SendStatus
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
@@ -109,6 +110,13 @@ def heartbeat(client_id: str, group: str, topic: str) -> Heartbeat:
         subscriptions=(build_subscription(topic, "*", 1),),
     )
     return Heartbeat(client_id, (consumer,))
+
+
+def send_back(
+    broker: Broker, group: str, message: MessageExt, delay_level: int = 0, max_reconsume_times: int | None = None
+) -> None:
+    stored = StoredMessage(message.topic, message.broker_name, message.commit_log_offset, message.msg_id)
+    broker.send_back(group, stored, delay_level=delay_level, max_reconsume_times=max_reconsume_times)
 
 
 def refusal(call: Callable[[], object]) -> int:
@@ -442,7 +450,7 @@ def test_a_message_that_was_sent_back_comes_again_through_the_retry_topic(
 ) -> None:
     with member(cluster, group, filled.topic) as mine:  # the first heartbeat creates the group's retry topic
         original = pulled(mine, group, filled)[3]
-        mine.send_back(group, original, delay_level=1)
+        send_back(mine, group, original, delay_level=1)
         again = pulled(mine, group, MessageQueue(f"%RETRY%{group}", "broker-a", 0))[0]
     assert (again.body, again.reconsume_times) == (b"3", 1)
     assert again.properties["RETRY_TOPIC"] == filled.topic
@@ -454,8 +462,47 @@ def test_a_message_that_was_given_up_on_goes_to_the_dlq(
 ) -> None:
     with member(cluster, group, filled.topic) as mine:
         original = pulled(mine, group, filled)[0]
-        mine.send_back(group, original, delay_level=-1)
+        send_back(mine, group, original, delay_level=-1)
         assert pulled(mine, group, MessageQueue(f"%DLQ%{group}", "broker-a", 0))[0].body == b"0"
+
+
+def test_a_message_that_was_sent_back_too_often_goes_to_the_dlq(
+    cluster: EmbeddedCluster, broker: Broker, filled: MessageQueue, group: str
+) -> None:
+    with member(cluster, group, filled.topic) as mine:
+        original = pulled(mine, group, filled)[0]
+        send_back(mine, group, original, max_reconsume_times=0)
+        assert pulled(mine, group, MessageQueue(f"%DLQ%{group}", "broker-a", 0))[0].body == b"0"
+
+
+def test_a_message_that_the_broker_does_not_hold_cannot_be_sent_back(
+    cluster: EmbeddedCluster, filled: MessageQueue, group: str
+) -> None:
+    with member(cluster, group, filled.topic) as mine:
+        original = pulled(mine, group, filled)[0]
+        with pytest.raises(DataLossError, match=rf"MESSAGE_GONE.*{original.msg_id}.*commit log offset {10**12}"):
+            send_back(mine, group, replace(original, commit_log_offset=10**12))
+
+
+def test_the_dlq_can_be_read_like_any_topic(
+    cluster: EmbeddedCluster, name_servers: NameServers, filled: MessageQueue, group: str
+) -> None:
+    with member(cluster, group, filled.topic) as mine:
+        send_back(mine, group, pulled(mine, group, filled)[0], delay_level=-1)
+    assert name_servers.topic_route(f"%DLQ%{group}").read_queues() == (MessageQueue(f"%DLQ%{group}", "broker-a", 0),)
+
+
+def test_a_lock_of_the_group_sends_what_is_sent_to_its_retry_topic_to_the_dlq_and_not_what_is_sent_back(
+    cluster: EmbeddedCluster, producer: Producer, filled: MessageQueue, group: str
+) -> None:
+    retry, dlq = (MessageQueue(f"{prefix}{group}", "broker-a", 0) for prefix in ("%RETRY%", "%DLQ%"))
+    with member(cluster, group, filled.topic) as mine:
+        original = pulled(mine, group, filled)[0]
+        mine.lock_batch(group, CLIENT_ID, [filled])
+        send_back(mine, group, original, delay_level=1)
+        producer.send(Message(retry.topic, b"sent"))
+        assert [message.body for message in pulled(mine, group, retry)] == [b"0"]
+        assert [message.body for message in pulled(mine, group, dlq)] == [b"sent"]
 
 
 # ---------------------------------------------------------------------------------------------------- configuration

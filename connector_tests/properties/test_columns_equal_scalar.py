@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 from hypothesis import example, given
@@ -169,6 +170,20 @@ def test_each_byte_damaged_alone_gives_the_same_rows_or_the_same_error() -> None
 def test_a_pull_cut_anywhere_gives_the_same_rows_or_the_same_error() -> None:
     body = pull_body(Record(properties=b"a\x01b\x02"), Record(magic=V2, born_host=("::1", 10911)))
     assert all(outcomes_agree([body[:length]]) for length in range(len(body)))
+
+
+SENT_BACK = Record(properties=b"RETRY_TOPIC\x01origin\x02ORIGIN_MESSAGE_ID\x01O\x02UNIQ_KEY\x01U\x02")
+
+
+@given(pull_bodies)
+@example([[SENT_BACK, Record(properties=b""), replace(SENT_BACK, sys_flag=COMPRESSED, body=b"")]])
+@example([[Record(properties=b"ORIGIN_MESSAGE_ID\x01O\x02"), Record(properties=b"RETRY_TOPIC\x01origin\x02")]])
+def test_topic_and_id_of_sent_back_messages_are_restored(pulls: list[list[Record]]) -> None:
+    bodies = [pull_body(*pull) for pull in pulls]
+    decoder = ColumnDecoder(("topic", "msgId"), broker_name="b", tags=None, restores_origin=True)
+    assert rows(decoder.decode(bodies, *EVERYTHING)) == [
+        {"topic": message.origin_topic, "msgId": message.origin_msg_id} for message in scalar_messages(bodies)
+    ]
 
 
 def test_this_module_knows_every_column() -> None:

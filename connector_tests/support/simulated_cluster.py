@@ -18,6 +18,7 @@ from connector_tests.support.strand import point
 from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import BrokerData, MessageQueue, QueueBounds, QueueData, TopicRoute
 from rocketmq_spark.wire.bodies import Heartbeat
+from rocketmq_spark.wire.running_info import ConsumerRunningInfo
 
 CONNECTION_EXPIRY_MS: Final = 120_000
 LOCK_EXPIRY_MS: Final = 60_000
@@ -228,6 +229,10 @@ class BrokerDoor:
 
     def consumer_ids(self, group: str) -> list[str]:
         return self._ask("consumer ids", self._broker.consumer_ids)
+
+    def running_infos(self, group: str, client_ids: Iterable[str]) -> dict[str, ConsumerRunningInfo]:
+        """Nobody answers; all subscribe to the same."""
+        return {}
 
     def topic_stats(self, topic: str) -> dict[MessageQueue, QueueBounds]:
         return self._ask("bounds", lambda: self._broker.bounds(topic))

@@ -118,6 +118,20 @@ class Topic:
     def members(self, group: str) -> list[str]:
         return self._broker(self.queues[0]).consumer_ids(group)
 
+    def owners(self, group: str) -> dict[str, set[MessageQueue]]:
+        """The queues of this topic that each member of the group says to have, as the admin tools see them."""
+        infos = self._broker(self.queues[0]).running_infos(group, set(self.members(group)))
+        return {
+            client_id: {queue for queue in info.process_queues if queue.topic == self.name}
+            for client_id, info in infos.items()
+        }
+
+    def is_shared(self, group: str, member_count: int) -> bool:
+        """Whether so many members answer, and own each queue once."""
+        owners = self.owners(group)
+        owned = [queue for queues in owners.values() for queue in queues]
+        return len(owners) == member_count and sorted(owned, key=MessageQueue.sort_key) == list(self.queues)
+
     def reset_to_the_beginning(self, group: str) -> None:
         """What an operator does with ``mqadmin resetOffsetByTime``."""
         self._broker(self.queues[0]).reset_offsets_to_time(group, self.name, 0)

@@ -44,6 +44,13 @@ def test_the_last_offset_is_the_end() -> None:
     assert first_positions(StartingPoint(ConsumeFromWhere.LAST_OFFSET), BOUNDS, {}) == {A: 100, B: 0}
 
 
+@pytest.mark.parametrize("where", [ConsumeFromWhere.LAST_OFFSET, ConsumeFromWhere.TIMESTAMP])
+def test_a_retry_topic_starts_with_what_was_sent_back_first(where: ConsumeFromWhere) -> None:
+    retry = queue(0, topic="%RETRY%g")
+    start = StartingPoint(where, 7_000 if where is ConsumeFromWhere.TIMESTAMP else None)
+    assert first_positions(start, {retry: QueueBounds(10, 100)}, {retry: 50}) == {retry: 10}
+
+
 @pytest.mark.parametrize(
     ("found", "first"),
     [(50, 50), (100, 100), pytest.param(120, 120, id="stored since the survey"), pytest.param(3, 10, id="deleted")],

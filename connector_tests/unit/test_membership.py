@@ -12,6 +12,8 @@ from rocketmq_spark.errors import BrokerError, MembershipError, RocketMQError
 from rocketmq_spark.model import BrokerData, MessageQueue, QueueBounds, QueueData, TopicRoute
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.wire.bodies import Heartbeat
+from rocketmq_spark.wire.running_info import ConsumerRunningInfo
+from rocketmq_spark.wire.subscription import build_subscription
 
 QUEUES = tuple(MessageQueue("orders", "broker-a", queue_id) for queue_id in range(4))
 
@@ -27,6 +29,9 @@ class OneBroker:
     offsets: dict[MessageQueue, int] = field(default_factory=dict)
     reset_to: dict[MessageQueue, int] = field(default_factory=dict)
     connection: object = field(default_factory=object)
+    subscriptions: dict[str, dict[str, str]] = field(default_factory=dict)
+    asked: list[list[str]] = field(default_factory=list)
+    beats: list[Heartbeat] = field(default_factory=list)
 
     def topic_route(self, topic: str) -> TopicRoute:
         brokers = (BrokerData("cluster", "broker-a", {0: "a:1"}),)
@@ -41,12 +46,23 @@ class OneBroker:
 
     def heartbeat(self, heartbeat: Heartbeat) -> None:
         self.members = [heartbeat.client_id]
+        self.beats.append(heartbeat)
 
     def unregister(self, client_id: str, group: str) -> None:
         self.members.remove(client_id)
 
     def consumer_ids(self, group: str) -> list[str]:
         return self.others + self.members
+
+    def running_infos(self, group: str, client_ids: Iterable[str]) -> dict[str, ConsumerRunningInfo]:
+        self.asked.append(sorted(client_ids))
+        told = {client_id: self.subscriptions[client_id] for client_id in client_ids if client_id in self.subscriptions}
+        return {
+            client_id: ConsumerRunningInfo(
+                properties={}, subscriptions=tuple(build_subscription(topic, tags, 7) for topic, tags in topics.items())
+            )
+            for client_id, topics in told.items()
+        }
 
     def topic_stats(self, topic: str) -> dict[MessageQueue, QueueBounds]:
         return {queue: QueueBounds(0, 100, 1) for queue in QUEUES}
@@ -320,3 +336,76 @@ def test_in_broadcasting_each_member_owns_every_queue_and_the_brokers_keep_no_of
     member.prove({QUEUES[0]: 10})
     assert decode_offsets(file.content) == {QUEUES[0]: 10}
     assert cluster.offsets == {}
+
+
+# ---------------------------------------------------------------------------------------------------- subscriptions
+
+
+def told_topics(heartbeat: Heartbeat) -> list[str]:
+    return [subscription.topic for subscription in heartbeat.consumers[0].subscriptions]
+
+
+@pytest.mark.parametrize("reads_it", ["true", "false"])
+def test_a_heartbeat_names_the_retry_topic_whoever_reads_it(reads_it: str) -> None:
+    cluster = OneBroker()
+    member = membership(cluster, retryTopic=reads_it)
+    member.survey()
+    assert told_topics(cluster.beats[0]) == ["orders", "%RETRY%g"]
+    assert ("%RETRY%g" in {one.topic for one in member.view.consumer.subscriptions}) == (reads_it == "true")
+
+
+def test_a_newcomer_that_differs_owns_nothing_fails_at_once_and_names_both() -> None:
+    cluster = OneBroker(others=["you"], subscriptions={"you": {"orders": "TagA", "bills": "*"}})
+    newcomer = membership(cluster)
+    difference = r"SUBSCRIPTIONS_DIFFER.*'g'.*'me' to orders \(\*\); 'you' to bills \(\*\), orders \(TagA\)"
+    with pytest.raises(MembershipError, match=difference):
+        newcomer.survey()
+    assert newcomer.view.process_queues == ()
+
+
+def test_who_was_there_first_goes_on_for_its_limit_beside_a_newcomer_that_differs() -> None:
+    clock = ManualClock()
+    cluster = OneBroker(subscriptions={"you": {"bills": "*"}})
+    first = membership(cluster, clock, clusterTimeoutMs="60000")
+    first.survey()
+    cluster.others = ["you"]
+    assert first.survey().owned == set(QUEUES[:2])
+    clock.advance(60_000)
+    with pytest.raises(MembershipError, match="SUBSCRIPTIONS_DIFFER"):
+        first.survey()
+
+
+def test_a_newcomer_that_differs_and_leaves_is_forgotten() -> None:
+    clock = ManualClock()
+    cluster = OneBroker(subscriptions={"you": {"bills": "*"}})
+    first = membership(cluster, clock)
+    first.survey()
+    cluster.others = ["you"]
+    assert not first.survey().is_complete
+    cluster.others = []
+    clock.advance(3_600_000)
+    assert first.survey().is_complete
+
+
+def test_members_are_asked_when_the_list_changes_and_not_again_once_they_agree() -> None:
+    cluster = OneBroker(others=["silent", "you"], subscriptions={"you": {"orders": "*"}, "new": {"orders": "*"}})
+    member = membership(cluster)
+    member.survey()
+    member.survey()
+    cluster.others += ["new"]
+    member.survey()
+    assert cluster.asked == [["silent", "you"], ["new", "silent"]]
+
+
+@pytest.mark.parametrize("reads_it", ["true", "false"])
+def test_a_difference_in_the_retry_topic_is_a_warning(reads_it: str, caplog: pytest.LogCaptureFixture) -> None:
+    theirs = {"orders": "*"} if reads_it == "true" else {"orders": "*", "%RETRY%g": "*"}
+    member = membership(OneBroker(others=["you"], subscriptions={"you": theirs}), retryTopic=reads_it)
+    assert member.survey().is_complete
+    assert "of client_id=me and client_id=you only one reads topic=%RETRY%g" in caplog.text
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [("TagA||TagB", "TagB || TagA"), ("*", ""), (" TagA ", "TagA")])
+def test_the_same_tags_in_other_words_are_no_difference(ours: str, theirs: str) -> None:
+    cluster = OneBroker(others=["you"], subscriptions={"you": {"orders": theirs}})
+    assert membership(cluster, subExpression=ours).survey().is_complete

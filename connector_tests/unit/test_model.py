@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from connector_tests.support.message_bytes import Record
 from connector_tests.support.queues import queue
 from rocketmq_spark.model import (
     BrokerData,
     Message,
+    MessageExt,
     MessageQueue,
     QueueBounds,
     QueueData,
@@ -20,6 +22,7 @@ from rocketmq_spark.model import (
     java_string_order,
     nested,
 )
+from rocketmq_spark.wire.message import decode_messages
 
 BOTH, READ, WRITE, INHERIT, NEITHER = 6, 4, 2, 1, 0
 
@@ -96,6 +99,23 @@ def test_values_cannot_be_changed(value: Any) -> None:
     attribute = dataclasses.fields(value)[0].name
     with pytest.raises(dataclasses.FrozenInstanceError):
         setattr(value, attribute, None)
+
+
+def message(**properties: str) -> MessageExt:
+    record = Record(properties="".join(f"{name}\x01{value}\x02" for name, value in properties.items()).encode())
+    (decoded,) = decode_messages(record.encode(), broker_name="b")
+    return decoded
+
+
+def test_a_message_that_came_back_knows_where_it_was_and_who() -> None:
+    assert message(RETRY_TOPIC="T").origin_topic == "T"
+    assert message(ORIGIN_MESSAGE_ID="O", UNIQ_KEY="U").origin_msg_id == "U"
+    assert message(ORIGIN_MESSAGE_ID="O").origin_msg_id == "O"
+
+
+def test_any_other_message_is_its_own_origin() -> None:
+    plain = message()
+    assert (plain.origin_topic, plain.origin_msg_id) == (plain.topic, plain.offset_msg_id)
 
 
 def test_a_range_travels_to_executors() -> None:

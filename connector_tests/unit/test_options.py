@@ -333,3 +333,22 @@ def test_no_chain_of_errors_leads_to_a_secret() -> None:
     with pytest.raises(OptionError) as raised:
         secret_row().parse(SECRET)
     assert (raised.value.__cause__, raised.value.__context__) == (None, None)
+
+
+# ---------------------------------------------------------------------------------------------------- retry topic
+
+
+def test_the_retry_topic_is_read_beside_the_others_and_as_a_whole() -> None:
+    options = parse(retryTopic="true", subExpression="TagA")
+    assert options.read_topics == ("orders", "%RETRY%g")
+    assert (options.expression_of("orders"), options.expression_of("%RETRY%g")) == ("TagA", "*")
+
+
+def test_the_retry_topic_is_not_read_unless_asked_for() -> None:
+    assert parse().read_topics == ("orders",)
+
+
+def test_orderly_and_the_retry_topic_exclude_each_other() -> None:
+    error = refusal({**REQUIRED, "consumeOrderly": "true", "retryTopic": "true"})
+    assert error.condition == "CONTRADICTORY_OPTIONS"
+    assert (error.context["first"], error.context["second"]) == ("consumeOrderly", "retryTopic")

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import pytest
+
+from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.wire.fastjson import parse_fastjson
 from rocketmq_spark.wire.running_info import (
     PROP_CONSUME_TYPE,
     ConsumerRunningInfo,
     ProcessQueueInfo,
+    decode_consumer_running_info,
     encode_consumer_running_info,
 )
 from rocketmq_spark.wire.subscription import build_subscription
@@ -66,6 +70,23 @@ def test_running_info_has_the_fields_of_javas_class() -> None:
         "userConsumerInfo": {},
         "jstack": "main",
     }
+
+
+def test_running_info_is_read_as_it_was_written() -> None:
+    info = ConsumerRunningInfo(
+        properties={PROP_CONSUME_TYPE: "CONSUME_PASSIVELY"},
+        subscriptions=(build_subscription("T", "A || B", 5), build_subscription("U", "*", 6)),
+        process_queues={
+            MessageQueue("T", "b", 1): ProcessQueueInfo(commit_offset=7, cached_count=3, is_locked=True),
+            MessageQueue("U", "b", 0): ProcessQueueInfo(commit_offset=9, last_pull_timestamp_ms=12, is_dropped=True),
+        },
+    )
+    assert decode_consumer_running_info(encode_consumer_running_info(info)) == info
+
+
+def test_running_info_without_queues_is_refused() -> None:
+    with pytest.raises(RemoteProtocolError, match=r"BAD_BODY.*running info.*mqTable"):
+        decode_consumer_running_info(b'{"properties":{},"subscriptionSet":[]}')
 
 
 def test_stacks_that_nobody_asked_for_are_left_out() -> None:

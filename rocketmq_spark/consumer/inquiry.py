@@ -17,6 +17,7 @@ from rocketmq_spark.model import MessageQueue, QueueBounds, TopicRoute
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.wire.codes import ResponseCode
 from rocketmq_spark.wire.retriable import is_retriable
+from rocketmq_spark.wire.subscription import SubscriptionData
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +28,7 @@ Clock = Callable[[], int]
 
 
 class Inquiry:
-    """The routes of the subscribed topics, and requests to their brokers on behalf of a group."""
+    """The routes of the topics that are read, and requests to their brokers on behalf of a group."""
 
     def __init__(self, options: ReadOptions, cluster: Cluster, clock: Clock) -> None:
         self._options = options
@@ -48,7 +49,7 @@ class Inquiry:
         """Whether every topic has a route and nobody who was asked is silent, beside what explains that queues are
         ``away``."""
         excused = self._behind(away)
-        has_routes = all(topic in self._routes or _topic(topic) in excused for topic in self._options.topics)
+        has_routes = all(topic in self._routes or _topic(topic) in excused for topic in self._options.read_topics)
         return has_routes and self._patience.subjects <= excused
 
     def check(self, away: Collection[MessageQueue] = ()) -> None:
@@ -67,7 +68,7 @@ class Inquiry:
 
     def _is_told_of(self, topic: str) -> bool:
         """Whether the name servers have said anything of a subscribed topic."""
-        return topic in self._options.topics and (topic in self._routes or self._is_unknown(topic))
+        return topic in self._options.read_topics and (topic in self._routes or self._is_unknown(topic))
 
     def _is_unknown(self, topic: str) -> bool:
         return self._patience.is_failing(_topic(topic))
@@ -122,7 +123,7 @@ class Inquiry:
         self._last_addresses |= {name: address for name in names if (address := self.address_of(name)) is not None}
 
     def _ask_for_routes(self) -> None:
-        for topic in self._options.topics:
+        for topic in self._options.read_topics:
             try:
                 self._ask_for_route(topic)
             except RouteError as error:
@@ -169,6 +170,19 @@ class Inquiry:
             if client_ids is not None:
                 return client_ids
         return None
+
+    def subscriptions_of(self, client_ids: Collection[str]) -> dict[str, tuple[SubscriptionData, ...]]:
+        """What members say that they subscribe to. A broker asks them, any that is up; silence means nothing here."""
+        broker_name = next(filter(self.may_ask, self._broker_names()), None)
+        address = None if broker_name is None else self.address_of(broker_name)
+        if address is None or not client_ids:
+            return {}
+        try:
+            infos = self._cluster.broker(address).running_infos(self._group, client_ids)
+        except RocketMQError as error:
+            log.info("members not asked for their subscriptions: %s", error)
+            return {}
+        return {client_id: info.subscriptions for client_id, info in infos.items()}
 
     def bounds(self) -> dict[MessageQueue, QueueBounds]:
         """The bounds of all readable queues, one request for each topic and broker; without the silent brokers'

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from rocketmq_spark.consumer.answers import MemberView
@@ -21,16 +22,18 @@ from rocketmq_spark.consumer.process_queue import ProcessQueue
 from rocketmq_spark.consumer.queue_locks import QueueLocks
 from rocketmq_spark.consumer.rebalance import RebalanceImpl, RebalancePlan
 from rocketmq_spark.consumer.strategy_names import strategy_of
+from rocketmq_spark.consumer.subscription_check import SubscriptionCheck
 from rocketmq_spark.errors import MembershipError
 from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.wire.bodies import ConsumerData, Heartbeat
-from rocketmq_spark.wire.subscription import build_subscription
+from rocketmq_spark.wire.subscription import SubscriptionData, build_subscription
 
 log = logging.getLogger(__name__)
 
 GROUP: Final = "the group"
 IDENTITY: Final = "our client id"
+SUBSCRIPTIONS: Final = "the group's subscriptions"
 
 NAMESAKE_LIMIT_MS: Final = 120_000
 """How long a newcomer waits for the connection that has its client id: a broker notices a dead one within so long."""
@@ -79,6 +82,10 @@ class Membership:
         self._positions: dict[MessageQueue, int] = {}
         self._only_ours_from_ms: dict[MessageQueue, int] = {}
         self.view = self._new_view()
+        self._subscriptions = SubscriptionCheck(
+            self._group, client_id, self.view.consumer.subscriptions, options.retry_topic
+        )
+        self._has_agreed = False
 
     @property
     def changes(self) -> int:
@@ -91,8 +98,9 @@ class Membership:
         """Ask for routes, members and bounds afresh, and rebalance.
 
         What does not answer is left out and tried again by a later survey; what has not answered for its whole limit is
-        raised: TransportError[CLUSTER_UNREACHABLE], RouteError[TOPIC_NOT_FOUND], MembershipError[NOT_LISTED]. How long
-        queues of ``known`` may be away is the caller's to say.
+        raised: TransportError[CLUSTER_UNREACHABLE], RouteError[TOPIC_NOT_FOUND],
+        MembershipError[NOT_LISTED | DUPLICATE_CLIENT_ID | SUBSCRIPTIONS_DIFFER]. How long queues of ``known`` may be
+        away is the caller's to say.
         """
         self.renew_locks(stale_only=True)
         is_settled = self.rebalance()
@@ -186,7 +194,7 @@ class Membership:
 
     def heartbeat(self) -> None:
         """To every broker of the topics, slaves included, as Java's client does."""
-        beat = Heartbeat(self.client_id, (self.view.consumer,))
+        beat = Heartbeat(self.client_id, (self._group_data(),))
         for address in sorted(self._inquiry.addresses()):
             if self._inquiry.tell(address, lambda broker: broker.heartbeat(beat)):
                 self._greeted.add(address)
@@ -197,7 +205,7 @@ class Membership:
         if self._inquiry.masters() - self._greeted:
             self.heartbeat()
         client_ids = self._inquiry.consumer_ids()
-        if self._is_somebody_else(client_ids):
+        if self._is_somebody_else(client_ids) or self._is_at_odds(client_ids):
             return False
         plan = self._rebalance_impl.decide(self._inquiry.queues, client_ids)
         if plan is None:
@@ -318,6 +326,35 @@ class Membership:
         self._has_been_alone = self.client_id in client_ids
         return False
 
+    def _is_at_odds(self, client_ids: list[str] | None) -> bool:
+        """Whether a member subscribes to something else and we are the newcomer, who owns nothing and fails at once.
+
+        Who was there before goes on for its limit: a newcomer should leave, and take nobody with it.
+        """
+        if client_ids is None or self.client_id not in client_ids:
+            return False
+        to_ask = self._subscriptions.to_ask(client_ids)
+        if to_ask:
+            self._subscriptions.answered(self._inquiry.subscriptions_of(to_ask))
+            self._warn_of_retries()
+        error = self._subscriptions.difference()
+        if error is None:
+            self._has_agreed = True
+            self._inquiry.succeeded(SUBSCRIPTIONS)
+            return False
+        limit_ms = self._options.cluster_timeout_ms if self._has_agreed else 0
+        self._inquiry.failed(SUBSCRIPTIONS, error, limit_ms)
+        return not self._has_agreed
+
+    def _warn_of_retries(self) -> None:
+        for client_id in self._subscriptions.at_odds_over_retries():
+            log.warning(
+                "of client_id=%s and client_id=%s only one reads topic=%s: what was sent back may wait there",
+                self.client_id,
+                client_id,
+                self._options.retry_topic,
+            )
+
     def _not_listed(self, client_ids: list[str] | None) -> None:
         """The group does not know this member (yet): heartbeat again, decide nothing."""
         self.heartbeat()
@@ -377,16 +414,26 @@ class Membership:
         )
 
     def _consumer_data(self) -> ConsumerData:
-        expression = self._options.sub_expression
         return ConsumerData(
             group=self._group,
             consume_type="CONSUME_ACTIVELY",
             message_model=self._options.message_model,
             consume_from_where=starting_point(self._options).where.value,
-            subscriptions=tuple(
-                build_subscription(topic, expression, self._started_ms) for topic in self._options.topics
-            ),
+            subscriptions=tuple(map(self._subscription, self._options.read_topics)),
         )
+
+    def _group_data(self) -> ConsumerData:
+        """What brokers are told: as Java's push consumers do, the retry topic is among the topics, read or not.
+
+        A broker takes the topics of the last heartbeat for the group's, and lets nobody pull from others that has not
+        said so in the pull: without it, Java members could not read their retry topic after each heartbeat of ours.
+        """
+        read = self.view.consumer
+        topics = dict.fromkeys((*self._options.topics, self._options.retry_topic))
+        return replace(read, subscriptions=tuple(map(self._subscription, topics)))
+
+    def _subscription(self, topic: str) -> SubscriptionData:
+        return build_subscription(topic, self._options.expression_of(topic), self._started_ms)
 
 
 def _names(queues: Iterable[MessageQueue]) -> str:

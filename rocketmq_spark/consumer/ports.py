@@ -13,6 +13,7 @@ from typing import Protocol
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import MessageQueue, QueueBounds, TopicRoute
 from rocketmq_spark.wire.bodies import Heartbeat
+from rocketmq_spark.wire.running_info import ConsumerRunningInfo
 
 
 class BrokerPort(Protocol):
@@ -25,6 +26,8 @@ class BrokerPort(Protocol):
     def unregister(self, client_id: str, group: str) -> None: ...
 
     def consumer_ids(self, group: str) -> list[str]: ...
+
+    def running_infos(self, group: str, client_ids: Iterable[str]) -> dict[str, ConsumerRunningInfo]: ...
 
     def topic_stats(self, topic: str) -> dict[MessageQueue, QueueBounds]: ...
 

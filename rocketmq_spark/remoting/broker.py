@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
 
-from rocketmq_spark.errors import BrokerError, RocketMQError
-from rocketmq_spark.model import Message, MessageExt, MessageQueue, QueueBounds
+from rocketmq_spark.errors import BrokerError, DataLossError, RocketMQError
+from rocketmq_spark.model import Message, MessageQueue, QueueBounds, StoredMessage
 from rocketmq_spark.remoting.peer import Peer, Question, code_only
 from rocketmq_spark.wire.batch import encode_batch, message_properties
 from rocketmq_spark.wire.bodies import (
@@ -38,6 +39,7 @@ from rocketmq_spark.wire.headers import (
     CreateTopicRequest,
     DeleteTopicRequest,
     GetConsumerListByGroupRequest,
+    GetConsumerRunningInfoRequest,
     GetConsumeStatsRequest,
     GetMaxOffsetRequest,
     GetMinOffsetRequest,
@@ -57,13 +59,15 @@ from rocketmq_spark.wire.headers import (
 from rocketmq_spark.wire.properties import encode_properties
 from rocketmq_spark.wire.pull import OFFSET_RESET, PULL_STATUS, PullResult
 from rocketmq_spark.wire.pull_frames import PullCommand, pull_frames
+from rocketmq_spark.wire.running_info import ConsumerRunningInfo, decode_consumer_running_info
 
 HOLD_SLACK_MS: Final = 6_000
 """A broker looks at the pulls that it holds every 5 s."""
 
 NO_CONSUMER: Final = "no consumer for this group"
 RESET_PENDING: Final = "Offset has been previously reset"
-"""How a broker words two answers that have no code of their own."""
+MESSAGE_GONE: Final = "look message by offset failed"
+"""How a broker words answers that have no code of their own."""
 
 
 class SendStatus(Enum):
@@ -257,6 +261,15 @@ class Broker(Peer):
             return []
         raise self.refusal(RequestCode.GET_CONSUMER_LIST_BY_GROUP, answer)
 
+    def running_infos(self, group: str, client_ids: Iterable[str]) -> dict[str, ConsumerRunningInfo]:
+        """What members of the group tell about themselves; the broker asks each. Who does not answer is left out."""
+        infos: dict[str, ConsumerRunningInfo] = {}
+        answers = {client_id: self.submit(_running_info(group, client_id)) for client_id in client_ids}
+        for client_id, answer in answers.items():
+            with suppress(RocketMQError):
+                infos[client_id] = answer.result()
+        return infos
+
     def lock_batch(self, group: str, client_id: str, queues: Collection[MessageQueue]) -> set[MessageQueue]:
         """Lock queues for a client id, or renew the locks; those that it holds now. They expire after 60 s."""
         body = encode_lock_batch(group, client_id, queues)
@@ -281,10 +294,19 @@ class Broker(Peer):
         header = _send_header(queue, producer_group, is_batch=True)
         return self.ask(_send(RequestCode.SEND_BATCH_MESSAGE, header, encode_batch(messages), queue))
 
-    def send_back(self, group: str, message: MessageExt, delay_level: int = 0) -> None:
+    def send_back(
+        self,
+        group: str,
+        message: StoredMessage,
+        *,
+        delay_level: int = 0,
+        max_reconsume_times: int | None = None,
+    ) -> None:
         """Have a message delivered to the group again, through its retry topic; in the end it goes to its DLQ.
 
-        ``delay_level`` 0 grows with the number of attempts; below 0: to the DLQ at once. Ask the broker that stores it.
+        ``delay_level`` 0 grows with the number of attempts; below 0: to the DLQ at once. ``max_reconsume_times``: by
+        default the group's. Ask the broker that stores it; for a group that may have no retry queue it does nothing.
+        Raises DataLossError[MESSAGE_GONE].
         """
         header = ConsumerSendMsgBackRequest(
             group=group,
@@ -292,8 +314,17 @@ class Broker(Peer):
             delay_level=delay_level,
             origin_message_id=message.msg_id,
             origin_topic=message.topic,
+            max_reconsume_times=max_reconsume_times,
         )
-        self.ask(Question(_command(RequestCode.CONSUMER_SEND_MSG_BACK, header), code_only))
+        command = _command(RequestCode.CONSUMER_SEND_MSG_BACK, header)
+
+        def read(answer: RemotingCommand) -> None:
+            if (answer.remark or "").startswith(MESSAGE_GONE):
+                raise DataLossError("MESSAGE_GONE", message=str(message))
+            if answer.code != ResponseCode.SUCCESS:
+                raise self.refusal(command.code, answer)
+
+        self.ask(Question(command, read, {ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR}))
 
     # ---------------------------------------------------------------------------------------------- administration
 
@@ -353,6 +384,12 @@ def _read_pull(answer: RemotingCommand) -> PullResult:
         max_offset=header.max_offset,
         body=memoryview(answer.body),
     )
+
+
+def _running_info(group: str, client_id: str) -> Question[ConsumerRunningInfo]:
+    header = GetConsumerRunningInfoRequest(consumer_group=group, client_id=client_id)
+    command = _command(RequestCode.GET_CONSUMER_RUNNING_INFO, header)
+    return Question(command, lambda answer: decode_consumer_running_info(answer.body))
 
 
 def _query_offset(group: str, queue: MessageQueue) -> Question[int | None]:

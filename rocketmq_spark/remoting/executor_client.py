@@ -1,4 +1,4 @@
-"""What executors pull with: one client for each cluster and group in a worker process, kept between tasks."""
+"""What executors pull and send back with: a client for each cluster and group in a process, kept between tasks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from rocketmq_spark.errors import RocketMQError
-from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.model import MessageQueue, StoredMessage
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.broker import Broker, Pull
 from rocketmq_spark.remoting.namesrv import NameServers
@@ -21,11 +21,11 @@ OnAnswer: TypeAlias = Callable[[PullResult | RocketMQError], None]
 
 
 class ExecutorClient:
-    """Pulls on behalf of a group, without being a member of it."""
+    """Pulls, and sends back, on behalf of a group, without being a member of it."""
 
     def __init__(self, options: ReadOptions, pool: ConnectionPool) -> None:
         self._group = options.consumer_group
-        self._expression = options.sub_expression
+        self._expression_of = options.expression_of
         self._timeout_ms = options.broker_timeout_ms
         self._pool = pool
         self._routes = RouteCache(NameServers(options.name_servers, pool, options.broker_timeout_ms))
@@ -43,7 +43,7 @@ class ExecutorClient:
         watched = [pull._replace(on_answer=self._forgetting(queue.topic, pull.on_answer)) for pull in pulls]
         try:
             broker = Broker(self._routes.master(queue), self._pool, self._timeout_ms)
-            broker.pull_all_then(self._group, queue, watched, self._expression)
+            broker.pull_all_then(self._group, queue, watched, self._expression_of(queue.topic))
         except RocketMQError as error:
             for pull in pulls:
                 pull.on_answer(error)
@@ -55,6 +55,17 @@ class ExecutorClient:
             on_answer(answer)
 
         return answered
+
+    def send_back(self, message: StoredMessage, delay_level: int, max_reconsume_times: int | None) -> None:
+        """``Broker.send_back`` at the message's broker. After an error the next call asks for the route again."""
+        try:
+            address = self._routes.master(MessageQueue(message.topic, message.broker_name, 0))
+            Broker(address, self._pool, self._timeout_ms).send_back(
+                self._group, message, delay_level=delay_level, max_reconsume_times=max_reconsume_times
+            )
+        except RocketMQError:
+            self._routes.forget(message.topic)
+            raise
 
 
 @lru_cache(maxsize=CLIENTS_IN_A_PROCESS)

@@ -7,7 +7,7 @@ from typing import Final
 
 from rocketmq_spark.consumer.consume_from_where import ConsumeFromWhere, StartingPoint
 from rocketmq_spark.errors import OptionError
-from rocketmq_spark.model import MessageQueue, QueueBounds
+from rocketmq_spark.model import RETRY_TOPIC_PREFIX, MessageQueue, QueueBounds
 from rocketmq_spark.source.offsets import SourceOffset
 
 EARLIEST: Final = -2
@@ -31,6 +31,8 @@ def first_positions(
 ) -> dict[MessageQueue, int]:
     """Where each queue of ``bounds`` begins: all the queues of topics that nobody has ever read.
 
+    A retry topic holds what a group has sent back, and always begins at its first message.
+
     ``found``: the first offset stored at ``start.timestamp_ms`` or later, of the same queues where there is such a
     time. Raises OptionError[BAD_OPTION_VALUE] for an offset that its queue does not have.
 
@@ -51,6 +53,8 @@ def first_positions(
 def _by_policy(
     where: ConsumeFromWhere, held: QueueBounds, found: Mapping[MessageQueue, int], queue: MessageQueue
 ) -> int:
+    if queue.topic.startswith(RETRY_TOPIC_PREFIX):
+        return held.min_offset
     if where is ConsumeFromWhere.TIMESTAMP:
         return max(found[queue], held.min_offset)
     return held.min_offset if where is ConsumeFromWhere.FIRST_OFFSET else held.max_offset

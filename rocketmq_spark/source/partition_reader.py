@@ -99,9 +99,14 @@ class _RangeReader:
         self._wanted = wanted
         self._options = options
         self._columns = columns
-        self._tags = exact_tags(options.sub_expression)
+        self._tags = exact_tags(options.expression_of(wanted.queue.topic))
         decoded = tuple(dict.fromkeys((*columns, QUEUE_OFFSET)))
-        self._decoder = ColumnDecoder(decoded, broker_name=wanted.queue.broker_name, tags=self._tags)
+        self._decoder = ColumnDecoder(
+            decoded,
+            broker_name=wanted.queue.broker_name,
+            tags=self._tags,
+            restores_origin=wanted.queue.topic == options.retry_topic,
+        )
         self._puller = RangePuller(
             wanted,
             client.submit_pulls,

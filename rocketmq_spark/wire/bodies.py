@@ -15,12 +15,13 @@ from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import BrokerData, MessageQueue, QueueBounds, QueueData, TopicRoute, java_string_order
 from rocketmq_spark.wire.fastjson import parse_fastjson, write_fastjson
 from rocketmq_spark.wire.subscription import SubscriptionData
-from rocketmq_spark.wire.typed import Object, as_int64, as_object, as_text, int64, objects, table, text, texts
+from rocketmq_spark.wire.typed import Object, array, as_int64, as_object, as_text, int64, objects, table, text, texts
 
 T = TypeVar("T")
 
 
-def _decode(subject: str, body: bytes | memoryview, build: Callable[[Object], T]) -> T:
+def decode_body(subject: str, body: bytes | memoryview, build: Callable[[Object], T]) -> T:
+    """What ``build`` makes of the object in ``body``; its ValueError becomes RemoteProtocolError[BAD_BODY]."""
     value = parse_fastjson(body, subject)
     try:
         return build(as_object(value, "it"))
@@ -41,12 +42,12 @@ class ClusterInfo:
 
 def decode_topic_route(topic: str, body: bytes | memoryview) -> TopicRoute:
     """Answer to GET_ROUTEINFO_BY_TOPIC."""
-    return _decode("topic route", body, lambda route: _topic_route(topic, route))
+    return decode_body("topic route", body, lambda route: _topic_route(topic, route))
 
 
 def decode_cluster_info(body: bytes | memoryview) -> ClusterInfo:
     """Answer to GET_BROKER_CLUSTER_INFO."""
-    return _decode("cluster info", body, _cluster_info)
+    return decode_body("cluster info", body, _cluster_info)
 
 
 def _topic_route(topic: str, route: Object) -> TopicRoute:
@@ -100,17 +101,17 @@ class ConsumeProgress:
 
 def decode_topic_stats(body: bytes | memoryview) -> dict[MessageQueue, QueueBounds]:
     """Answer to GET_TOPIC_STATS_INFO: the queues of one broker, for the larger of read and write queue count."""
-    return _decode("topic stats", body, lambda stats: _by_queue(stats, "offsetTable", _queue_bounds))
+    return decode_body("topic stats", body, lambda stats: by_queue(stats, "offsetTable", _queue_bounds))
 
 
 def decode_consume_stats(body: bytes | memoryview) -> dict[MessageQueue, ConsumeProgress]:
     """Answer to GET_CONSUME_STATS."""
-    return _decode("consume stats", body, lambda stats: _by_queue(stats, "offsetTable", _consume_progress))
+    return decode_body("consume stats", body, lambda stats: by_queue(stats, "offsetTable", _consume_progress))
 
 
 def decode_offset_table(body: bytes | memoryview) -> dict[MessageQueue, int]:
     """Answer to INVOKE_BROKER_TO_RESET_OFFSET, and the body of RESET_CONSUMER_CLIENT_OFFSET that a broker sends."""
-    return _decode("offset table", body, lambda offsets: _by_queue(offsets, "offsetTable", as_int64))
+    return decode_body("offset table", body, lambda offsets: by_queue(offsets, "offsetTable", as_int64))
 
 
 def encode_consumer_status(next_offsets: Mapping[MessageQueue, int]) -> bytes:
@@ -118,7 +119,8 @@ def encode_consumer_status(next_offsets: Mapping[MessageQueue, int]) -> bytes:
     return write_fastjson({"consumerTable": {}, "messageQueueTable": next_offsets})
 
 
-def _by_queue(entry: Object, name: str, read: Callable[[object, str], T]) -> dict[MessageQueue, T]:
+def by_queue(entry: Object, name: str, read: Callable[[object, str], T]) -> dict[MessageQueue, T]:
+    """The object in field ``name``, whose keys are queues; ``read`` gets each value and the name."""
     rows = table(entry, name).items()
     return {_message_queue(as_object(key, "a key of " + name)): read(value, name) for key, value in rows}
 
@@ -188,9 +190,21 @@ def subscription_fields(subscription: SubscriptionData) -> dict[str, object]:
     }
 
 
+def read_subscription(entry: Object) -> SubscriptionData:
+    """What ``subscription_fields`` writes, and Java's clients."""
+    return SubscriptionData(
+        topic=text(entry, "topic"),
+        sub_string=text(entry, "subString"),
+        tags_set=frozenset(texts(entry, "tagsSet")),
+        code_set=frozenset(as_int64(code, "codeSet") for code in array(entry, "codeSet")),
+        version_ms=int64(entry, "subVersion"),
+        expression_type=text(entry, "expressionType"),
+    )
+
+
 def decode_consumer_ids(body: bytes | memoryview) -> list[str]:
     """Answer to GET_CONSUMER_LIST_BY_GROUP, in the broker's order; a client with two connections is in it twice."""
-    return _decode("consumer list", body, lambda ids: texts(ids, "consumerIdList"))
+    return decode_body("consumer list", body, lambda ids: texts(ids, "consumerIdList"))
 
 
 def encode_lock_batch(group: str, client_id: str, queues: Collection[MessageQueue]) -> bytes:
@@ -207,7 +221,7 @@ def encode_lock_batch(group: str, client_id: str, queues: Collection[MessageQueu
 
 def decode_lock_ok(body: bytes | memoryview) -> set[MessageQueue]:
     """Answer to LOCK_BATCH_MQ: the queues that are locked for the asker now."""
-    return _decode("lock answer", body, lambda locked: set(map(_message_queue, objects(locked, "lockOKMQSet"))))
+    return decode_body("lock answer", body, lambda locked: set(map(_message_queue, objects(locked, "lockOKMQSet"))))
 
 
 def encode_subscription_group(group: str) -> bytes:

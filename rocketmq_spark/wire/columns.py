@@ -9,7 +9,7 @@ by one and are put back into their places.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -80,6 +80,14 @@ COLUMNS: Final[Mapping[str, Column]] = MappingProxyType(
 )
 """Any column may be null: `keys` and `tags` where there is none, timestamps where microseconds cannot hold them."""
 
+_RESTORED: Final[Mapping[str, Column]] = MappingProxyType(
+    {
+        **COLUMNS,
+        "topic": replace(COLUMNS["topic"], field="origin_topic"),
+        "msgId": replace(COLUMNS["msgId"], field="origin_msg_id"),
+    }
+)
+
 DEFAULT_COLUMNS: Final = tuple(COLUMNS)[:12]
 """``topic`` to ``reconsumeTimes``: what a reader without a schema of its own gets."""
 
@@ -90,12 +98,22 @@ class ColumnDecoder:
     """Decodes pull response bodies of one queue to record batches of ``schema``.
 
     ``columns``: names of ``COLUMNS`` in the wanted order; nothing else is decoded. ``tags``: only messages with one of
-    these are kept, because brokers compare hashes; None keeps all.
+    these are kept, because brokers compare hashes; None keeps all. ``restores_origin``: the queue is one of a retry
+    topic, and a message shows the topic and the id that it had before it was sent back, as Java's clients do it
+    (``DefaultMQPushConsumerImpl#resetRetryAndNamespace``).
     """
 
-    def __init__(self, columns: Sequence[str], *, broker_name: str, tags: frozenset[str] | None) -> None:
+    def __init__(
+        self,
+        columns: Sequence[str],
+        *,
+        broker_name: str,
+        tags: frozenset[str] | None,
+        restores_origin: bool = False,
+    ) -> None:
         self.schema = pa.schema([pa.field(name, COLUMNS[name].type) for name in columns])
-        self._columns = tuple(COLUMNS[name] for name in columns)
+        table = _RESTORED if restores_origin else COLUMNS
+        self._columns = tuple(table[name] for name in columns)
         self._broker_name = broker_name
         self._tags = tags
 

@@ -20,6 +20,10 @@ TAGS: Final = "TAGS"
 KEYS: Final = "KEYS"
 UNIQ_KEY: Final = "UNIQ_KEY"
 """The producer's id of a message."""
+RETRY_TOPIC: Final = "RETRY_TOPIC"
+"""Where a message was sent that a group has sent back."""
+ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
+"""The offsetMsgId that it had there."""
 
 _SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 

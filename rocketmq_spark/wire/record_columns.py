@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from rocketmq_spark.wire.codes import MessageSysFlag
 from rocketmq_spark.wire.message_id import format_host
-from rocketmq_spark.wire.properties import KEYS, TAGS, UNIQ_KEY
+from rocketmq_spark.wire.properties import KEYS, ORIGIN_MESSAGE_ID, RETRY_TOPIC, TAGS, UNIQ_KEY
 from rocketmq_spark.wire.property_table import PropertyTable, read_properties
 from rocketmq_spark.wire.record_index import COMMIT_LOG_OFFSET_AT, HEAD, TAIL, TIMESTAMP, RecordIndex, gather
 from rocketmq_spark.wire.slices import Positions, as_text, cut
@@ -50,6 +50,13 @@ class RecordColumns:
     def msg_id(self) -> pa.StringArray:
         producers_id = self.properties_table.value_of(UNIQ_KEY)
         return pc.coalesce(producers_id, self.offset_msg_id()) if producers_id.null_count else producers_id
+
+    def origin_topic(self) -> pa.StringArray:
+        return pc.coalesce(self.properties_table.value_of(RETRY_TOPIC), self.topic())
+
+    def origin_msg_id(self) -> pa.StringArray:
+        ids = (self.properties_table.value_of(name) for name in (UNIQ_KEY, ORIGIN_MESSAGE_ID))
+        return pc.coalesce(*ids, self.offset_msg_id())
 
     def keys(self) -> pa.StringArray:
         return self.properties_table.value_of(KEYS)

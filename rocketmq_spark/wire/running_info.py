@@ -1,4 +1,4 @@
-"""What a consumer tells about itself when an operator asks (``mqadmin consumerStatus``).
+"""What a consumer tells about itself when an operator (``mqadmin consumerStatus``) or another member asks.
 
 Source: ``remoting/protocol/body/ConsumerRunningInfo.java``, ``ProcessQueueInfo.java``; what has no meaning here is 0.
 """
@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from rocketmq_spark.model import MessageQueue
-from rocketmq_spark.wire.bodies import subscription_fields
+from rocketmq_spark.wire.bodies import by_queue, decode_body, read_subscription, subscription_fields
 from rocketmq_spark.wire.fastjson import write_fastjson
 from rocketmq_spark.wire.subscription import SubscriptionData
+from rocketmq_spark.wire.typed import Object, as_object, flag, int64, objects, table
 
 PROP_NAMESERVER_ADDR: Final = "PROP_NAMESERVER_ADDR"
 PROP_CONSUME_ORDERLY: Final = "PROP_CONSUMEORDERLY"
@@ -59,6 +60,34 @@ def encode_consumer_running_info(info: ConsumerRunningInfo) -> bytes:
     if info.jstack is not None:
         fields["jstack"] = info.jstack
     return write_fastjson(fields)
+
+
+def decode_consumer_running_info(body: bytes | memoryview) -> ConsumerRunningInfo:
+    """What another member answered. RemoteProtocolError[BAD_BODY]."""
+    return decode_body("running info", body, _running_info)
+
+
+def _running_info(entry: Object) -> ConsumerRunningInfo:
+    return ConsumerRunningInfo(
+        properties={str(name): str(value) for name, value in table(entry, "properties").items()},
+        subscriptions=tuple(map(read_subscription, objects(entry, "subscriptionSet"))),
+        process_queues=by_queue(entry, "mqTable", _process_queue_info),
+    )
+
+
+def _process_queue_info(value: object, name: str) -> ProcessQueueInfo:
+    entry = as_object(value, name)
+    return ProcessQueueInfo(
+        commit_offset=int64(entry, "commitOffset"),
+        cached_min_offset=int64(entry, "cachedMsgMinOffset"),
+        cached_max_offset=int64(entry, "cachedMsgMaxOffset"),
+        cached_count=int64(entry, "cachedMsgCount"),
+        is_locked=flag(entry, "locked"),
+        last_lock_timestamp_ms=int64(entry, "lastLockTimestamp"),
+        is_dropped=flag(entry, "droped"),
+        last_pull_timestamp_ms=int64(entry, "lastPullTimestamp"),
+        last_consume_timestamp_ms=int64(entry, "lastConsumeTimestamp"),
+    )
 
 
 def _process_queue_fields(info: ProcessQueueInfo) -> dict[str, object]:

@@ -45,6 +45,11 @@ def int64(entry: Object, name: str) -> int:
     return as_int64(entry.get(name), name)
 
 
+def flag(entry: Object, name: str) -> bool:
+    """The boolean in field ``name``."""
+    return _expect(bool, entry.get(name), name)
+
+
 def array(entry: Object, name: str) -> list[object]:
     """The array in field ``name``."""
     return _expect(list, entry.get(name), name)

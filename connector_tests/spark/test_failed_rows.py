@@ -1,0 +1,123 @@
+"""Rows that fail: they hold nothing up, come again through the retry topic, and end in the dead letter queue."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql.functions import col
+
+import rocketmq_spark
+from connector_tests.spark.conftest import StreamOf
+from connector_tests.support.streams import Stream, Topic, eventually
+from rocketmq_spark.errors import OptionError, RocketMQError
+
+SCHEMA = "topic STRING, brokerName STRING, msgId STRING, body BINARY, reconsumeTimes INT, commitLogOffset BIGINT"
+ONE_SECOND = 1
+ONE_MINUTE = 5
+TO_THE_DLQ = -1
+COUNT = 100
+TWICE, ALWAYS, AWAY = 7, 13, 21
+
+
+class Work:
+    """What is done with each batch: most rows succeed; some fail twice, always, or come back only after the test."""
+
+    def __init__(self, options: dict[str, str], bodies: list[str]) -> None:
+        self._options = options
+        text = col("body").cast("string")
+        self._fails: Column = (text == bodies[TWICE]) & (col("reconsumeTimes") < 2) | (text == bodies[ALWAYS])
+        self._is_away: Column = text == bodies[AWAY]
+        self.done: list[Row] = []
+        self.failed: list[Row] = []
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        batch.persist()
+        failed = batch.where(self._fails)
+        self.done += batch.where(~self._fails & ~self._is_away).collect()
+        self.failed += failed.collect()
+        rocketmq_spark.send_back(failed, self._options, delay_level=ONE_SECOND, max_reconsume_times=2)
+        away = batch.where(self._is_away).collect()
+        rocketmq_spark.send_back(away, self._options, delay_level=ONE_MINUTE)
+        batch.unpersist()
+
+
+def body_of(row: Row) -> str:
+    return bytes(row.body).decode()
+
+
+def options_of(read: Stream, **more: str) -> dict[str, str]:
+    return {
+        "namesrvAddr": read.cluster.namesrv_addr,
+        "consumerGroup": read.group,
+        "subscribe": read.topic,
+        **more,
+    }
+
+
+@pytest.fixture
+def dead_letters(stream: StreamOf, group: str) -> Stream:
+    """The group's dead letter queue, read by another group."""
+    return stream("dead-letters", subscribe=f"%DLQ%{group}", consumerGroup=f"{group}-reader")
+
+
+def test_failed_rows_come_again_or_end_in_the_dlq_and_hold_nothing_up(
+    messages: Topic, stream: StreamOf, dead_letters: Stream, group: str
+) -> None:
+    bodies = messages.send(COUNT)
+    worker = stream(schema=SCHEMA, retryTopic="true")
+    work = Work(options_of(worker, retryTopic="true"), bodies)
+    writer = worker.load().writeStream.foreachBatch(work)
+    query = writer.option("checkpointLocation", str(worker.folder / "checkpoint")).start()
+    try:
+        processed = {body for number, body in enumerate(bodies) if number not in {ALWAYS, AWAY}}
+        eventually(lambda: set(map(body_of, work.done)) == processed, "all but two rows, one at the third attempt")
+        eventually(lambda: len(work.failed) == 5, "two failures of one row and three of another")
+        eventually(lambda: messages.lag(group) == 0, "not held up by the row that is away")
+    finally:
+        query.stop()
+    assert len(work.done) == len(processed)
+    (again,) = [row for row in work.done if body_of(row) == bodies[TWICE]]
+    (first, _) = [row for row in work.failed if body_of(row) == bodies[TWICE]]
+    assert (again.topic, again.msgId, again.reconsumeTimes) == (messages.name, first.msgId, 2)
+    dead_letters.run_to_end()
+    (dead,) = dead_letters.rows()
+    assert (body_of(dead), dead.topic) == (bodies[ALWAYS], f"%DLQ%{group}")
+    assert dead.properties["RETRY_TOPIC"] == messages.name
+
+
+@pytest.fixture
+def read(messages: Topic, stream: StreamOf) -> Stream:
+    """A run that has read five rows with what it takes to send them back."""
+    messages.send(5)
+    source = stream(schema=SCHEMA)
+    source.run_to_end()
+    return source
+
+
+def test_rows_can_be_sent_back_from_where_they_are(read: Stream, dead_letters: Stream) -> None:
+    row = read.rows()[0]
+    rocketmq_spark.send_back([row], options_of(read), delay_level=TO_THE_DLQ)
+    dead_letters.run_to_end()
+    assert dead_letters.bodies() == [body_of(row)]
+
+
+def test_rows_that_were_not_taken_are_named(read: Stream) -> None:
+    rows = read.spark.read.parquet(str(read.folder / "out")).withColumn(
+        "commitLogOffset", col("commitLogOffset") + 10**9
+    )
+    with pytest.raises(
+        RocketMQError, match=r"NOT_SENT_BACK.* 5 messages .*commit log offset 1\d{9}.*MESSAGE_GONE"
+    ) as raised:
+        rocketmq_spark.send_back(rows, options_of(read), delay_level=TO_THE_DLQ)
+    assert all(row.msgId in str(raised.value) for row in read.rows())
+
+
+def test_a_row_without_its_place_in_the_commit_log_is_refused(read: Stream) -> None:
+    rows = read.spark.read.parquet(str(read.folder / "out")).drop("commitLogOffset")
+    with pytest.raises(OptionError, match=r"MISSING_COLUMNS.*commitLogOffset"):
+        rocketmq_spark.send_back(rows, options_of(read), delay_level=TO_THE_DLQ)
+
+
+def test_rows_that_nobody_would_read_again_are_refused(read: Stream) -> None:
+    with pytest.raises(OptionError, match=r"'retryTopic' cannot be 'false'.*dead letter"):
+        rocketmq_spark.send_back(read.rows(), options_of(read))

@@ -1,0 +1,66 @@
+"""RocketMQ's own Java consumers as members of a group, in one JVM of their own; see java_members/GroupMember.java."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rocketmq_spark.embedded.jars import rocketmq_class_path
+from rocketmq_spark.embedded.jvm import QUIET_LOGGING, ChildJvm, find_java
+
+SOURCES = Path(__file__).with_name("java_members")
+
+
+class JavaMember:
+    """A Java consumer that runs."""
+
+    def __init__(self, member: Any) -> None:
+        self._member = member
+
+    def bodies(self) -> list[str]:
+        """What it has seen, as often as it came."""
+        return str(self._member.bodies()).splitlines()
+
+    def leave(self) -> None:
+        self._member.leave()
+
+
+class JavaGroup:
+    """Makes members; their JVM ends with the block that made this."""
+
+    def __init__(self, jvm: ChildJvm) -> None:
+        self._classes = jvm.java.GroupMember
+
+    def push(self, namesrv_addr: str, group: str, topic: str, name: str) -> JavaMember:
+        return JavaMember(self._classes.push(namesrv_addr, group, topic, name))
+
+    def lite_pull(self, namesrv_addr: str, group: str, topic: str, name: str) -> JavaMember:
+        return JavaMember(self._classes.litePull(namesrv_addr, group, topic, name))
+
+
+@contextmanager
+def java_group(work_dir: Path, rebalance_interval_ms: int) -> Iterator[JavaGroup]:
+    """Compile the program, launch its JVM."""
+    class_path = [*rocketmq_class_path(), str(work_dir)]
+    javac = str(Path(find_java()).resolve().with_name("javac"))
+    sources = map(str, SOURCES.glob("*.java"))
+    subprocess.run([javac, "-cp", os.pathsep.join(class_path), "-d", str(work_dir), *sources], check=True)
+    options = (
+        "-Xmx128m",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        f"-Duser.home={work_dir}",
+        f"-Djava.io.tmpdir={work_dir}",
+        f"-Drocketmq.client.rebalance.waitInterval={rebalance_interval_ms}",
+        "-Drocketmq.client.logUseSlf4j=true",
+        QUIET_LOGGING,
+    )
+    jvm = ChildJvm("java-members", class_path, options, work_dir)
+    try:
+        yield JavaGroup(jvm)
+    finally:
+        jvm.kill()

@@ -1,0 +1,91 @@
+"""Whether the members of a group subscribe to the same. Decides whom to ask and what an answer means; asks nobody.
+
+A broker keeps one subscription table a group, that of the last heartbeat, so only the members themselves can tell.
+Members that differ do harm in silence: each shares the queues of a topic with others that never read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from rocketmq_spark.errors import MembershipError
+from rocketmq_spark.wire.subscription import TAG, SubscriptionData
+
+Wanted = dict[str, tuple[str, frozenset[str] | str]]
+"""By topic: the kind of expression, and what it lets through."""
+
+NOTHING: Final = "nothing"
+
+
+class SubscriptionCheck:
+    """Compares the subscriptions of one member with the others', each time that the list of members changes.
+
+    Who does not answer counts as equal, and is asked again at the next change. The group's retry topic makes no
+    difference here: Java's push consumers always read it, its pull consumers never do.
+    """
+
+    def __init__(self, group: str, client_id: str, subscriptions: Iterable[SubscriptionData], retry_topic: str) -> None:
+        self._group = group
+        self._client_id = client_id
+        self._retry_topic = retry_topic
+        self._ours = _wanted(subscriptions)
+        self._listed: frozenset[str] = frozenset()
+        self._theirs: dict[str, Wanted] = {}
+
+    def to_ask(self, client_ids: Iterable[str]) -> frozenset[str]:
+        """Whom to ask, now that the group has these members: those that are new, were silent or were different."""
+        listed = frozenset(client_ids) - {self._client_id}
+        if listed == self._listed:
+            return frozenset()
+        self._listed = listed
+        self._theirs = {client_id: wanted for client_id, wanted in self._theirs.items() if client_id in listed}
+        return listed - {client_id for client_id, wanted in self._theirs.items() if not self._differs(wanted)}
+
+    def answered(self, subscriptions: Mapping[str, Iterable[SubscriptionData]]) -> None:
+        """What the members that were asked have answered, by client id."""
+        self._theirs |= {client_id: _wanted(told) for client_id, told in subscriptions.items()}
+
+    def difference(self) -> MembershipError | None:
+        """The error that names a member which differs, and what both subscribe to; None if there is none."""
+        for client_id, theirs in sorted(self._theirs.items()):
+            if self._differs(theirs):
+                return MembershipError(
+                    "SUBSCRIPTIONS_DIFFER",
+                    group=self._group,
+                    client_id=self._client_id,
+                    ours=_described(self._ours),
+                    other=client_id,
+                    theirs=_described(theirs),
+                )
+        return None
+
+    def at_odds_over_retries(self) -> list[str]:
+        """Who reads the retry topic and we do not, or the other way round: its queues may go to one that does not."""
+        reads_it = self._retry_topic in self._ours
+        return sorted(
+            client_id for client_id, theirs in self._theirs.items() if (self._retry_topic in theirs) != reads_it
+        )
+
+    def _differs(self, theirs: Wanted) -> bool:
+        return _without(theirs, self._retry_topic) != _without(self._ours, self._retry_topic)
+
+
+def _wanted(subscriptions: Iterable[SubscriptionData]) -> Wanted:
+    return {
+        one.topic: (one.expression_type, one.tags_set if one.expression_type == TAG else one.sub_string)
+        for one in subscriptions
+    }
+
+
+def _without(wanted: Wanted, topic: str) -> Wanted:
+    return {name: expression for name, expression in wanted.items() if name != topic}
+
+
+def _described(wanted: Wanted) -> str:
+    texts = (f"{topic} ({_text(expression)})" for topic, (_, expression) in sorted(wanted.items()))
+    return ", ".join(texts) or NOTHING
+
+
+def _text(expression: frozenset[str] | str) -> str:
+    return expression if isinstance(expression, str) else " || ".join(sorted(expression)) or "*"
