@@ -6,6 +6,7 @@ Connections are the process's own, shared with the pulls.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Final
 
 from rocketmq_spark.consumer.patience import Patience
@@ -22,10 +23,17 @@ PAUSE_S: Final = 0.25
 class MessageSender:
     """Sends messages back from the process in which it is used. Travels to executors: it holds no connection."""
 
-    def __init__(self, options: ReadOptions, delay_level: int, max_reconsume_times: int | None) -> None:
+    def __init__(
+        self,
+        options: ReadOptions,
+        delay_level: int,
+        max_reconsume_times: int | None,
+        client_of: Callable[[ReadOptions], ExecutorClient] = ExecutorClient.shared,
+    ) -> None:
         self._options = options
         self._delay_level = delay_level
         self._max_reconsume_times = max_reconsume_times
+        self._client_of = client_of
         self._patience = Patience()
 
     def problem_with(self, message: StoredMessage) -> str | None:
@@ -45,8 +53,7 @@ class MessageSender:
         """Raises what another attempt would not change."""
         subject = f"broker {message.broker_name}"
         try:
-            client = ExecutorClient.shared(self._options)
-            client.send_back(message, self._delay_level, self._max_reconsume_times)
+            self._client_of(self._options).send_back(message, self._delay_level, self._max_reconsume_times)
         except RocketMQError as error:
             if not is_retriable(error) and not isinstance(error, RouteError):
                 raise

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from connector_tests.support.scripted_broker import answer
+from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
+from rocketmq_spark.model import StoredMessage
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.executor_client import ExecutorClient
+from rocketmq_spark.source.message_sender import MessageSender
+from rocketmq_spark.wire.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.command import RemotingCommand
+
+MESSAGE = StoredMessage("T", "a", 77, "ID")
+
+
+@pytest.fixture
+def cluster() -> Iterator[ScriptedCluster]:
+    with ScriptedCluster("a") as cluster:
+        yield cluster
+
+
+class Answers:
+    """What the broker answers to one request after another; the last answer stays."""
+
+    def __init__(self, cluster: ScriptedCluster, *answers: RemotingCommand) -> None:
+        self._answers = list(answers)
+        self.asked: list[dict[str, str]] = []
+        cluster.brokers["a"].on(RequestCode.CONSUMER_SEND_MSG_BACK, self._answer)
+
+    def _answer(self, request: RemotingCommand) -> RemotingCommand:
+        self.asked.append(dict(request.fields))
+        return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+
+
+def sender(cluster: ScriptedCluster, limit_ms: int = 10_000) -> MessageSender:
+    required = {"namesrvAddr": NAME_SERVER, "consumerGroup": "G", "subscribe": "T"}
+    options = ReadOptions.parse({**required, "clusterTimeoutMs": str(limit_ms)})
+    return MessageSender(options, 2, 5, lambda options: ExecutorClient(options, cluster.pool))
+
+
+def test_a_message_is_sent_back_by_its_place_in_the_commit_log(cluster: ScriptedCluster) -> None:
+    answers = Answers(cluster, answer())
+    assert sender(cluster).problem_with(MESSAGE) is None
+    (fields,) = answers.asked
+    assert (fields["offset"], fields["group"], fields["originTopic"], fields["originMsgId"]) == ("77", "G", "T", "ID")
+    assert (fields["delayLevel"], fields["maxReconsumeTimes"]) == ("2", "5")
+
+
+def test_a_broker_that_is_busy_is_asked_again(cluster: ScriptedCluster) -> None:
+    answers = Answers(cluster, answer(ResponseCode.SYSTEM_BUSY), answer())
+    assert sender(cluster).problem_with(MESSAGE) is None
+    assert len(answers.asked) == 2
+
+
+def test_a_broker_that_stays_busy_is_a_problem_once_its_limit_is_over(cluster: ScriptedCluster) -> None:
+    answers = Answers(cluster, answer(ResponseCode.SYSTEM_BUSY))
+    busy = sender(cluster, limit_ms=0)
+    assert "SYSTEM_BUSY" in (busy.problem_with(MESSAGE) or "")
+    assert "SYSTEM_BUSY" in (busy.problem_with(MESSAGE) or "")
+    assert len(answers.asked) == 2
+
+
+def test_a_broker_that_cannot_be_reached_is_named(cluster: ScriptedCluster) -> None:
+    cluster.down.add("a:10911")
+    assert "CLUSTER_UNREACHABLE] Reaching broker a" in (sender(cluster, limit_ms=0).problem_with(MESSAGE) or "")
+
+
+def test_a_refusal_that_will_not_pass_is_a_problem_at_once(cluster: ScriptedCluster) -> None:
+    answers = Answers(cluster, answer(ResponseCode.NO_PERMISSION))
+    assert "NO_PERMISSION" in (sender(cluster).problem_with(MESSAGE) or "")
+    assert len(answers.asked) == 1
