@@ -34,7 +34,10 @@ PATIENCE_S: Final = 60
 def run_latencies(
     rates_per_second: Sequence[int], seconds: int, rounds: int, jars: Sequence[Path]
 ) -> Iterator[Outcome]:
-    with open_stand(Workload(100, 0)) as stand, spark_session(RECOMMENDED_SETTINGS, jars) as spark:
+    with (
+        open_stand(Workload(100, 0), with_kafka=bool(jars)) as stand,
+        spark_session(RECOMMENDED_SETTINGS, jars) as spark,
+    ):
         yield from stand.failures
         for per_second in rates_per_second:
             racing = contestants(spark, stand, per_second, seconds)

@@ -30,7 +30,7 @@ PART: Final = "reading"
 def read_base(workload: Workload, rounds: int, jars: Sequence[Path]) -> Iterator[Outcome]:
     """With everybody; then once more the two connectors, with Spark's default settings."""
     with ExitStack() as resources:
-        stand = resources.enter_context(open_stand(workload))
+        stand = resources.enter_context(open_stand(workload, with_kafka=bool(jars)))
         yield from stand.failures
         with spark_session(RECOMMENDED_SETTINGS, jars) as spark:
             racing = connectors(spark, stand) | narrow(spark, stand) | pullers(stand)
@@ -46,7 +46,7 @@ def read_base(workload: Workload, rounds: int, jars: Sequence[Path]) -> Iterator
 
 def read_variation(workload: Workload, rounds: int, jars: Sequence[Path]) -> Iterator[Outcome]:
     """With the two connectors."""
-    with open_stand(workload) as stand, spark_session(RECOMMENDED_SETTINGS, jars) as spark:
+    with open_stand(workload, with_kafka=bool(jars)) as stand, spark_session(RECOMMENDED_SETTINGS, jars) as spark:
         yield from stand.failures
         yield from alternate(PART, workload.name, connectors(spark, stand), rounds)
 

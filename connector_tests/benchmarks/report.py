@@ -18,7 +18,7 @@ def report(runs: Sequence[Run], failures: Sequence[Failure], environment: Mappin
         "# Benchmark\n\nWritten by `make bench`. Medians of all rounds, in brackets the smallest and the largest.\n",
         _environment(environment),
         _failures(failures),
-        f"![Rows a second]({chart})\n",
+        f"![Rows a second]({chart})\n" if cases(runs, "reading") else "",
         *(_reading(runs, case) for case in cases(runs, "reading")),
         *(_figures(runs, part, case) for part in ("small batches", "latency") for case in cases(runs, part)),
         *(_decode(runs, case) for case in cases(runs, "decode")),

@@ -36,7 +36,7 @@ TRIGGER: Final = "1 second"
 
 
 def run_small_batches(batches: int, rounds: int, jars: Sequence[Path]) -> Iterator[Outcome]:
-    with open_stand(Workload(100, 0)) as stand:
+    with open_stand(Workload(100, 0), with_kafka=bool(jars)) as stand:
         yield from stand.failures
         for settings, suffix in ((RECOMMENDED_SETTINGS, ""), (DEFAULT_SETTINGS, DEFAULTS_SUFFIX)):
             with spark_session(settings, jars) as spark:

@@ -32,7 +32,6 @@ def spark_session(settings: Mapping[str, str], jars: Sequence[Path]) -> Iterator
             "spark.ui.showConsoleProgress": "false",
             "spark.sql.streaming.numRecentProgressUpdates": "10",
             "spark.sql.warehouse.dir": f"{folder}/warehouse",
-            "spark.local.dir": f"{folder}/local",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.memory": "2g",

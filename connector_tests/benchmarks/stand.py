@@ -22,18 +22,15 @@ class Stand:
     kafka: Side | None = None
     failures: list[Failure] = field(default_factory=list)
 
-    @property
-    def sides(self) -> list[Side]:
-        return [side for side in (self.rocketmq, self.kafka) if side is not None]
-
 
 @contextmanager
-def open_stand(workload: Workload) -> Iterator[Stand]:
+def open_stand(workload: Workload, *, with_kafka: bool) -> Iterator[Stand]:
     """Brokers of their own, as long as the block runs."""
     with ExitStack() as resources:
         stand = Stand(workload, resources.enter_context(rocketmq_side(workload)))
         try:
-            stand.kafka = resources.enter_context(kafka_side(workload))
+            if with_kafka:
+                stand.kafka = resources.enter_context(kafka_side(workload))
         except Exception as error:  # noqa: BLE001 - the rest goes on without Kafka
             stand.failures.append(failure_of("Kafka", error))
         yield stand

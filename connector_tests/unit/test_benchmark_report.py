@@ -131,6 +131,11 @@ def test_who_could_not_take_part_is_named() -> None:
     assert section(page, f"Reading {CASE}")[OURS][1] == ""
 
 
+def test_the_chart_is_shown_where_there_is_one() -> None:
+    assert "![Rows a second](chart.png)" in report(reading(OURS, 1.0), [], ENVIRONMENT, "chart.png")
+    assert "chart.png" not in report([], [], ENVIRONMENT, "chart.png")
+
+
 def test_settings_and_versions_are_shown() -> None:
     page = report([], [], ENVIRONMENT, "chart.png")
     assert "* versions: pyspark 4.3.0\n" in page
