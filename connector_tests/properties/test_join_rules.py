@@ -345,7 +345,7 @@ RULES: Final = (
     ),
     Rule(
         "a commit counts when it is answered",
-        Parts(membership=without.TakesSilenceForAnAnswer),
+        Parts(membership=without.TakesSilenceForAnAnswer, planner=without.LooksOnce),
         answer_of_a_commit_lost,
         Harm.UNPROVEN_COMMIT,
     ),

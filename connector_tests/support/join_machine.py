@@ -43,6 +43,7 @@ ALL_POINTS: Final = SPARK_POINTS + REQUEST_POINTS + LOCK_POINTS
 LAYOUTS: Final[tuple[Mapping[str, Mapping[str, int]], ...]] = (
     {"t": {"a": 2}},
     {"t": {"a": 2, "b": 1}},
+    {"t": {"a": 1, "b": 0}},
     {"t": {"a": 1}, "u": {"b": 2}},
 )
 
@@ -151,11 +152,11 @@ class PeacefulGroup(RuleBasedStateMachine):
         self.group.cluster.produce(_one_of(self.group.cluster.queues(), number), count)
 
     @precondition(lambda self: len(self.group.cluster.queues()) < MOST_QUEUES)
-    @rule(number=NUMBERS)
-    def grow(self, number: int) -> None:
-        queue = _one_of(self.group.cluster.queues(), number)
+    @rule(number=NUMBERS, broker=NUMBERS)
+    def grow(self, number: int, broker: int) -> None:
         self.seen["a new queue"] += 1
-        self.group.cluster.grow(queue.topic, queue.broker_name, 1)
+        topic = _one_of(self.group.cluster.topics(), number)
+        self.group.cluster.grow(topic, _one_of(list(self.group.cluster.brokers), broker), 1)
 
     @precondition(lambda self: self.group.alive())
     @rule(number=NUMBERS, fate=st.sampled_from(Fate), point=st.sampled_from(ANSWERED_POINTS))

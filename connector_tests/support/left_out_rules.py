@@ -18,7 +18,7 @@ from rocketmq_spark.consumer.rebalance import RebalanceImpl, RebalancePlan
 from rocketmq_spark.consumer.strategy_names import strategy_of
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.source.batch_planner import BatchPlanner
-from rocketmq_spark.source.offsets import SourceOffset
+from rocketmq_spark.source.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.planning import Position
 
 Stored = Mapping[MessageQueue, int | None]
@@ -46,6 +46,17 @@ class TakesSilenceForAnAnswer(Membership):
         for queue in wanted.keys() & self._rebalance_impl.table.keys():
             self._store.confirm(queue, wanted[queue], None)
         return set(wanted)
+
+
+class LooksOnce(BatchPlanner):
+    """What a silent broker has kept is not looked at when it is back: that would heal a lost answer."""
+
+    def _remember(
+        self, survey: Survey, positions: Mapping[MessageQueue, Position], planned: Mapping[MessageQueue, QueueProgress]
+    ) -> None:
+        before = self._positions
+        super()._remember(survey, positions, planned)
+        self._positions = {queue: at for queue, at in before.items() if queue in survey.owned} | self._positions
 
 
 class WritesUnread(Membership):
