@@ -44,7 +44,7 @@ class TakesSilenceForAnAnswer(Membership):
     def raise_offsets(self, wanted: Mapping[MessageQueue, int]) -> set[MessageQueue]:
         super().raise_offsets(wanted)
         for queue in wanted.keys() & self._rebalance_impl.table.keys():
-            self._store.confirm(queue, wanted[queue], None)
+            self._store.confirm(queue, wanted[queue])
         return set(wanted)
 
 
@@ -65,7 +65,7 @@ class WritesUnread(Membership):
     def raise_offsets(self, wanted: Mapping[MessageQueue, int]) -> set[MessageQueue]:
         confirmed = self._inquiry.write_offsets(wanted)
         for queue in confirmed & self._rebalance_impl.table.keys():
-            self._store.confirm(queue, wanted[queue], None)
+            self._store.confirm(queue, wanted[queue])
         return confirmed
 
 

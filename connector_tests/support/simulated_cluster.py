@@ -217,9 +217,6 @@ class BrokerDoor:
         self._door = door
         self._broker = broker
 
-    def link(self) -> object | None:
-        return self._broker if self._broker.reach is Reach.UP else None
-
     def heartbeat(self, heartbeat: Heartbeat) -> None:
         known = Connection(heartbeat.client_id, self._broker.clock())
         self._ask("heartbeat", lambda: self._broker.connections.update({self._door.owner: known}))

@@ -7,7 +7,7 @@ import pytest
 
 from connector_tests.support.manual_clock import ManualClock
 from rocketmq_spark.consumer.local_offset_store import LocalFileOffsetStore, decode_offsets
-from rocketmq_spark.consumer.membership import LATE_COMMIT_LIMIT_MS, NAMESAKE_LIMIT_MS, Membership
+from rocketmq_spark.consumer.membership import NAMESAKE_LIMIT_MS, Membership
 from rocketmq_spark.errors import BrokerError, MembershipError, RocketMQError
 from rocketmq_spark.model import BrokerData, MessageQueue, QueueBounds, QueueData, TopicRoute
 from rocketmq_spark.options import ReadOptions
@@ -28,7 +28,6 @@ class OneBroker:
     locks: set[MessageQueue] = field(default_factory=set)
     offsets: dict[MessageQueue, int] = field(default_factory=dict)
     reset_to: dict[MessageQueue, int] = field(default_factory=dict)
-    connection: object = field(default_factory=object)
     subscriptions: dict[str, dict[str, str]] = field(default_factory=dict)
     asked: list[list[str]] = field(default_factory=list)
     beats: list[Heartbeat] = field(default_factory=list)
@@ -40,9 +39,6 @@ class OneBroker:
     def broker(self, address: str) -> OneBroker:
         assert address == "a:1"
         return self
-
-    def link(self) -> object:
-        return self.connection
 
     def heartbeat(self, heartbeat: Heartbeat) -> None:
         self.members = [heartbeat.client_id]
@@ -208,9 +204,9 @@ def test_a_refused_commit_tells_where_the_operator_has_reset_the_queue_to() -> N
     assert member.lower_offsets({QUEUES[0]: 7}) == {QUEUES[0]}
 
 
-def committed_to(cluster: OneBroker, offset: int, clock: ManualClock | None = None) -> Membership:
+def committed_to(cluster: OneBroker, offset: int) -> Membership:
     """A member whose first queue has been read and committed so far, and whose next batch of it is planned."""
-    member = membership(cluster, clock)
+    member = membership(cluster)
     member.survey()
     member.take({QUEUES[0]: (0, offset)})
     member.prove({QUEUES[0]: offset})
@@ -218,67 +214,37 @@ def committed_to(cluster: OneBroker, offset: int, clock: ManualClock | None = No
     return member
 
 
-def test_a_reset_that_an_executor_was_told_of_shows_in_the_lowered_offset() -> None:
+@pytest.mark.parametrize("offset", [3, 10, 15])
+def test_a_reset_during_a_batch_is_learned_with_its_proof_and_wins_over_it(offset: int) -> None:
+    cluster = OneBroker()
+    member = committed_to(cluster, 10)
+    cluster.reset_offset("g", QUEUES[0], offset)
+    before = member.changes
+    member.prove({QUEUES[0]: 20})
+    assert (cluster.offsets, cluster.reset_to) == ({QUEUES[0]: offset}, {})
+    assert member.changes > before
+    assert member.take_resets() == {QUEUES[0]: offset}
+    assert member.lower_offsets({QUEUES[0]: offset}) == {QUEUES[0]}
+    member.persist()
+    assert cluster.offsets == {QUEUES[0]: offset}
+
+
+def test_a_lower_offset_alone_is_no_reset() -> None:
+    """A broker that was killed forgets; a ghost commits late."""
     cluster = OneBroker()
     member = committed_to(cluster, 10)
     cluster.offsets[QUEUES[0]] = 3
-    before = member.changes
-    member.prove({QUEUES[0]: 20})
-    assert cluster.offsets == {QUEUES[0]: 3}
-    assert member.changes > before
-    assert member.take_resets() == {QUEUES[0]: 3}
-    assert member.lower_offsets({QUEUES[0]: 3}) == {QUEUES[0]}
-    member.persist()
-    assert cluster.offsets == {QUEUES[0]: 3}
-
-
-def test_a_second_reset_is_noticed_below_the_first() -> None:
-    cluster = OneBroker()
-    member = committed_to(cluster, 10)
-    member.lower_offsets({QUEUES[0]: 7})
-    cluster.offsets[QUEUES[0]] = 2
-    member.stored_offsets(QUEUES)
-    assert member.take_resets() == {QUEUES[0]: 2}
-
-
-def test_a_mark_that_still_stands_is_taken_with_the_lowered_offset() -> None:
-    cluster = OneBroker()
-    member = committed_to(cluster, 10)
-    cluster.reset_offset("g", QUEUES[0], 3)
-    member.prove({QUEUES[0]: 20})
-    assert cluster.reset_to == {}
-    assert member.take_resets() == {QUEUES[0]: 3}
-    assert member.lower_offsets({QUEUES[0]: 3}) == {QUEUES[0]}
-
-
-def test_a_broker_that_came_back_with_less_is_told_again() -> None:
-    cluster = OneBroker()
-    member = committed_to(cluster, 10)
-    cluster.offsets[QUEUES[0]], cluster.connection = 3, object()
     member.prove({QUEUES[0]: 20})
     assert cluster.offsets == {QUEUES[0]: 20}
     assert member.take_resets() == {}
 
 
-def test_a_late_commit_of_the_last_owner_is_no_reset() -> None:
-    clock = ManualClock()
-    cluster = OneBroker(others=["you"])
-    member = committed_to(cluster, 10, clock)
-    cluster.offsets[QUEUES[0]] = 7
-    clock.advance(LATE_COMMIT_LIMIT_MS - 1)
-    member.prove({QUEUES[0]: 20})
-    assert cluster.offsets == {QUEUES[0]: 20}
-    cluster.offsets[QUEUES[0]] = 7
-    clock.advance(1)
-    member.stored_offsets(QUEUES)
-    assert member.take_resets() == {QUEUES[0]: 7}
-
-
 def test_a_reset_that_was_not_obeyed_is_put_back_when_the_member_leaves() -> None:
     cluster = OneBroker()
     member = committed_to(cluster, 10)
-    cluster.offsets[QUEUES[0]] = 3
+    cluster.reset_offset("g", QUEUES[0], 3)
     member.prove({QUEUES[0]: 20})
+    assert cluster.reset_to == {}
     member.leave()
     assert cluster.reset_to == {QUEUES[0]: 3}
 

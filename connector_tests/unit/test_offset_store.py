@@ -4,7 +4,6 @@ from connector_tests.support.queues import queues
 from rocketmq_spark.consumer.offset_store import RemoteBrokerOffsetStore, raising
 
 A, B, C = queues(3)
-LINK, LATER_LINK = object(), object()
 
 
 def test_what_is_proven_is_to_be_told() -> None:
@@ -24,13 +23,13 @@ def test_progress_never_moves_back() -> None:
 def test_what_the_broker_confirmed_is_not_told_again() -> None:
     store = RemoteBrokerOffsetStore()
     store.update(A, 5)
-    store.confirm(A, 5, LINK)
+    store.confirm(A, 5)
     assert store.unconfirmed == {}
 
 
 def test_what_the_broker_is_known_to_store_needs_no_telling_when_it_is_proven_again() -> None:
     store = RemoteBrokerOffsetStore()
-    store.confirm(A, 5, LINK)
+    store.confirm(A, 5)
     store.update(A, 5)
     assert store.unconfirmed == {}
     store.update(A, 6)
@@ -39,7 +38,7 @@ def test_what_the_broker_is_known_to_store_needs_no_telling_when_it_is_proven_ag
 
 def test_what_was_known_of_a_queue_that_comes_back_is_told_anew() -> None:
     store = RemoteBrokerOffsetStore()
-    store.confirm(A, 5, LINK)
+    store.confirm(A, 5)
     store.remove(A)
     store.update(A, 5)
     assert store.unconfirmed == {A: 5}
@@ -49,20 +48,20 @@ def test_what_was_proven_while_the_broker_answered_stays_to_be_told() -> None:
     store = RemoteBrokerOffsetStore()
     store.update(A, 5)
     store.update(A, 9)
-    store.confirm(A, 5, LINK)
+    store.confirm(A, 5)
     assert store.unconfirmed == {A: 9}
 
 
 def test_a_broker_that_stores_more_than_we_know_confirms() -> None:
     store = RemoteBrokerOffsetStore()
     store.update(A, 5)
-    store.confirm(A, 70, LINK)
+    store.confirm(A, 70)
     assert store.unconfirmed == {}
 
 
 def test_confirming_what_was_never_told_changes_nothing() -> None:
     store = RemoteBrokerOffsetStore()
-    store.confirm(A, 5, LINK)
+    store.confirm(A, 5)
     assert store.unconfirmed == {}
 
 
@@ -73,40 +72,6 @@ def test_nothing_is_said_about_a_queue_that_was_lost() -> None:
     store.remove(A)
     store.remove(C)
     assert store.unconfirmed == {B: 6}
-
-
-def test_a_lower_value_on_the_connection_of_the_commit_is_somebodys_doing() -> None:
-    store = RemoteBrokerOffsetStore()
-    store.confirm(A, 5, LINK)
-    assert store.is_lowered(A, 4, LINK)
-    assert not store.is_lowered(A, 5, LINK)
-    assert not store.is_lowered(A, 9, LINK)
-
-
-def test_a_lower_value_on_a_later_connection_is_what_a_killed_broker_forgot() -> None:
-    store = RemoteBrokerOffsetStore()
-    store.confirm(A, 5, LINK)
-    assert not store.is_lowered(A, 4, LATER_LINK)
-    assert not store.is_lowered(A, 4, None)
-
-
-def test_without_a_connection_to_remember_nothing_is_lowered() -> None:
-    store = RemoteBrokerOffsetStore()
-    store.confirm(A, 5, None)
-    assert not store.is_lowered(A, 4, None)
-
-
-def test_an_offset_that_is_gone_is_not_lowered() -> None:
-    store = RemoteBrokerOffsetStore()
-    store.confirm(A, 5, LINK)
-    assert not store.is_lowered(A, None, LINK)
-
-
-def test_nothing_is_lowered_of_a_queue_that_nothing_is_known_of() -> None:
-    store = RemoteBrokerOffsetStore()
-    store.confirm(A, 5, LINK)
-    store.remove(A)
-    assert not store.is_lowered(A, 4, LINK)
 
 
 def test_the_table_cannot_be_changed_from_outside() -> None:

@@ -59,17 +59,6 @@ def test_a_lost_connection_is_replaced(pool: ConnectionPool, broker: ScriptedBro
     assert second.request(ECHO, LONG_MS).code == 0
 
 
-def test_the_current_connection_is_none_before_the_first_and_after_a_loss(
-    pool: ConnectionPool, broker: ScriptedBroker
-) -> None:
-    assert pool.current(ADDRESS) is None
-    first = pool.get(ADDRESS)
-    assert pool.current(ADDRESS) is first
-    first.close()
-    assert pool.current(ADDRESS) is None
-    assert broker.connect_count == 1
-
-
 def test_threads_that_want_one_address_at_once_open_one_connection(broker: ScriptedBroker) -> None:
     may_connect, waiting = threading.Event(), threading.Barrier(4)
 

@@ -256,11 +256,6 @@ class Inquiry:
             return False
         return True
 
-    def link(self, queue: MessageQueue) -> object | None:
-        """The connection to the queue's broker; None without one."""
-        address = self.address_of(queue.broker_name)
-        return None if address is None else self._cluster.broker(address).link()
-
     # ------------------------------------------------------------------------------------------ an operator's resets
 
     def note_reset(self, queue: MessageQueue, offset: int) -> None:

@@ -38,9 +38,6 @@ SUBSCRIPTIONS: Final = "the group's subscriptions"
 NAMESAKE_LIMIT_MS: Final = 120_000
 """How long a newcomer waits for the connection that has its client id: a broker notices a dead one within so long."""
 
-LATE_COMMIT_LIMIT_MS: Final = 40_000
-"""How long after a queue has moved its last owner's commit may still arrive: no member stands still for so long."""
-
 
 class Membership:
     """One client id in ``options.consumer_group``.
@@ -80,7 +77,6 @@ class Membership:
         self._has_been_alone = False
         self._store = RemoteBrokerOffsetStore()
         self._positions: dict[MessageQueue, int] = {}
-        self._only_ours_from_ms: dict[MessageQueue, int] = {}
         self.view = self._new_view()
         self._subscriptions = SubscriptionCheck(
             self._group, client_id, self.view.consumer.subscriptions, options.retry_topic
@@ -118,31 +114,26 @@ class Membership:
         return self._inquiry.search_offsets(timestamps_ms)
 
     def stored_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
-        """See ``Inquiry.stored_offsets``. Notices where an operator has lowered an offset of ours."""
-        stored = self._offsets.stored_offsets(queues)
-        for queue, offset in stored.items():
-            self._notice_reset(queue, offset)
-        return stored
+        """See ``Inquiry.stored_offsets``."""
+        return self._offsets.stored_offsets(queues)
 
     def raise_offsets(self, wanted: Mapping[MessageQueue, int]) -> set[MessageQueue]:
         """See to it that the brokers store at least ``wanted``; says for which queues a broker has confirmed it."""
-        links = {queue: self._inquiry.link(queue) for queue in wanted}
         stored = {
             queue: offset for queue, offset in self.stored_offsets(wanted).items() if queue not in self._inquiry.resets
         }
         writes = raising(wanted, stored)
         confirmed = (stored.keys() - writes.keys()) | self._offsets.write_offsets(writes)
-        self._confirm({queue: wanted[queue] for queue in confirmed}, links)
+        self._confirm({queue: wanted[queue] for queue in confirmed})
         return confirmed
 
     def lower_offsets(self, wanted: Mapping[MessageQueue, int]) -> set[MessageQueue]:
         """Let the brokers store exactly ``wanted``, for queues that do not reach as far as the group's offset any more;
         says for which queues a broker has confirmed it. What was proven of such a queue is of another one now."""
-        links = {queue: self._inquiry.link(queue) for queue in wanted}
         for queue in wanted:
             self._store.remove(queue)
         written = self._offsets.write_offsets(wanted)
-        self._confirm({queue: wanted[queue] for queue in written}, links)
+        self._confirm({queue: wanted[queue] for queue in written})
         return written
 
     def note_reset(self, queue: MessageQueue, offset: int) -> None:
@@ -212,7 +203,7 @@ class Membership:
             self._not_listed(client_ids)
             return False
         self._inquiry.succeeded(GROUP)
-        self._carry_out(plan, is_alone=set(client_ids or ()) == {self.client_id})
+        self._carry_out(plan)
         return True
 
     def persist(self) -> bool:
@@ -242,7 +233,7 @@ class Membership:
 
     # ------------------------------------------------------------------------------------------ ownership
 
-    def _carry_out(self, plan: RebalancePlan, *, is_alone: bool) -> None:
+    def _carry_out(self, plan: RebalancePlan) -> None:
         """Persist before a queue is given up, so that its next owner begins where we proved to be.
 
         Orderly: a queue with an unproven range stays until ``prove``, and a new one is ours only with its lock.
@@ -253,8 +244,6 @@ class Membership:
         self._drop(set(plan.drop) - self._leaving)
         self._release(self._leaving)
         self._gain(plan.add)
-        only_ours_from_ms = self._lease_clock() + (0 if is_alone else LATE_COMMIT_LIMIT_MS)
-        self._only_ours_from_ms |= dict.fromkeys(plan.add, only_ours_from_ms)
 
     def _gain(self, queues: Collection[MessageQueue]) -> None:
         if self._options.consume_orderly:
@@ -364,21 +353,10 @@ class Membership:
 
     # ------------------------------------------------------------------------------------------ offsets
 
-    def _notice_reset(self, queue: MessageQueue, stored: int | None) -> None:
-        """An operator has lowered the offset, and a pull on an executor may have been told of it instead of us."""
-        is_lowered = self._store.is_lowered(queue, stored, self._inquiry.link(queue))
-        if stored is not None and is_lowered and self._is_only_ours(queue) and queue not in self._inquiry.resets:
-            self._inquiry.note_reset(queue, stored)
-            self._inquiry.take_reset(queue)
-
-    def _is_only_ours(self, queue: MessageQueue) -> bool:
-        """Whether no last owner may commit any more what it has proven."""
-        return self._lease_clock() >= self._only_ours_from_ms[queue]
-
-    def _confirm(self, offsets: Mapping[MessageQueue, int], links: Mapping[MessageQueue, object | None]) -> None:
-        """Brokers have confirmed these, over ``links`` or later connections."""
+    def _confirm(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Brokers have confirmed these."""
         for queue in offsets.keys() & self._rebalance_impl.table.keys():
-            self._store.confirm(queue, offsets[queue], links[queue])
+            self._store.confirm(queue, offsets[queue])
 
     def _finish(self, end_offsets: Mapping[MessageQueue, int]) -> bool:
         """Move the windows of our queues past what is proven; says whether that is news to anybody.

@@ -3,9 +3,6 @@
 Source: ``client/consumer/store/RemoteBrokerOffsetStore.java``. It differs where Java's could lose or lower an offset:
 the broker checks nothing, so every write is preceded by a read and only ever raises the stored value (``raising``); an
 update counts as persisted when the broker has answered it, not when it was sent. This table decides, ``member`` asks.
-
-A broker's value below the one that it has confirmed is an operator's reset, or a broker that was killed and forgot. It
-cannot have forgotten on a connection that has not broken since.
 """
 
 from __future__ import annotations
@@ -22,7 +19,6 @@ class RemoteBrokerOffsetStore:
     def __init__(self) -> None:
         self._unconfirmed: dict[MessageQueue, int] = {}
         self._confirmed: dict[MessageQueue, int] = {}
-        self._links: dict[MessageQueue, object | None] = {}
 
     @property
     def unconfirmed(self) -> dict[MessageQueue, int]:
@@ -36,25 +32,16 @@ class RemoteBrokerOffsetStore:
         if next_offset > known:
             self._unconfirmed[queue] = next_offset
 
-    def confirm(self, queue: MessageQueue, offset: int, link: object | None) -> None:
-        """The broker stores at least ``offset``, as it said over ``link`` or a later connection. A larger update stays
-        unconfirmed."""
+    def confirm(self, queue: MessageQueue, offset: int) -> None:
+        """The broker stores at least ``offset``. A larger update stays unconfirmed."""
         self._confirmed[queue] = max(offset, self._confirmed.get(queue, -1))
-        self._links[queue] = link
         if self._unconfirmed.get(queue, offset + 1) <= offset:
             del self._unconfirmed[queue]
-
-    def is_lowered(self, queue: MessageQueue, stored: int | None, link: object | None) -> bool:
-        """Whether somebody has lowered the offset to ``stored``, as the broker said over ``link`` or an earlier
-        connection. A broker that forgets breaks its connections."""
-        is_lower = stored is not None and stored < self._confirmed.get(queue, -1)
-        return is_lower and link is not None and self._links[queue] is link
 
     def remove(self, queue: MessageQueue) -> None:
         """The queue is another member's now, or reads another place: what was known of it says nothing any more."""
         self._unconfirmed.pop(queue, None)
         self._confirmed.pop(queue, None)
-        self._links.pop(queue, None)
 
 
 def raising(wanted: Mapping[MessageQueue, int], stored: Mapping[MessageQueue, int | None]) -> dict[MessageQueue, int]:

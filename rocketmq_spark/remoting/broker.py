@@ -103,10 +103,6 @@ class Pull(NamedTuple):
 class Broker(Peer):
     """One broker, by its address. Offsets and locks belong to masters; ask no slave."""
 
-    def link(self) -> object | None:
-        """The connection that requests go over now; None without one. Another one after it was lost."""
-        return self._pool.current(self.address)
-
     # ---------------------------------------------------------------------------------------------------- pulling
 
     def pull(

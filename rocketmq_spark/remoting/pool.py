@@ -73,10 +73,6 @@ class ConnectionPool:
         connection = slot.connection
         return connection if connection is not None and connection.is_open else self._open(address, slot)
 
-    def current(self, address: str) -> Connection | None:
-        """The open connection to ``address``, if there is one now. A lost one never comes back."""
-        return self._open_connections().get(address)
-
     def retire(self, connection: Connection) -> None:
         """Its server is going away: ``get`` opens another, while answers may still come over this one.
 
