@@ -41,6 +41,7 @@ def _pull(client: ExecutorClient, options: ReadOptions, queue_id: int, rows: int
     puller = RangePuller(
         wanted,
         client.submit_pulls,
+        client.put_back_reset,
         limit_ms=options.cluster_timeout_ms,
         missing_ms=options.missing_queues_limit_ms,
     )

@@ -13,7 +13,7 @@ from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.simulated_queue import QUEUE, SimulatedNetwork, SimulatedQueue, offsets_of
 from rocketmq_spark.consumer.pull_request import PulledRange
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
-from rocketmq_spark.model import QueueRange
+from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.source.range_puller import ABSENT_LIMIT_MS, MAX_DEPTH, Answer, RangePuller
 from rocketmq_spark.wire.codes import ResponseCode
 from rocketmq_spark.wire.pull import PullResult, PullStatus
@@ -44,6 +44,7 @@ class MovingBroker:
     """Deleted messages that an answer has passed over without a word, as brokers do."""
     pulls: int = 0
     bodies_answered: int = 0
+    told_of_reset: bool = False
 
     def answer(self, offset: int, max_messages: int) -> Answer:
         self.pulls += 1
@@ -71,13 +72,16 @@ class MovingBroker:
 
     def _mishap(self, offset: int) -> Answer:
         held = (self.queue.min_offset, self.queue.max_offset, memoryview(b""))
+        reset = PullResult(PullStatus.OFFSET_ILLEGAL, "OFFSET_RESET", 0, *held)
         mishaps: tuple[Answer, ...] = (
             *TRANSIENT,
-            PullResult(PullStatus.OFFSET_ILLEGAL, "OFFSET_RESET", 0, *held),
+            reset,
             PullResult(PullStatus.NO_NEW_MSG, "OFFSET_FOUND_NULL", offset, *held),
             PullResult(PullStatus.NO_MATCHED_MSG, "NO_MATCHED_MESSAGE", offset, *held),
         )
-        return self.random.choice(mishaps)
+        mishap = self.random.choice(mishaps)
+        self.told_of_reset |= mishap is reset
+        return mishap
 
 
 @st.composite
@@ -119,8 +123,15 @@ def test_a_range_is_delivered_whole_in_order_and_once_or_said_to_be_lost(
         is_slow=lambda: broker.random.random() < 0.2,
         brings_more=lambda: broker.random.random() < 0.5,
     )
+    put_back: list[tuple[MessageQueue, int]] = []
     puller = RangePuller(
-        wanted, network.submit, limit_ms=LIMIT_MS, missing_ms=LIMIT_MS, clock=broker.clock, inbox=network
+        wanted,
+        network.submit,
+        lambda *reset: put_back.append(reset),
+        limit_ms=LIMIT_MS,
+        missing_ms=LIMIT_MS,
+        clock=broker.clock,
+        inbox=network,
     )
     delivered: list[PulledRange] = []
     for pulled in puller.pulled():
@@ -128,6 +139,7 @@ def test_a_range_is_delivered_whole_in_order_and_once_or_said_to_be_lost(
         delivered.append(pulled)
 
     assert_touching(delivered, wanted)
+    assert put_back == ([(QUEUE, 0)] if broker.told_of_reset and wanted.begin_offset > 0 else [])
     rows = [offset for pulled in delivered for offset in offsets_of(pulled)]
     if not broker.is_filtering and not broker.left_out:
         assert sum(len(pulled.body) for pulled in delivered) == 8 * len(rows), "something was pulled twice"

@@ -77,6 +77,11 @@ class SimulatedQueue:
         return PullResult(status, reason, next_begin, self.min_offset, self.max_offset, encoded(found))
 
 
+def unexpected_reset(queue: MessageQueue, offset: int) -> None:
+    """Where a RangePuller puts back resets and no operator is about."""
+    raise AssertionError(f"nobody has reset {queue} to {offset}")
+
+
 class SimulatedNetwork:
     """What a RangePuller sends with (``submit``) and waits at (it is its inbox).
 

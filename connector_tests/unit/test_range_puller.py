@@ -5,7 +5,13 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from connector_tests.support.manual_clock import ManualClock
-from connector_tests.support.simulated_queue import QUEUE, SimulatedNetwork, SimulatedQueue, offsets_of
+from connector_tests.support.simulated_queue import (
+    QUEUE,
+    SimulatedNetwork,
+    SimulatedQueue,
+    offsets_of,
+    unexpected_reset,
+)
 from rocketmq_spark.consumer.pull_request import PulledRange
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import QueueRange
@@ -40,14 +46,21 @@ class Run:
     """One range, read from what ``answer(offset, max messages)`` says."""
 
     def __init__(
-        self, answer: Callable[[int, int], Answer], begin: int = 0, end: int = 100, missing_ms: int = MISSING_MS
+        self,
+        answer: Callable[[int, int], Answer],
+        begin: int = 0,
+        end: int = 100,
+        planned_from: int | None = None,
+        missing_ms: int = MISSING_MS,
     ) -> None:
         self.clock = ManualClock(BEGAN_MS)
         self.network = SimulatedNetwork(answer, self.clock)
-        wanted = QueueRange(QUEUE, begin, end)
-        self._puller = RangePuller(
+        wanted = QueueRange(QUEUE, begin, end, planned_from)
+        self.put_back: list[int] = []
+        self.puller = RangePuller(
             wanted,
             self.network.submit,
+            lambda _queue, offset: self.put_back.append(offset),
             limit_ms=LIMIT_MS,
             missing_ms=missing_ms,
             clock=self.clock,
@@ -59,7 +72,7 @@ class Run:
         return self.clock() - BEGAN_MS
 
     def pulled(self) -> list[PulledRange]:
-        return list(self._puller.pulled())
+        return list(self.puller.pulled())
 
     def rows(self) -> list[int]:
         return [offset for pulled in self.pulled() for offset in offsets_of(pulled)]
@@ -207,7 +220,9 @@ def test_a_slow_answer_is_not_asked_for_again_with_what_was_postponed() -> None:
         is_slow=iter([True] * 5 + [False] * 1_000).__next__,
     )
     wanted = QueueRange(QUEUE, 0, 100)
-    puller = RangePuller(wanted, network.submit, limit_ms=9_999, missing_ms=9_999, clock=clock, inbox=network)
+    puller = RangePuller(
+        wanted, network.submit, unexpected_reset, limit_ms=9_999, missing_ms=9_999, clock=clock, inbox=network
+    )
     assert [offset for pulled in puller.pulled() for offset in offsets_of(pulled)] == list(range(100))
 
 
@@ -264,8 +279,47 @@ def test_answers_that_lead_nowhere_are_an_error_and_no_loss() -> None:
     assert LIMIT_MS <= run.took_ms <= LIMIT_MS + LONGEST_PAUSE_MS
 
 
+def reset_to(offset: int) -> PullResult:
+    return PullResult(PullStatus.OFFSET_ILLEGAL, "OFFSET_RESET", offset, 0, 100, memoryview(b""))
+
+
 def test_a_reset_mark_delays_nothing() -> None:
-    mark = PullResult(PullStatus.OFFSET_ILLEGAL, "OFFSET_RESET", 3, 0, 100, memoryview(b""))
-    run = Run(failing_first([mark, mark], SimulatedQueue(max_offset=100)))
+    run = Run(failing_first([reset_to(3), reset_to(3)], SimulatedQueue(max_offset=100)))
     assert run.rows() == list(range(100))
     assert run.took_ms == 0
+
+
+@pytest.mark.parametrize("offset", [3, 50, 100, 170])
+def test_a_reset_is_put_back_when_everything_is_delivered(offset: int) -> None:
+    """Any sooner, and the range's next pull would be told again."""
+    run = Run(failing_first([reset_to(offset)], SimulatedQueue(max_offset=200)), begin=20)
+    put_back_before = [list(run.put_back) for _ in run.puller.pulled()]
+    assert len(put_back_before) > 1
+    assert not any(put_back_before)
+    assert run.put_back == [offset]
+
+
+def test_of_several_resets_the_last_is_put_back() -> None:
+    run = Run(failing_first([reset_to(3), reset_to(7)], SimulatedQueue(max_offset=100)), begin=20)
+    run.pulled()
+    assert run.put_back == [7]
+
+
+@pytest.mark.parametrize("piece_begin", [20, 60])
+def test_a_reset_to_where_the_batch_begins_is_obeyed_by_it(piece_begin: int) -> None:
+    """The batch was planned after the reset, and its pulls may be the first of the group."""
+    run = Run(failing_first([reset_to(20)], SimulatedQueue(max_offset=100)), begin=piece_begin, planned_from=20)
+    run.pulled()
+    assert run.put_back == []
+
+
+def test_a_reset_is_put_back_by_a_task_that_fails_or_is_given_up() -> None:
+    failing = Run(
+        failing_first([reset_to(3), refused(ResponseCode.NO_PERMISSION)], SimulatedQueue(100)), 20, missing_ms=0
+    )
+    with pytest.raises(BrokerError):
+        failing.pulled()
+    assert failing.put_back == [3]
+    unread = Run(failing_first([reset_to(3)], SimulatedQueue(max_offset=100)), begin=20)
+    next(unread.puller.pulled())
+    assert unread.put_back == [3]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TypeAlias
@@ -14,6 +15,8 @@ from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
 from rocketmq_spark.remoting.routes import RouteCache
 from rocketmq_spark.wire.pull import PullResult
+
+log = logging.getLogger(__name__)
 
 CLIENTS_IN_A_PROCESS = 16
 
@@ -55,6 +58,14 @@ class ExecutorClient:
             on_answer(answer)
 
         return answered
+
+    def put_back_reset(self, queue: MessageQueue, offset: int) -> None:
+        """Mark the queue as reset to ``offset`` again, on behalf of the operator who did it; nothing is raised."""
+        try:
+            Broker(self._routes.master(queue), self._pool, self._timeout_ms).reset_offset(self._group, queue, offset)
+        except RocketMQError as error:
+            self._routes.forget(queue.topic)
+            log.warning("an operator's reset is lost queue=%s offset=%d: %s", queue, offset, error)
 
     def send_back(self, message: StoredMessage, delay_level: int, max_reconsume_times: int | None) -> None:
         """``Broker.send_back`` at the message's broker. After an error the next call asks for the route again."""

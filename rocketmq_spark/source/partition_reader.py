@@ -110,6 +110,7 @@ class _RangeReader:
         self._puller = RangePuller(
             wanted,
             client.submit_pulls,
+            client.put_back_reset,
             limit_ms=options.cluster_timeout_ms,
             missing_ms=options.missing_queues_limit_ms,
         )

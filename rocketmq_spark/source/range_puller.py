@@ -18,7 +18,7 @@ from rocketmq_spark.errors import RemoteProtocolError, RocketMQError
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.remoting.broker import Pull
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
-from rocketmq_spark.wire.pull import PullResult
+from rocketmq_spark.wire.pull import OFFSET_RESET, PullResult
 from rocketmq_spark.wire.retriable import is_away, is_retriable
 
 log = logging.getLogger(__name__)
@@ -38,6 +38,8 @@ BROKER: Final = "the broker"
 Answer: TypeAlias = PullResult | RocketMQError
 SubmitPulls: TypeAlias = Callable[[MessageQueue, Sequence[Pull]], None]
 """Send pulls of a queue; each is told its answer or the error, once, and nothing is raised."""
+PutBackReset: TypeAlias = Callable[[MessageQueue, int], None]
+"""Mark a queue as reset by an operator, again; nothing is raised."""
 
 
 class Inbox(Protocol):
@@ -57,12 +59,16 @@ class RangePuller:
 
     What is tried again may fail for ``limit_ms``, or for ``missing_ms`` while nobody serves the queue. The range was
     planned from a route, so it may be served again: the broker comes back, or a name server has only just been started.
+
+    An operator's reset that a pull is told of is put back at the end, for the member to learn of it when the batch is
+    proven. Any sooner, and the next pull would be told. A batch that begins where the operator wants it obeys already.
     """
 
     def __init__(
         self,
         wanted: QueueRange,
         submit: SubmitPulls,
+        put_back_reset: PutBackReset,
         *,
         limit_ms: int,
         missing_ms: int,
@@ -71,6 +77,7 @@ class RangePuller:
     ) -> None:
         self._wanted = wanted
         self._submit = submit
+        self._put_back_reset = put_back_reset
         self._limit_ms = limit_ms
         self._missing_ms = missing_ms
         self._clock = clock
@@ -80,6 +87,7 @@ class RangePuller:
         self._pause_ms = SHORTEST_PAUSE_MS
         self._patience = Patience()
         self._absent_since_ms: int | None = None
+        self._reset_to: int | None = None
 
     def start(self) -> None:
         """Send the first pull, ahead of ``pulled``. Its answer waits."""
@@ -92,10 +100,14 @@ class RangePuller:
         nobody has served the queue for too long, BrokerError for any other refusal, RemoteProtocolError[PULL_STALLED]
         for answers that lead nowhere.
         """
-        while not self._window.is_finished:
-            self._send()
-            self._take_answers()
-            yield from self._window.deliver()
+        try:
+            while not self._window.is_finished:
+                self._send()
+                self._take_answers()
+                yield from self._window.deliver()
+        finally:
+            if self._reset_to is not None:
+                self._put_back_reset(self._wanted.queue, self._reset_to)
 
     def _send(self) -> None:
         pulls = [self._pull(request) for request in self._window.to_pull()]
@@ -122,6 +134,9 @@ class RangePuller:
 
     def _answered(self, request: PullRequest, result: PullResult) -> None:
         self._patience.succeeded(BROKER)
+        if result.reason == OFFSET_RESET:
+            reset_to = result.next_begin_offset
+            self._reset_to = None if reset_to == self._wanted.planned_from else reset_to
         if self._window.step(request, result) is PullAction.WAIT:
             self._absent(request, result)
         else:
