@@ -92,6 +92,7 @@ class PeacefulGroup(RuleBasedStateMachine):
         options = {"consumeOrderly": str(is_orderly).lower()}
         options |= {"maxOffsetsPerTrigger": limit} if limit else {}
         self.group = SimulatedGroup(layout, starting_offsets=starting_offsets, parts=self.parts, options=options)
+        self.group.cluster.on_batch = self.before_batch
         self.is_orderly = is_orderly
         for name in "ABC"[:query_count]:
             self.group.query(name, **({"instanceName": name} if keep_their_names else {}))
@@ -174,6 +175,9 @@ class PeacefulGroup(RuleBasedStateMachine):
         for runner in self.group.alive():
             _let_go_of_the_turn(runner)
         self.group.pass_time(ms)
+
+    def before_batch(self) -> None:
+        """A micro-batch is about to be read."""
 
     # ------------------------------------------------------------------------------------------ the end
 
@@ -262,6 +266,10 @@ class TroubledGroup(PeacefulGroup):
         """The machine sleeps, and everybody with it."""
         self._let_writes_arrive()
         self.group.clock.advance(ms)
+
+    def before_batch(self) -> None:
+        """It takes longer than a request."""
+        self._let_writes_arrive()
 
     def _let_writes_arrive(self) -> None:
         """A write is sent right after its read. Brokers compare nothing, so whoever freezes in between for so long that

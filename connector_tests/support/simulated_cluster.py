@@ -98,7 +98,7 @@ class SimulatedBroker:
 class SimulatedCluster:
     """Brokers and topics. ``now`` counts requests and events, for whoever wants to know what came first.
 
-    ``on_stored`` hears of every group offset that a broker stores.
+    ``on_stored`` hears of every group offset that a broker stores, ``on_batch`` of every micro-batch that is read.
     """
 
     def __init__(self, broker_names: Iterable[str], clock: ManualClock) -> None:
@@ -106,6 +106,7 @@ class SimulatedCluster:
         self.now = 0
         self.brokers = {name: SimulatedBroker(name, clock) for name in broker_names}
         self.on_stored: Callable[[MessageQueue, int], None] = lambda queue, offset: None
+        self.on_batch: Callable[[], None] = lambda: None
         self._queue_counts: dict[str, dict[str, int]] = {}
 
     # ------------------------------------------------------------------------------------------ what happens to it

@@ -364,6 +364,7 @@ class SourceRunner:
     def _run_batch(self, batch_id: int) -> None:
         ranges = self.partitions(self.query.checkpoint.offsets[batch_id])
         self._at(READ)
+        self.query.cluster.on_batch()
         self._at(WRITE)
         self.query.witness.written(self.query, batch_id, ranges)
         self._at(LOG_COMMITS)
