@@ -21,7 +21,7 @@ demo: $(STAMP) ## a real broker, a stream of orders, a second member that joins 
 	$(BIN)/rocketmq-spark demo $(DEMO)
 
 test: $(STAMP) ## all tests but the long forms
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m "not long" $(TESTS)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m "not long" $(TESTS)
 
 test-long: $(STAMP) ## the long forms of fuzz, soak and kill sweeps
 	$(BIN)/python -m pytest -m long $(TESTS)

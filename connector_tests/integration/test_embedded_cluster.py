@@ -92,6 +92,7 @@ def test_it_starts_in_time_and_memory_serves_and_leaves_nothing(own_temp: Path) 
 
 
 def test_nothing_is_left_when_it_cannot_start(cluster: EmbeddedCluster, own_temp: Path) -> None:
+    gc.collect()
     before = remains(own_temp)
     taken = int(cluster.namesrv_addr.rpartition(":")[2])
     with pytest.raises(EmbeddedBrokerError, match=r"SERVER_FAILED.*[Ii]n use"), EmbeddedCluster(namesrv_port=taken):
@@ -252,7 +253,9 @@ def own_temp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def child_jvms() -> list[psutil.Process]:
-    return [child for child in psutil.Process().children() if child.name() == "java"]
+    """Ours, and not Spark's."""
+    children = [child for child in psutil.Process().children() if child.name() == "java"]
+    return [child for child in children if "py4j.GatewayServer" in child.cmdline()]
 
 
 def is_alive(process: psutil.Process) -> bool:

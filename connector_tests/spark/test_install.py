@@ -140,6 +140,7 @@ def test_runs_of_a_script_read_each_message_once(
         assert messages.lag(group) == 0
 
 
+@pytest.mark.long
 def test_the_script_runs_through_spark_submit_with_the_settings_of_conf(
     ordinary: Installation, messages: Topic, group: str, arguments: tuple[str, ...], tmp_path: Path
 ) -> None:

@@ -112,7 +112,7 @@ def sweep(cluster: EmbeddedCluster, topic: str, group: str, folder: Path, crashe
     assert lag == 0
 
 
-SHORT_FORM = [("during the batch", 1, True), ("before commits/N", 1, False)]
+SHORT_FORM = [("during the batch", 1, True)]
 EACH_POINT = [(point, number % 2, point == "during the batch") for number, point in enumerate(POINTS)]
 
 

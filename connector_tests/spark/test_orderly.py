@@ -10,7 +10,7 @@ import rocketmq_spark
 from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.streams import Stream, Topic, eventually, steady_messages
 
-JOINS = 3
+JOINS = 2
 JOINS_LONG = 20
 
 

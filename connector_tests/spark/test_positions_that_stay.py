@@ -86,7 +86,7 @@ def wait_while_it_runs(query: StreamingQuery, for_s: float) -> None:
         time.sleep(0.1)
 
 
-@pytest.mark.parametrize("trouble", [KILLED, STOPPED, FROZEN, NO_NAME_SERVER], ids=lambda trouble: trouble.name)
+@pytest.mark.parametrize("trouble", [KILLED, FROZEN, NO_NAME_SERVER], ids=lambda trouble: trouble.name)
 def test_a_server_that_goes_away_under_load_costs_nothing(
     cluster: EmbeddedCluster, messages: Topic, stream: StreamOf, trouble: Trouble
 ) -> None:
