@@ -324,8 +324,8 @@ def a_commit_while_another_gains_the_queue(parts: Parts) -> None:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule, what it is like without it, the story in which that shows, the harm, and the machine that comes upon it by
-    chance; None: it has no two live queries of one name."""
+    """A rule, what it is like without it, the story in which that shows, the harm, and the machine that comes upon it
+    by chance; None: it has no two live queries of one name."""
 
     text: str
     without: Parts
