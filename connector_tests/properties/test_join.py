@@ -40,7 +40,7 @@ HAPPENS_IN_TROUBLE: Final = HAPPENS_IN_PEACE | {
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("interleavings", [150, pytest.param(2_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("interleavings", [200, pytest.param(2_000, marks=pytest.mark.long)])
 def test_no_loss_and_no_second_duplicate_whatever_breaks(interleavings: int) -> None:
     seen = interleave(TroubledGroup, settings(FIXED, max_examples=interleavings))
     assert {kind for kind in HAPPENS_IN_TROUBLE if not seen[kind]} == set()

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
+    invariant,
     precondition,
     rule,
     run_state_machine_as_test,
@@ -55,6 +56,7 @@ STEPS: Final = st.sampled_from((1, 2, 3, 5, 8, ENDLESS))
 SHORT_MS: Final = st.sampled_from((0, 1_000, 6_000, 21_000))
 LONG_MS: Final = st.sampled_from((35_000, 65_000, 125_000))
 MOST_QUEUES: Final = 5
+COMMIT: Final = "request write offsets"
 
 
 class PeacefulGroup(RuleBasedStateMachine):
@@ -92,7 +94,6 @@ class PeacefulGroup(RuleBasedStateMachine):
         options = {"consumeOrderly": str(is_orderly).lower()}
         options |= {"maxOffsetsPerTrigger": limit} if limit else {}
         self.group = SimulatedGroup(layout, starting_offsets=starting_offsets, parts=self.parts, options=options)
-        self.group.cluster.on_batch = self.before_batch
         self.is_orderly = is_orderly
         for name in "ABC"[:query_count]:
             self.group.query(name, **({"instanceName": name} if keep_their_names else {}))
@@ -152,7 +153,7 @@ class PeacefulGroup(RuleBasedStateMachine):
     def produce(self, number: int, count: int) -> None:
         self.group.cluster.produce(_one_of(self.group.cluster.queues(), number), count)
 
-    @precondition(lambda self: len(self.group.cluster.queues()) < MOST_QUEUES)
+    @precondition(lambda self: self.group.cluster.is_whole and len(self.group.cluster.queues()) < MOST_QUEUES)
     @rule(number=NUMBERS, broker=NUMBERS)
     def grow(self, number: int, broker: int) -> None:
         self.seen["a new queue"] += 1
@@ -176,8 +177,15 @@ class PeacefulGroup(RuleBasedStateMachine):
             _let_go_of_the_turn(runner)
         self.group.pass_time(ms)
 
-    def before_batch(self) -> None:
-        """A micro-batch is about to be read."""
+    @invariant()
+    def a_write_follows_its_read(self) -> None:
+        """Brokers compare nothing: who stands still in between, while the next owner of a queue reads and commits,
+        lowers the group's offset. No order of requests prevents that."""
+        for runner in self.group.alive():
+            while runner.timer is not None and runner.timer.at.startswith(COMMIT):
+                runner.go_on_with_timed_work(1)
+            while runner.spark.at.startswith(COMMIT):
+                runner.go_on(1)
 
     # ------------------------------------------------------------------------------------------ the end
 
@@ -247,8 +255,10 @@ class TroubledGroup(PeacefulGroup):
     @precondition(lambda self: self.group.cluster.is_up)
     @rule(number=NUMBERS, reach=st.sampled_from((Reach.SILENT, Reach.AWAY)))
     def lose_broker(self, number: int, reach: Reach) -> None:
-        self.seen[f"a broker is {reach.value}"] += 1
-        _one_of(list(self.group.cluster.brokers.values()), number).reach = reach
+        cluster = self.group.cluster
+        broker = _one_of(list(cluster.brokers.values()), number)
+        broker.reach = reach if cluster.shows_without(broker.name) else Reach.SILENT
+        self.seen[f"a broker is {broker.reach.value}"] += 1
 
     @precondition(lambda self: not self.group.cluster.is_up)
     @rule()
@@ -258,27 +268,12 @@ class TroubledGroup(PeacefulGroup):
     @rule(ms=SHORT_MS)
     def pass_time(self, ms: int) -> None:
         """Those who are in the middle of something stand still."""
-        self._let_writes_arrive()
         self.group.pass_time(ms)
 
     @rule(ms=LONG_MS)
     def sleep(self, ms: int) -> None:
         """The machine sleeps, and everybody with it."""
-        self._let_writes_arrive()
         self.group.clock.advance(ms)
-
-    def before_batch(self) -> None:
-        """It takes longer than a request."""
-        self._let_writes_arrive()
-
-    def _let_writes_arrive(self) -> None:
-        """A write is sent right after its read. Brokers compare nothing, so whoever freezes in between for so long that
-        it loses its queues lowers another member's offset; no order of requests prevents that."""
-        for runner in self.group.alive():
-            if runner.timer is not None and runner.timer.at.startswith("request write offsets"):
-                runner.go_on_with_timed_work(1)
-            if runner.spark.at.startswith("request write offsets"):
-                runner.go_on(1)
 
     def check_at_rest(self) -> None:
         """Nothing beside what the witness says."""

@@ -46,8 +46,8 @@ class Owner(Protocol):
     @property
     def query(self) -> object: ...
 
-    def is_healthy(self, broker_name: str) -> bool:
-        """Whether the broker has answered all that it was asked."""
+    def is_healthy(self, broker_name: str, since_ms: int) -> bool:
+        """Whether the broker has answered all that it was asked since then."""
 
 
 @dataclass(eq=False)
@@ -119,10 +119,10 @@ class Witness:
             if planned.settled is None and planned.range.end_offset <= offset:
                 planned.settled = self._cluster.now
 
-    def proved(self, owner: Owner, end_offsets: Mapping[MessageQueue, int]) -> None:
-        """The member was told that everything below is in the sink, and has done what it does then."""
+    def proved(self, owner: Owner, end_offsets: Mapping[MessageQueue, int], since_ms: int) -> None:
+        """The member was told at ``since_ms`` that everything below is in the sink, and has done what it does then."""
         for queue in self._held.get(owner, {}):
-            if queue in end_offsets and owner.is_healthy(queue.broker_name):
+            if queue in end_offsets and owner.is_healthy(queue.broker_name, since_ms):
                 self._settle(owner.query, queue, end_offsets[queue])
 
     def _settle(self, query: object, queue: MessageQueue, end_offset: int) -> None:

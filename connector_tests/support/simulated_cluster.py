@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.strand import point
+from rocketmq_spark.consumer.patience import LONGEST_WAIT_MS
 from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import BrokerData, MessageQueue, QueueBounds, QueueData, TopicRoute
 from rocketmq_spark.wire.bodies import Heartbeat
@@ -98,7 +99,7 @@ class SimulatedBroker:
 class SimulatedCluster:
     """Brokers and topics. ``now`` counts requests and events, for whoever wants to know what came first.
 
-    ``on_stored`` hears of every group offset that a broker stores, ``on_batch`` of every micro-batch that is read.
+    ``on_stored`` hears of every group offset that a broker stores.
     """
 
     def __init__(self, broker_names: Iterable[str], clock: ManualClock) -> None:
@@ -106,7 +107,6 @@ class SimulatedCluster:
         self.now = 0
         self.brokers = {name: SimulatedBroker(name, clock) for name in broker_names}
         self.on_stored: Callable[[MessageQueue, int], None] = lambda queue, offset: None
-        self.on_batch: Callable[[], None] = lambda: None
         self._queue_counts: dict[str, dict[str, int]] = {}
 
     # ------------------------------------------------------------------------------------------ what happens to it
@@ -151,6 +151,21 @@ class SimulatedCluster:
     def is_up(self) -> bool:
         """Whether all brokers can be reached."""
         return all(broker.reach is Reach.UP for broker in self.brokers.values())
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the name server knows all brokers."""
+        return all(broker.reach is not Reach.AWAY for broker in self.brokers.values())
+
+    def shows_without(self, broker_name: str) -> bool:
+        """Whether each other broker shows what topics the group has begun with. One that has no offset of the group
+        lets a begun topic look new while the rest are out of the route, and nobody can tell."""
+        begun = {queue.topic for broker in self.brokers.values() for queue in broker.offsets}
+        others = [broker for name, broker in self.brokers.items() if name != broker_name]
+        return all(
+            {queue.topic for queue in broker.stored_ms} & begun <= {queue.topic for queue in broker.offsets}
+            for broker in others
+        )
 
     def max_offset(self, queue: MessageQueue) -> int:
         return len(self.brokers[queue.broker_name].stored_ms[queue])
@@ -205,10 +220,10 @@ class ClusterDoor:
         self._failed_ms[broker.name] = self.cluster.clock()
         return TransportError("RESPONSE_TIMED_OUT", address=address_of(broker.name), request="?", timeout_ms=3_000)
 
-    def has_failed_lately(self, broker_name: str) -> bool:
-        """Whether a request to the broker went wrong within the longest pause between two attempts."""
+    def has_failed_since(self, broker_name: str, since_ms: int) -> bool:
+        """Whether a request to the broker went wrong since then, or so shortly before that it was not tried again."""
         failed_ms = self._failed_ms.get(broker_name)
-        return failed_ms is not None and self.cluster.clock() - failed_ms <= 5_000
+        return failed_ms is not None and since_ms - failed_ms <= LONGEST_WAIT_MS
 
 
 class BrokerDoor:

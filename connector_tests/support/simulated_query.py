@@ -181,8 +181,9 @@ class SimulatedMember:
 
     def prove(self, end_offsets: Mapping[MessageQueue, int]) -> None:
         with self._turn:
+            since_ms = self.runner.query.cluster.clock()
             self.membership.prove(end_offsets)
-            self.runner.query.witness.proved(self.runner, end_offsets)
+            self.runner.query.witness.proved(self.runner, end_offsets, since_ms)
 
     def persist(self) -> bool:
         with self._turn:
@@ -270,9 +271,9 @@ class SourceRunner:
         orderly: list[Callable[[], object]] = [member.renew_locks, member.retry_locks]
         return work + orderly if self.query.options.consume_orderly else work
 
-    def is_healthy(self, broker_name: str) -> bool:
+    def is_healthy(self, broker_name: str, since_ms: int) -> bool:
         is_up = self.query.cluster.brokers[broker_name].reach is Reach.UP
-        return is_up and not self.door.has_failed_lately(broker_name)
+        return is_up and not self.door.has_failed_since(broker_name, since_ms)
 
     def go_on(self, points: int = ENDLESS, stops: Collection[str] = (IDLE,)) -> None:
         """Let Spark go on. Where it needs the turn that timed work holds, that goes first."""
@@ -364,7 +365,6 @@ class SourceRunner:
     def _run_batch(self, batch_id: int) -> None:
         ranges = self.partitions(self.query.checkpoint.offsets[batch_id])
         self._at(READ)
-        self.query.cluster.on_batch()
         self._at(WRITE)
         self.query.witness.written(self.query, batch_id, ranges)
         self._at(LOG_COMMITS)
