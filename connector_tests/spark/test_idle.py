@@ -68,7 +68,7 @@ def processor_seconds(process: psutil.Process) -> float:
     return float(times.user + times.system)
 
 
-@pytest.mark.parametrize("idle_s", [12, pytest.param(60, marks=pytest.mark.long)])
+@pytest.mark.parametrize("idle_s", [20, pytest.param(60, marks=pytest.mark.long)])
 def test_an_idle_query_starts_no_batch_and_costs_almost_nothing(
     spark: SparkSession, proxied: tuple[EmbeddedCluster, RequestCount], tmp_path: Path, idle_s: int
 ) -> None:

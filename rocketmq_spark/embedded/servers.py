@@ -14,6 +14,7 @@ from py4j.protocol import Py4JJavaError
 
 from rocketmq_spark.embedded.jvm import ChildJvm
 from rocketmq_spark.errors import EmbeddedBrokerError
+from rocketmq_spark.wire.bodies import decode_topic_route
 
 LOOPBACK: Final = "127.0.0.1"
 FREE_PORT_TIMEOUT_MS: Final = 15_000
@@ -83,8 +84,11 @@ class NameServer:
         assert self._jvm is not None
         with self._jvm.failing_clearly():
             route = self._controller.getRouteInfoManager().pickupTopicRouteData(topic)
-            queues = [] if route is None else route.getQueueDatas()
-            return {data.getBrokerName(): data.getReadQueueNums() for data in queues}
+            # As a whole: while it is walked through call by call, brokers register.
+            encoded = None if route is None else bytes(route.encode())
+        if encoded is None:
+            return {}
+        return {data.broker_name: data.read_queue_count for data in decode_topic_route(topic, encoded).queues}
 
 
 class BrokerServer:
