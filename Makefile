@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 
-.PHONY: demo test test-long bench bench-quick check docs clean
+.PHONY: demo test test-stories test-long bench bench-quick check docs clean
 
 $(STAMP): setup.py
 	$(PYTHON) -m venv $(VENV)
@@ -20,8 +20,13 @@ $(BENCH_STAMP): $(STAMP)
 demo: $(STAMP) ## a real broker, a stream of orders, a second member that joins and leaves
 	$(BIN)/rocketmq-spark demo $(DEMO)
 
-test: $(STAMP) ## all tests but the long forms
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m "not long" $(TESTS)
+PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+
+test: $(STAMP) ## all tests but the stories and the long forms
+	$(PYTEST) -m "not story and not long" $(TESTS)
+
+test-stories: $(STAMP) ## several members of a group, outages and crashes, in their short forms
+	$(PYTEST) -m "story and not long" $(TESTS)
 
 test-long: $(STAMP) ## the long forms of fuzz, soak and kill sweeps
 	$(BIN)/python -m pytest -m long $(TESTS)

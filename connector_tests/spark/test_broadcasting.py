@@ -10,6 +10,8 @@ from pyspark.errors import AnalysisException
 from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.streams import Stream, Topic, eventually
 
+pytestmark = pytest.mark.story
+
 
 @pytest.fixture
 def broadcast(stream: StreamOf, tmp_path: Path) -> StreamOf:

@@ -11,6 +11,8 @@ from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.streams import Stream, Topic, eventually
 from rocketmq_spark.errors import OptionError, RocketMQError
 
+pytestmark = pytest.mark.story
+
 SCHEMA = "topic STRING, brokerName STRING, msgId STRING, body BINARY, reconsumeTimes INT, commitLogOffset BIGINT"
 ONE_SECOND = 1
 ONE_MINUTE = 5

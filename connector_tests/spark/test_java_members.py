@@ -18,6 +18,8 @@ from connector_tests.support.streams import Topic, eventually, steady_messages
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 
+pytestmark = pytest.mark.story
+
 REBALANCE_INTERVAL_MS = 5_000
 SETTLED_WITHIN_S = 2 * REBALANCE_INTERVAL_MS / 1000
 QUEUES = 8

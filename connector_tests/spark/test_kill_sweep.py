@@ -20,6 +20,8 @@ from connector_tests.support.crashing_job import POINTS
 from connector_tests.support.streams import Topic, steady_messages
 from rocketmq_spark.embedded import EmbeddedCluster
 
+pytestmark = pytest.mark.story
+
 REPOSITORY = Path(__file__).parents[2]
 REACHED_WITHIN_S = 90
 

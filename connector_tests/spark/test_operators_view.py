@@ -7,9 +7,13 @@ import re
 import threading
 from typing import Final
 
+import pytest
+
 from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.streams import TIMEOUT_S, Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster
+
+pytestmark = pytest.mark.story
 
 TRIGGER_S: Final = 2
 FLUSH_S: Final = 10

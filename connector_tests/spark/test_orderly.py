@@ -10,6 +10,8 @@ import rocketmq_spark
 from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.streams import Stream, Topic, eventually, steady_messages
 
+pytestmark = pytest.mark.story
+
 JOINS = 2
 JOINS_LONG = 20
 

@@ -17,6 +17,8 @@ from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.streams import Stream, Topic, eventually, steady_messages
 from rocketmq_spark.embedded import EmbeddedCluster
 
+pytestmark = pytest.mark.story
+
 VICTIM = "broker-b"
 SHORT_S = 2.0
 FROZEN_LONG_S = 150.0
