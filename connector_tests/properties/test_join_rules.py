@@ -80,7 +80,9 @@ def killed_while_idle(parts: Parts) -> None:
 
 
 def answer_of_a_commit_lost(parts: Parts) -> None:
-    with one_queue(parts) as group:
+    """Another broker goes on answering, so that nothing is planned anew for that."""
+    with SimulatedGroup({"t": {"a": 1, "b": 1}}, parts=parts) as group:
+        group.cluster.produce(QUEUE, 5)
         first = started(group, "B")
         first.go_on(stops=(LOG_COMMITS,))
         first.go_on(stops=(COMMIT,))

@@ -6,7 +6,7 @@ import pytest
 
 from connector_tests.support.simulated_cluster import Fate, Reach
 from connector_tests.support.simulated_group import SimulatedGroup
-from connector_tests.support.simulated_query import LOG_COMMITS, WRITE
+from connector_tests.support.simulated_query import IDLE, LOG_COMMITS, LOG_OFFSETS, WRITE
 from rocketmq_spark.model import MessageQueue
 
 QUEUE = MessageQueue("t", "a", 0)
@@ -84,3 +84,17 @@ def test_a_query_that_cannot_commit_before_it_leaves_fails_like_any_other() -> N
             group.pass_time(6_000)
         assert runner.error is not None
         assert runner.error.condition == "CLUSTER_UNREACHABLE"
+
+
+def test_a_member_that_the_group_does_not_list_plans_nothing() -> None:
+    with SimulatedGroup(ONE_QUEUE) as group:
+        group.cluster.produce(QUEUE, 5)
+        sleeper = group.start(group.query("B"))
+        sleeper.go_on()
+        group.clock.advance(125_000)
+        group.start(group.query("A")).go_on()
+        group.cluster.produce(QUEUE, 3)
+        sleeper.go_on(stops=(LOG_OFFSETS, IDLE))
+        assert sleeper.spark.at == IDLE
+        group.settle()
+        assert group.witness.duplicates() == 0

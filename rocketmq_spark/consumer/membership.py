@@ -91,7 +91,8 @@ class Membership:
     # ------------------------------------------------------------------------------------------ for the planner
 
     def survey(self, known: Collection[MessageQueue] = ()) -> Survey:
-        """Ask for routes, members and bounds afresh, and rebalance.
+        """Ask for routes, members and bounds afresh, and rebalance. While the group does not list us, or nobody says
+        whom it lists, our queues stay ours but are not to be planned: others may have them.
 
         What does not answer is left out and tried again by a later survey; what has not answered for its whole limit is
         raised: TransportError[CLUSTER_UNREACHABLE], RouteError[TOPIC_NOT_FOUND],
@@ -103,7 +104,8 @@ class Membership:
         bounds = self._inquiry.bounds()
         away = self._inquiry.away(known, bounds)
         self._inquiry.check(away)
-        return Survey(self._plannable(), bounds, is_settled and self._inquiry.is_complete(away), away)
+        owned = self._plannable() if is_settled else frozenset[MessageQueue]()
+        return Survey(owned, bounds, is_settled and self._inquiry.is_complete(away), away)
 
     def ask_bounds(self) -> dict[MessageQueue, QueueBounds]:
         """See ``Inquiry.bounds``."""
