@@ -25,6 +25,8 @@ from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.wire.codes import RequestCode
 from rocketmq_spark.wire.command import RemotingCommand
 
+pytestmark = pytest.mark.story
+
 PROXY_HOST = "127.0.0.2"
 LIMIT_MS = "1500"
 """How long the queries of this module may go on without a server, where they are to fail."""
