@@ -145,6 +145,7 @@ def come_and_go(story: Story, messages: Topic, leaver: Join, rounds: int) -> Non
     eventually(lambda: not story.unseen(sent), "every message is seen by someone")
 
 
+@pytest.mark.long
 def test_what_fails_in_a_java_member_comes_again_to_whoever_has_the_retry_queue(story: Story, messages: Topic) -> None:
     story.java("push")
     story.query(retryTopic="true")
