@@ -13,7 +13,8 @@ from rocketmq_spark.consumer.ports import Survey
 from rocketmq_spark.errors import DataLossError, RouteError
 from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.source.batch_planner import AvailableNowTargets, BatchPlanner
+from rocketmq_spark.source.available_now import AvailableNowTargets
+from rocketmq_spark.source.batch_planner import BatchPlanner
 from rocketmq_spark.source.offsets import QueueProgress, SourceOffset
 
 A, B = queues(2)

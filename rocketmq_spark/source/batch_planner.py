@@ -12,16 +12,17 @@ DESIGN.md says what breaks when a step is left out or moved.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final, Protocol
 
 from rocketmq_spark.consumer.consume_from_where import starting_point
 from rocketmq_spark.consumer.ports import GroupMember, Survey
-from rocketmq_spark.errors import DataLossError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import BROADCASTING, ReadOptions
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
+from rocketmq_spark.source.available_now import AvailableNowTargets
+from rocketmq_spark.source.data_loss import report_loss
 from rocketmq_spark.source.first_positions import first_positions, unread_queues
 from rocketmq_spark.source.missing_queues import MissingQueues
 from rocketmq_spark.source.offsets import QueueProgress, SourceOffset
@@ -32,7 +33,6 @@ from rocketmq_spark.source.planning import (
     plan_batch,
     position_of,
     resumed,
-    unreached,
 )
 from rocketmq_spark.source.waiting import WaitingTimes
 
@@ -210,7 +210,8 @@ class BatchPlanner:
             for queue, offset in self._believed(stored, start).items()
             if queue in first_later or queue not in read_up_to_ms
         }
-        self._report_losses(positions.values())
+        for lost in lost_ranges(positions.values()):
+            report_loss(lost, is_failure=self._options.fail_on_data_loss)
         lower = moved_back(positions, stored)
         unsettled = lower.keys() - self._member.lower_offsets(lower)
         wanted = {queue: position.offset for queue, position in positions.items() if queue not in unsettled}
@@ -246,15 +247,6 @@ class BatchPlanner:
         """The first offset of each queue that was stored after the given time."""
         return self._member.search_offsets({queue: at_ms + 1 for queue, at_ms in read_up_to_ms.items()})
 
-    def _report_losses(self, positions: Iterable[Position]) -> None:
-        for lost in lost_ranges(positions):
-            error = DataLossError(
-                "OFFSETS_GONE", queue=str(lost.queue), begin=lost.begin_offset, end=lost.end_offset, cause=lost.cause
-            )
-            if self._options.fail_on_data_loss:
-                raise error
-            log.warning("%s", error)
-
     def _remember(
         self, survey: Survey, positions: Mapping[MessageQueue, Position], planned: Mapping[MessageQueue, QueueProgress]
     ) -> None:
@@ -273,42 +265,3 @@ class BatchPlanner:
             for queue, at in self._positions.items()
             if queue in survey.bounds
         }
-
-
-class AvailableNowTargets:
-    """Where each queue of the topics ended when the query started."""
-
-    def __init__(self, patience_ms: int) -> None:
-        self.offsets: dict[MessageQueue, int] = {}
-        self._is_fixed = False
-        self._patience_ms = patience_ms
-        self._missing: dict[MessageQueue, int] = {}
-        self._unchanged_since_ms = 0
-
-    def fix(self, survey: Survey) -> None:
-        """Take the targets from the first complete survey; until then nothing is read."""
-        if survey.is_complete and not self._is_fixed:
-            self.offsets = {queue: bounds.max_offset for queue, bounds in survey.bounds.items()}
-            self._is_fixed = True
-
-    def give_up(self, queues: Collection[MessageQueue]) -> None:
-        """These are not read any more for now."""
-        self.offsets = {queue: target for queue, target in self.offsets.items() if queue not in queues}
-
-    def wait(self, now_ms: int) -> None:
-        """Nobody can go on now: the patience with others begins anew."""
-        self._unchanged_since_ms = now_ms
-
-    def are_reached(self, start: SourceOffset, stored: Mapping[MessageQueue, int | None], now_ms: int) -> bool:
-        """Whether the query may end: the group has reached every target, or has not moved on for too long."""
-        if not self._is_fixed:
-            return False
-        missing = unreached(self.offsets, start, stored)
-        if missing != self._missing:
-            self._missing, self._unchanged_since_ms = missing, now_ms
-        if not missing:
-            return True
-        if now_ms - self._unchanged_since_ms < self._patience_ms:
-            return False
-        log.warning("ending before other members have read %s", ", ".join(map(str, missing)))
-        return True

@@ -5,7 +5,6 @@ Connections are kept between tasks in a pool of the worker process; everything e
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -16,18 +15,17 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from rocketmq_spark.consumer.pull_request import PulledRange
-from rocketmq_spark.errors import DataLossError, RemoteProtocolError
+from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.executor_client import ExecutorClient
-from rocketmq_spark.source.planning import RETENTION
+from rocketmq_spark.source.data_loss import report_loss
+from rocketmq_spark.source.planning import RETENTION, LostRange
 from rocketmq_spark.source.range_puller import RangePuller
 from rocketmq_spark.source.schema import arrow_schema, canonical_names
 from rocketmq_spark.wire.columns import ColumnDecoder
 from rocketmq_spark.wire.message import decode_messages
 from rocketmq_spark.wire.subscription import exact_tags
-
-log = logging.getLogger(__name__)
 
 BATCH_BYTES: Final = 2 * 1024 * 1024
 """Encoded size at which pulled messages become a record batch; Spark takes 1 to 4 MiB best."""
@@ -124,7 +122,7 @@ class _RangeReader:
         size_bytes = 0
         for pulled in self._puller.pulled():
             if pulled.is_lost:
-                self._report_lost(pulled.begin_offset, pulled.end_offset, RETENTION)
+                self._report(pulled.begin_offset, pulled.end_offset, RETENTION)
             gathered.append(pulled)
             size_bytes += len(pulled.body)
             if size_bytes >= BATCH_BYTES:
@@ -146,7 +144,7 @@ class _RangeReader:
         lost = sum(len(pulled) for pulled in gathered if pulled.is_lost)
         if self._tags is None and batch.num_rows + lost < end_offset - begin_offset:
             for at, to in self._gaps(gathered):
-                self._report_lost(at, to, LEFT_OUT)
+                self._report(at, to, LEFT_OUT)
         return batch.select(list(self._columns))
 
     def _first_damaged(self, gathered: list[PulledRange]) -> PulledRange:
@@ -167,13 +165,9 @@ class _RangeReader:
         promised = (range(pulled.begin_offset, pulled.end_offset) for pulled in gathered if not pulled.is_lost)
         return _as_ranges([offset for offsets in promised for offset in offsets if offset not in there])
 
-    def _report_lost(self, begin_offset: int, end_offset: int, cause: str) -> None:
-        error = DataLossError(
-            "OFFSETS_GONE", queue=str(self._wanted.queue), begin=begin_offset, end=end_offset, cause=cause
-        )
-        if self._options.fail_on_data_loss:
-            raise error
-        log.warning("%s", error)
+    def _report(self, begin_offset: int, end_offset: int, cause: str) -> None:
+        lost = LostRange(self._wanted.queue, begin_offset, end_offset, cause)
+        report_loss(lost, is_failure=self._options.fail_on_data_loss)
 
 
 def each_once(batch: pa.RecordBatch) -> pa.RecordBatch:
