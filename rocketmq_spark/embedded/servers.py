@@ -35,11 +35,10 @@ SMALL_BROKER: Final[Mapping[str, str]] = {
 }
 
 
-class NameServer:
-    """A NamesrvController. ``port`` 0 takes a free one, which later starts use again."""
+class Server:
+    """What a name server and a broker have in common: a controller in a JVM, and a port that it keeps."""
 
-    def __init__(self, home: Path, port: int = 0) -> None:
-        self._home = home
+    def __init__(self, port: int) -> None:
         self._port = port
         self._jvm: ChildJvm | None = None
         self._controller: Any = None
@@ -51,6 +50,26 @@ class NameServer:
     @property
     def is_running(self) -> bool:
         return self._jvm is not None and self._jvm.is_running
+
+    def stop(self) -> None:
+        """Shut down cleanly: everything is flushed. Takes a broker several seconds."""
+        assert self._jvm is not None
+        with self._jvm.failing_clearly():
+            self._controller.shutdown()
+            await_free_port(self._jvm, self._port)
+        self.forget()
+
+    def forget(self) -> None:
+        """Its JVM is gone."""
+        self._jvm = self._controller = None
+
+
+class NameServer(Server):
+    """A NamesrvController. ``port`` 0 takes a free one, which later starts use again."""
+
+    def __init__(self, home: Path, port: int = 0) -> None:
+        super().__init__(port)
+        self._home = home
 
     def start(self, jvm: ChildJvm) -> None:
         with jvm.failing_clearly():
@@ -68,17 +87,6 @@ class NameServer:
             self._port = netty.getListenPort()
         self._jvm, self._controller = jvm, controller
 
-    def stop(self) -> None:
-        assert self._jvm is not None
-        with self._jvm.failing_clearly():
-            self._controller.shutdown()
-            await_free_port(self._jvm, self._port)
-        self.forget()
-
-    def forget(self) -> None:
-        """Its JVM is gone."""
-        self._jvm = self._controller = None
-
     def queue_counts(self, topic: str) -> dict[str, int]:
         """How many readable queues of ``topic`` each broker has registered."""
         assert self._jvm is not None
@@ -91,7 +99,7 @@ class NameServer:
         return {data.broker_name: data.read_queue_count for data in decode_topic_route(topic, encoded).queues}
 
 
-class BrokerServer:
+class BrokerServer(Server):
     """A BrokerController: master of broker ``name``, with its store in ``home``.
 
     It listens on the loopback address and registers itself as ``brokerIP1`` with the same port, where a proxy may
@@ -99,24 +107,14 @@ class BrokerServer:
     """
 
     def __init__(self, name: str, home: Path, settings: Mapping[str, str]) -> None:
+        super().__init__(int(settings.get("listenPort", "0")))
         self.name = name
         self.home = home
         self._settings = settings
-        self._port = int(settings.get("listenPort", "0"))
-        self._jvm: ChildJvm | None = None
-        self._controller: Any = None
-
-    @property
-    def address(self) -> str:
-        return f"{LOOPBACK}:{self._port}"
 
     @property
     def advertised_address(self) -> str:
         return f"{self._settings.get('brokerIP1', LOOPBACK)}:{self._port}"
-
-    @property
-    def is_running(self) -> bool:
-        return self._jvm is not None and self._jvm.is_running
 
     def __repr__(self) -> str:
         return f"{self.name}({self.address if self.is_running else 'ended'})"
@@ -143,14 +141,6 @@ class BrokerServer:
         with self._jvm.failing_clearly():
             self._controller.registerBrokerAll(True, False, True)
 
-    def stop(self) -> None:
-        """Shut down cleanly: everything is flushed. Takes RocketMQ several seconds."""
-        assert self._jvm is not None
-        with self._jvm.failing_clearly():
-            self._controller.shutdown()
-            await_free_port(self._jvm, self._port)
-        self.forget()
-
     def expire_messages(self) -> None:
         """Delete every file of the commit log but the last, and forget what the queues know of them."""
         assert self._jvm is not None
@@ -162,10 +152,6 @@ class BrokerServer:
             for queues in store.getQueueStore().getConsumeQueueTable().values():
                 for queue in queues.values():
                     queue.correctMinOffset(log.getMinOffset())
-
-    def forget(self) -> None:
-        """Its JVM is gone."""
-        self._jvm = self._controller = None
 
     def _all_settings(self, namesrv_address: str) -> dict[str, str]:
         return {
