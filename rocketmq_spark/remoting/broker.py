@@ -30,7 +30,7 @@ from rocketmq_spark.wire.bodies import (
     encode_lock_batch,
     encode_subscription_group,
 )
-from rocketmq_spark.wire.codes import PullSysFlag, RequestCode, ResponseCode
+from rocketmq_spark.wire.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.command import RemotingCommand
 from rocketmq_spark.wire.fields import Header
 from rocketmq_spark.wire.headers import (
@@ -46,7 +46,6 @@ from rocketmq_spark.wire.headers import (
     GetSubscriptionGroupRequest,
     GetTopicStatsInfoRequest,
     OffsetResponse,
-    PullMessageRequest,
     PullMessageResponse,
     QueryConsumerOffsetRequest,
     ResetOffsetRequest,
@@ -58,7 +57,7 @@ from rocketmq_spark.wire.headers import (
 )
 from rocketmq_spark.wire.properties import encode_properties
 from rocketmq_spark.wire.pull import OFFSET_RESET, PULL_STATUS, PullResult
-from rocketmq_spark.wire.pull_frames import PullCommand, pull_frames
+from rocketmq_spark.wire.pull_frames import PullCommand, pull_frames, pull_header
 from rocketmq_spark.wire.running_info import ConsumerRunningInfo, decode_consumer_running_info
 
 HOLD_SLACK_MS: Final = 6_000
@@ -356,17 +355,7 @@ def _command(code: RequestCode, header: Header | None = None, body: bytes = b"")
 def _pull(
     group: str, queue: MessageQueue, offset: int, max_messages: int, expression: str, suspend_ms: int = 0
 ) -> Question[PullResult]:
-    """A pull that brings its subscription along, so that the broker needs no heartbeat of this group to serve it."""
-    header = PullMessageRequest(
-        consumer_group=group,
-        topic=queue.topic,
-        queue_id=queue.queue_id,
-        queue_offset=offset,
-        max_message_count=max_messages,
-        sys_flag=PullSysFlag.SUBSCRIPTION | (PullSysFlag.SUSPEND if suspend_ms > 0 else 0),
-        suspend_timeout_ms=suspend_ms,
-        subscription=expression,
-    )
+    header = pull_header(group, queue, offset, max_messages, expression, suspend_ms)
     return Question(_command(RequestCode.PULL_MESSAGE, header), _read_pull, PULL_STATUS)
 
 

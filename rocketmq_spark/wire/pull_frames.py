@@ -18,19 +18,27 @@ PLACE: Final = 1_000_000_007
 _START: Final = struct.Struct(">II")
 
 
+def pull_header(
+    group: str, queue: MessageQueue, offset: int, max_messages: int, expression: str, suspend_ms: int = 0
+) -> PullMessageRequest:
+    """A pull that brings its subscription along, so that the broker needs no heartbeat of this group to serve it."""
+    return PullMessageRequest(
+        consumer_group=group,
+        topic=queue.topic,
+        queue_id=queue.queue_id,
+        queue_offset=offset,
+        max_message_count=max_messages,
+        sys_flag=PullSysFlag.SUBSCRIPTION | (PullSysFlag.SUSPEND if suspend_ms > 0 else 0),
+        suspend_timeout_ms=suspend_ms,
+        subscription=expression,
+    )
+
+
 class PullFrames:
-    """Frames of pulls that bring their subscription along, so that the broker needs no heartbeat of the group."""
+    """Frames of pulls that are not suspended."""
 
     def __init__(self, group: str, queue: MessageQueue, expression: str) -> None:
-        header = PullMessageRequest(
-            consumer_group=group,
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-            queue_offset=PLACE,
-            max_message_count=PLACE,
-            sys_flag=PullSysFlag.SUBSCRIPTION,
-            subscription=expression,
-        )
+        header = pull_header(group, queue, PLACE, PLACE, expression)
         sample = encode(RemotingCommand(RequestCode.PULL_MESSAGE, opaque=PLACE, fields=header.to_fields()))
         text = sample[FRAME_START_BYTES:].decode().replace("%", "%%")
         # No text of a user holds a quotation mark that is not escaped, so these are the fields themselves.
