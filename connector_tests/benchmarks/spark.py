@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 
 from connector_tests.benchmarks.side import Side
+from connector_tests.support.spark_session import local_session
 
 DEFAULT_SETTINGS: Final[Mapping[str, str]] = {}
 RECOMMENDED_SETTINGS: Final[Mapping[str, str]] = {"spark.python.unix.domain.socket.enabled": "true"}
@@ -25,7 +25,6 @@ BODY_ONLY: Final = "body BINARY, queueOffset BIGINT"
 @contextmanager
 def spark_session(settings: Mapping[str, str], jars: Sequence[Path]) -> Iterator[SparkSession]:
     """Two cores; every file in a temporary folder. The JVM, with ``jars``, is the same for all sessions."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     with TemporaryDirectory(prefix="benchmark-spark-") as folder:
         fixed = {
             "spark.ui.enabled": "false",
@@ -37,15 +36,8 @@ def spark_session(settings: Mapping[str, str], jars: Sequence[Path]) -> Iterator
             "spark.driver.memory": "2g",
             "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
         }
-        builder = SparkSession.builder.master("local[2]").appName("benchmark")
-        for name, value in {**fixed, **settings}.items():
-            builder = builder.config(name, value)
-        session = builder.getOrCreate()
-        session.sparkContext.setLogLevel("ERROR")
-        try:
+        with local_session("benchmark", {**fixed, **settings}) as session:
             yield session
-        finally:
-            session.stop()
 
 
 def jvm_pid(spark: SparkSession) -> int:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
-import pyarrow.parquet as pq
 import pytest
 
 from connector_tests.support.crashing_job import POINTS
+from connector_tests.support.process_tree import is_jvm, kill_tree, written_bodies
 from connector_tests.support.streams import Topic, steady_messages
 from rocketmq_spark.embedded import EmbeddedCluster
 
@@ -56,8 +54,7 @@ class Job:
             assert process.wait(180) == 0, self._log()
 
     def messages(self) -> list[str]:
-        files = sorted(self._folder.glob("out/batch=*/*.parquet"))
-        return [body.decode() for file in files for body in pq.read_table(file)["body"].to_pylist()]
+        return written_bodies(self._folder)
 
     @contextmanager
     def _started(self, until_end: str, environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
@@ -73,27 +70,12 @@ class Job:
             self._kill(process, jvm_only=False)
 
     def _kill(self, process: subprocess.Popen[bytes], *, jvm_only: bool) -> None:
-        """SIGKILL by pid, the user's Python first; with ``jvm_only`` the others must end by themselves."""
-        with suppress(psutil.NoSuchProcess):
-            tree = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
-            for victim in [one for one in tree if not jvm_only or _is_jvm(one)]:
-                with suppress(psutil.NoSuchProcess):
-                    victim.send_signal(signal.SIGKILL)
-            process.kill()
-            process.wait()
-            _, alive = psutil.wait_procs(tree, timeout=20)
-            for orphan in alive:
-                orphan.kill()
-            assert not (jvm_only and alive), f"outlived their JVM: {alive}"
+        """With ``jvm_only`` the others must end by themselves."""
+        alive = kill_tree(process, is_jvm) if jvm_only else kill_tree(process)
+        assert not (jvm_only and alive), f"outlived their JVM: {alive}"
 
     def _log(self) -> str:
         return (self._folder / "log").read_text(errors="replace")[-3000:]
-
-
-def _is_jvm(process: psutil.Process) -> bool:
-    with suppress(psutil.NoSuchProcess):
-        return bool(process.name() == "java")
-    return False
 
 
 def sweep(cluster: EmbeddedCluster, topic: str, group: str, folder: Path, crashes: list[tuple[str, int, bool]]) -> None:

@@ -6,21 +6,18 @@ As a program: read a topic into a folder, batch by batch, until killed.
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
+from connector_tests.support.process_tree import kill_tree, written_bodies
 from connector_tests.support.spark_session import test_session
 
 REPOSITORY = Path(__file__).parents[2]
-EXIT_TIMEOUT_S = 20
 
 
 class MemberJob:
@@ -32,19 +29,11 @@ class MemberJob:
 
     def kill(self) -> None:
         """SIGKILL for the user's Python, the JVM, the source runner and all workers. May be called again."""
-        with suppress(psutil.NoSuchProcess):
-            root = psutil.Process(self._process.pid)
-            tree = [root, *root.children(recursive=True)]
-            for victim in tree:
-                with suppress(psutil.NoSuchProcess):
-                    victim.send_signal(signal.SIGKILL)
-            self._process.wait()
-            psutil.wait_procs(tree, timeout=EXIT_TIMEOUT_S)
+        kill_tree(self._process)
 
     def bodies(self) -> list[str]:
         """What its batches have written."""
-        files = self._folder.glob("out/batch=*/*.parquet")
-        return [body.decode() for file in files for body in pq.read_table(file)["body"].to_pylist()]
+        return written_bodies(self._folder)
 
 
 @contextmanager

@@ -1,10 +1,10 @@
-"""The Spark session of the tests: small, quiet, and with every file in a folder of the test run."""
+"""Spark sessions on two cores of this machine that say little; the tests' one has every file in a folder of its run."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,8 +13,6 @@ from pyspark.sql import SparkSession
 
 @contextmanager
 def test_session(folder: Path, **settings: str) -> Iterator[SparkSession]:
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # else Spark's workers are whatever "python3" is on the path
-    builder = SparkSession.builder.master("local[2]").appName("connector tests")
     defaults = {
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
@@ -25,8 +23,17 @@ def test_session(folder: Path, **settings: str) -> Iterator[SparkSession]:
         "spark.driver.memory": "1g",
         "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder}",
     }
-    for name, value in {**defaults, **settings}.items():
-        builder = builder.config(name, value)
+    with local_session("connector tests", {**defaults, **settings}) as session:
+        yield session
+
+
+@contextmanager
+def local_session(name: str, settings: Mapping[str, str]) -> Iterator[SparkSession]:
+    """A session with just these settings, stopped at the end of the block."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # else Spark's workers are whatever "python3" is on the path
+    builder = SparkSession.builder.master("local[2]").appName(name)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     try:
