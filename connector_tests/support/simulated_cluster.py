@@ -203,10 +203,16 @@ class ClusterDoor:
         self.fates: list[Fate] = []
         self.before_each: Callable[[], None] = lambda: None
         self._failed_ms: dict[str, int] = {}
+        self._routes: dict[str, TopicRoute] = {}
 
     def topic_route(self, topic: str) -> TopicRoute:
         self.arrive("route")
-        return self.cluster.topic_route(topic)
+        self._routes[topic] = self.cluster.topic_route(topic)
+        return self._routes[topic]
+
+    def knows(self, broker_name: str) -> bool:
+        """Whether a route that the owner was told last shows the broker: it can ask no other."""
+        return any(route.master_address(broker_name) is not None for route in self._routes.values())
 
     def broker(self, address: str) -> BrokerDoor:
         return BrokerDoor(self, self.cluster.broker_at(address))

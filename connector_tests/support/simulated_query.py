@@ -273,7 +273,7 @@ class SourceRunner:
 
     def is_healthy(self, broker_name: str, since_ms: int) -> bool:
         is_up = self.query.cluster.brokers[broker_name].reach is Reach.UP
-        return is_up and not self.door.has_failed_since(broker_name, since_ms)
+        return is_up and self.door.knows(broker_name) and not self.door.has_failed_since(broker_name, since_ms)
 
     def go_on(self, points: int = ENDLESS, stops: Collection[str] = (IDLE,)) -> None:
         """Let Spark go on. Where it needs the turn that timed work holds, that goes first."""

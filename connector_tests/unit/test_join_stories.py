@@ -98,3 +98,20 @@ def test_a_member_that_the_group_does_not_list_plans_nothing() -> None:
         assert sleeper.spark.at == IDLE
         group.settle()
         assert group.witness.duplicates() == 0
+
+
+def test_a_broker_that_is_back_cannot_be_told_of_a_batch_before_a_survey_finds_it() -> None:
+    """Its locks have expired meanwhile, so another member reads the batch again, and no rule forbids it."""
+    with SimulatedGroup({"t": {"a": 1, "b": 1}}, options={"consumeOrderly": "true"}) as group:
+        for queue in group.cluster.queues():
+            group.cluster.produce(queue, 4)
+        runner = group.start(group.query("A"))
+        group.query("B")
+        runner.go_on(stops=(LOG_OFFSETS,))
+        group.clock.advance(125_000)
+        group.cluster.brokers["a"].reach = Reach.AWAY
+        runner.drain.is_wanted = True
+        runner.go_on()
+        runner.go_on(stops=("request consumer ids b",))
+        group.settle()
+        assert group.witness.is_all_committed()
