@@ -20,7 +20,7 @@ from rocketmq_spark.embedded.jvm import ChildJvm
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.executor_client import ExecutorClient
-from rocketmq_spark.source.range_puller import RangePuller
+from rocketmq_spark.source.range_puller import PullInbox, RangePuller
 
 
 def pull_all(side: Side, queues: int, rows: int) -> Figures:
@@ -42,6 +42,7 @@ def _pull(client: ExecutorClient, options: ReadOptions, queue_id: int, rows: int
         wanted,
         client.submit_pulls,
         client.put_back_reset,
+        inbox=PullInbox(client.receive),
         limit_ms=options.cluster_timeout_ms,
         missing_ms=options.missing_queues_limit_ms,
     )

@@ -32,12 +32,14 @@ class ScriptedCluster:
         self._by_address |= {f"{name}:10911": broker for name, broker in self.brokers.items()}
         self.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, self._route)
         self.pool = ConnectionPool(TIMEOUT_MS, connect=self._connect)
+        self.pulling = ConnectionPool(TIMEOUT_MS, connect=self._connect, has_readers=False)
         self.name_servers = NameServers((NAME_SERVER,), self.pool, TIMEOUT_MS)
 
     def __enter__(self) -> ScriptedCluster:
         for server in self._by_address.values():
             self._resources.enter_context(server)
         self._resources.callback(self.pool.close)
+        self._resources.callback(self.pulling.close)
         return self
 
     def __exit__(

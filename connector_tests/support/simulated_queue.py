@@ -9,7 +9,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from queue import Empty
 
 from connector_tests.support.manual_clock import ManualClock
 from rocketmq_spark.consumer.pull_request import PulledRange, PullRequest
@@ -119,23 +118,23 @@ class SimulatedNetwork:
     def put(self, item: tuple[PullRequest, Answer]) -> None:
         self._arrived.append(item)
 
-    def get(self, *, timeout: float | None) -> tuple[PullRequest, Answer]:
+    def wait(self, timeout_ms: int | None) -> bool:
         if not self._arrived:
-            if not self._in_flight or (timeout is not None and self._is_slow()):
-                self._pass_time(timeout)
+            if not self._in_flight or (timeout_ms is not None and self._is_slow()):
+                self._pass_time(timeout_ms)
+                return False
             self._bring_one()
-        return self._arrived.pop(0)
+        return True
 
-    def empty(self) -> bool:
-        if self._in_flight and self._brings_more():
+    def take(self) -> tuple[PullRequest, Answer] | None:
+        if not self._arrived and self._in_flight and self._brings_more():
             self._bring_one()
-        return not self._arrived
+        return self._arrived.pop(0) if self._arrived else None
 
     def _bring_one(self) -> None:
         pull = self._in_flight.pop(self._choose(len(self._in_flight)))
         pull.on_answer(self._answer(pull.offset, pull.max_messages))
 
-    def _pass_time(self, timeout: float | None) -> None:
-        assert timeout is not None, "it waits for ever: nothing is in flight"
-        self._clock.advance(round(timeout * 1000))
-        raise Empty
+    def _pass_time(self, timeout_ms: int | None) -> None:
+        assert timeout_ms is not None, "it waits for ever: nothing is in flight"
+        self._clock.advance(timeout_ms)

@@ -38,7 +38,7 @@ class Answers:
 def sender(cluster: ScriptedCluster, limit_ms: int = 10_000) -> MessageSender:
     required = {"namesrvAddr": NAME_SERVER, "consumerGroup": "G", "subscribe": "T"}
     options = ReadOptions.parse({**required, "clusterTimeoutMs": str(limit_ms)})
-    return MessageSender(options, 2, 5, lambda options: ExecutorClient(options, cluster.pool))
+    return MessageSender(options, 2, 5, lambda options: ExecutorClient(options, cluster.pool, cluster.pulling))
 
 
 def test_a_message_is_sent_back_by_its_place_in_the_commit_log(cluster: ScriptedCluster) -> None:

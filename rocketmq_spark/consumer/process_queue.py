@@ -9,8 +9,12 @@ Java's ``queueOffsetMax`` never moves back, here a window that has run empty sta
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
+from typing import Final
 
 from rocketmq_spark.model import MessageQueue
+
+BEYOND_ALL: Final = 2**63
+"""Greater than every offset."""
 
 
 class ProcessQueue:
@@ -64,8 +68,8 @@ class ProcessQueue:
 
         What is left of those ranges, on either side, stays in flight. ValueError if any of the offsets is not.
         """
-        first = max(0, bisect_right(self._in_flight, begin_offset, key=_begin) - 1)
-        beyond = bisect_left(self._in_flight, end_offset, key=_begin)
+        first = max(0, bisect_right(self._in_flight, (begin_offset, BEYOND_ALL)) - 1)
+        beyond = bisect_left(self._in_flight, (end_offset,))
         touched = self._in_flight[first:beyond]
         found = sum(min(end, end_offset) - max(begin, begin_offset) for begin, end in touched)
         if begin_offset >= end_offset or found != end_offset - begin_offset:
@@ -85,7 +89,3 @@ class ProcessQueue:
         ranges = " ".join(f"[{begin}, {end})" for begin, end in self._in_flight) or "nothing in flight"
         state = "DROPPED" if self._dropped else "OWNED"
         return f"<ProcessQueue {self.queue} epoch {self.epoch}, {state}, {ranges}>"
-
-
-def _begin(in_flight: tuple[int, int]) -> int:
-    return in_flight[0]

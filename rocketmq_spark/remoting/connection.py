@@ -3,6 +3,9 @@
 The reader is the only thread that receives, and the one that runs callbacks and answers the server's own requests. Any
 thread may send. Who takes a ``Pending`` out of the table settles it; a dictionary's ``pop`` has one winner, so the
 table needs no lock, and a slow sender never holds up the reader.
+
+Without a reader of its own, a connection belongs to one thread, which reads with ``receive``: that spares two changes
+of thread for each answer.
 """
 
 from __future__ import annotations
@@ -110,12 +113,18 @@ OnDone: TypeAlias = Callable[[Pending], None]
 class Connection:
     """One stream to one server; see the module. Once lost it stays lost; the pool opens another.
 
-    ``on_request`` and callbacks run on the reader thread: they must be quick, and an error that leaves them ends the
-    connection.
+    ``on_request`` and callbacks run on the reader thread, or without ``has_reader`` in ``receive``: they must be quick,
+    and an error that leaves them ends the connection.
     """
 
     def __init__(
-        self, address: str, stream: Stream, on_request: OnRequest = support_nothing, clock: Clock = monotonic_ms
+        self,
+        address: str,
+        stream: Stream,
+        on_request: OnRequest = support_nothing,
+        clock: Clock = monotonic_ms,
+        *,
+        has_reader: bool = True,
     ) -> None:
         self.address = address
         self._stream = stream
@@ -126,8 +135,11 @@ class Connection:
         self._sending = threading.Lock()
         self._loss: RocketMQError | None = None
         self._used_ms = self._heard_ms = self._swept_ms = clock()
-        self._reader = threading.Thread(target=self._run, name=f"rocketmq-reader-{address}", daemon=True)
-        self._reader.start()
+        self._frames = FrameBuffer(address)
+        self._reader: threading.Thread | None = None
+        if has_reader:
+            self._reader = threading.Thread(target=self._run, name=f"rocketmq-reader-{address}", daemon=True)
+            self._reader.start()
 
     def __repr__(self) -> str:
         state = "open" if self._loss is None else f"lost ({self._loss.condition})"
@@ -137,7 +149,12 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
+        """False once it is known to be lost; without a reader that is noticed by ``receive``."""
         return self._loss is None
+
+    @property
+    def in_flight_count(self) -> int:
+        return len(self._pending)
 
     @property
     def idle_since_ms(self) -> int | None:
@@ -186,10 +203,22 @@ class Connection:
         opaque = next(self._opaques) & MAX_OPAQUE
         self._send(replace(command, flag=FLAG_ONEWAY).frame(opaque), timeout_ms)
 
+    def receive(self, timeout_ms: int) -> None:
+        """Without a reader: hand over what has come, and if nothing has, wait for it so long at most.
+
+        Only when nothing comes do deadlines count: the owner may have been busy for long, and the answers be there.
+        """
+        assert self._reader is None, "the reader receives"
+        try:
+            if not self._read(timeout_ms):
+                self._sweep(self._clock())
+        except RocketMQError as error:
+            self._lose(error)
+
     def close(self) -> None:
         """Fail everything in flight and end the reader. Threads: any, also the reader itself."""
         self._lose(TransportError("CONNECTION_LOST", address=self.address, reason="it was closed on this side"))
-        if threading.current_thread() is not self._reader:
+        if self._reader is not None and threading.current_thread() is not self._reader:
             self._reader.join(CLOSE_TIMEOUT_S)
 
     def abandon(self) -> None:
@@ -233,12 +262,19 @@ class Connection:
         if self._loss is None:
             self._loss = cause
         self._stream.shutdown()
+        if self._reader is None:
+            self._stream.close()
+            self._fail_pending()
 
-    # ---------------------------------------------------------------------------------------------- the reader
+    # --------------------------------------------------------------------------------------------- who reads
 
     def _run(self) -> None:
         try:
-            self._read()
+            while True:
+                self._read(SWEEP_INTERVAL_MS)
+                now_ms = self._clock()
+                if now_ms - self._swept_ms >= SWEEP_INTERVAL_MS:
+                    self._sweep(now_ms)
         except RocketMQError as error:
             self._lose(error)
         except Exception as error:
@@ -249,20 +285,18 @@ class Connection:
                 self._stream.close()
             self._fail_pending()
 
-    def _read(self) -> None:
-        frames = FrameBuffer(self.address)
-        while True:
-            data = self._stream.recv(READ_BYTES, SWEEP_INTERVAL_MS)
-            now_ms = self._clock()
-            if data:
-                self._heard_ms = now_ms
-                frames.feed(data)
-                while (frame := frames.next_frame()) is not None:
-                    self._dispatch(self._decoded(frame))
-            elif data is not None:
-                raise TransportError("CONNECTION_LOST", address=self.address, reason="the server closed it")
-            if now_ms - self._swept_ms >= SWEEP_INTERVAL_MS:
-                self._sweep(now_ms)
+    def _read(self, timeout_ms: int) -> bool:
+        """Hand over what comes within the time; False: nothing did."""
+        data = self._stream.recv(READ_BYTES, timeout_ms)
+        if data is None:
+            return False
+        if not data:
+            raise TransportError("CONNECTION_LOST", address=self.address, reason="the server closed it")
+        self._heard_ms = self._clock()
+        self._frames.feed(data)
+        while (frame := self._frames.next_frame()) is not None:
+            self._dispatch(self._decoded(frame))
+        return True
 
     def _decoded(self, frame: memoryview) -> RemotingCommand:
         """Raises RemoteProtocolError[BAD_FRAME]: the codec knows what is wrong, and here it is known who sent it."""

@@ -24,13 +24,17 @@ OnAnswer: TypeAlias = Callable[[PullResult | RocketMQError], None]
 
 
 class ExecutorClient:
-    """Pulls, and sends back, on behalf of a group, without being a member of it."""
+    """Pulls, and sends back, on behalf of a group, without being a member of it.
 
-    def __init__(self, options: ReadOptions, pool: ConnectionPool) -> None:
+    Answers to pulls come in while the thread that pulls is in ``receive``; ``pulling`` is a pool without readers.
+    """
+
+    def __init__(self, options: ReadOptions, pool: ConnectionPool, pulling: ConnectionPool) -> None:
         self._group = options.consumer_group
         self._expression_of = options.expression_of
         self._timeout_ms = options.broker_timeout_ms
         self._pool = pool
+        self._pulling = pulling
         self._routes = RouteCache(NameServers(options.name_servers, pool, options.broker_timeout_ms))
 
     @staticmethod
@@ -39,17 +43,23 @@ class ExecutorClient:
         return _shared(options)
 
     def submit_pulls(self, queue: MessageQueue, pulls: Sequence[Pull]) -> None:
-        """Send pulls of one queue; each is told its answer or the error, and nothing is raised.
+        """Send pulls of one queue; each is told its answer or the error, now or in ``receive``; nothing is raised.
 
         After an error the next pull asks for the route again.
         """
-        watched = [pull._replace(on_answer=self._forgetting(queue.topic, pull.on_answer)) for pull in pulls]
+        watched = [
+            Pull(pull.offset, pull.max_messages, self._forgetting(queue.topic, pull.on_answer)) for pull in pulls
+        ]
         try:
-            broker = Broker(self._routes.master(queue), self._pool, self._timeout_ms)
+            broker = Broker(self._routes.master(queue), self._pulling, self._timeout_ms)
             broker.pull_all_then(self._group, queue, watched, self._expression_of(queue.topic))
         except RocketMQError as error:
             for pull in pulls:
                 pull.on_answer(error)
+
+    def receive(self, timeout_ms: int) -> None:
+        """Let answers to pulls be told: those that have come, or the next, waited for so long at most."""
+        self._pulling.receive(timeout_ms)
 
     def _forgetting(self, topic: str, on_answer: OnAnswer) -> OnAnswer:
         def answered(answer: PullResult | RocketMQError) -> None:
@@ -81,4 +91,5 @@ class ExecutorClient:
 
 @lru_cache(maxsize=CLIENTS_IN_A_PROCESS)
 def _shared(options: ReadOptions) -> ExecutorClient:
-    return ExecutorClient(options, shared_pool(options.broker_timeout_ms))
+    timeout_ms = options.broker_timeout_ms
+    return ExecutorClient(options, shared_pool(timeout_ms), shared_pool(timeout_ms, has_readers=False))

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Final
 
 from rocketmq_spark.errors import TransportError
@@ -24,6 +25,9 @@ Connect = Callable[[str, int], Stream]
 
 IDLE_LIMIT_MS: Final = 60_000
 """Half of what a broker allows an idle connection (``serverChannelMaxIdleTimeSeconds``, 120 s)."""
+
+TURN_MS: Final = 5
+"""How long one server is waited for while another may answer."""
 
 
 class _Slot:
@@ -39,7 +43,8 @@ class _Slot:
 class ConnectionPool:
     """Connections by address. At most ``limit`` stay open when none is in use beyond it; long idle ones are closed.
 
-    There is no thread that looks for idle connections: they are closed when another one is opened.
+    There is no thread that looks for idle connections: they are closed when another one is opened. Without
+    ``has_readers`` the pool is one thread's, which lets answers come in with ``receive``.
     """
 
     def __init__(
@@ -49,6 +54,7 @@ class ConnectionPool:
         *,
         limit: int = 64,
         idle_ms: int = IDLE_LIMIT_MS,
+        has_readers: bool = True,
         connect: Connect = connect_tcp,
         clock: Clock = monotonic_ms,
     ) -> None:
@@ -56,22 +62,38 @@ class ConnectionPool:
         self._on_request = on_request
         self._limit = limit
         self._idle_ms = idle_ms
+        self._has_readers = has_readers
         self._connect = connect
         self._clock = clock
         self._slots: dict[str, _Slot] = {}
-        self._retired: weakref.WeakSet[Connection] = weakref.WeakSet()
+        self._retired: set[Connection] = set()
         self._table = threading.Lock()
         self._is_closed = False
         _pools.add(self)
 
     def __repr__(self) -> str:
-        return f"<ConnectionPool {sorted(self._open_connections())}>"
+        return f"<ConnectionPool {sorted(one.address for one in self._open_connections())}>"
 
     def get(self, address: str) -> Connection:
         """The open connection to ``address``. Raises TransportError[CONNECT_FAILED]."""
         slot = self._slots.get(address) or self._new_slot(address)
         connection = slot.connection
+        if connection is not None and not self._has_readers and not connection.in_flight_count:
+            connection.receive(0)  # nobody has noticed yet whether the server has closed it
         return connection if connection is not None and connection.is_open else self._open(address, slot)
+
+    def receive(self, timeout_ms: int) -> None:
+        """Without readers: hand over answers that have come; if none has, wait for some, so long at most.
+
+        Of several servers only the one with most in flight is waited for, and but shortly.
+        """
+        busy = [connection for connection in self._open_connections() if connection.in_flight_count]
+        if not busy:
+            time.sleep(timeout_ms / 1000)
+        elif len(busy) == 1:
+            busy[0].receive(timeout_ms)
+        elif not any(_has_received(connection, 0) for connection in busy):
+            _has_received(max(busy, key=attrgetter("in_flight_count")), min(timeout_ms, TURN_MS))
 
     def retire(self, connection: Connection) -> None:
         """Its server is going away: ``get`` opens another, while answers may still come over this one.
@@ -82,12 +104,12 @@ class ConnectionPool:
         with self._table:
             if slot is not None and slot.connection is connection:
                 slot.connection = None
-                self._retired.add(connection)
+                self._retired = {one for one in self._retired if one.is_open} | {connection}
 
     def close(self) -> None:
         """Close all connections; ``get`` fails from here on."""
         self._is_closed = True
-        for connection in (*self._open_connections().values(), *self._retired):
+        for connection in self._open_connections():
             connection.close()
 
     def _new_slot(self, address: str) -> _Slot:
@@ -109,7 +131,11 @@ class ConnectionPool:
     def _connected(self, address: str) -> Connection:
         self._make_room()
         connection = Connection(
-            address, self._connect(address, self._connect_timeout_ms), self._on_request, self._clock
+            address,
+            self._connect(address, self._connect_timeout_ms),
+            self._on_request,
+            self._clock,
+            has_reader=self._has_readers,
         )
         if self._is_closed:
             connection.close()
@@ -117,30 +143,33 @@ class ConnectionPool:
         return connection
 
     def _make_room(self) -> None:
-        open_now = list(self._open_connections().values())
-        surplus = connections_to_close(open_now, self._limit - 1, self._clock() - self._idle_ms)
-        retired = [connection for connection in self._retired if connection.idle_since_ms is not None]
-        for connection in surplus + retired:
+        retired = self._retired
+        current = [connection for connection in self._open_connections() if connection not in retired]
+        surplus = connections_to_close(current, self._limit - 1, self._clock() - self._idle_ms)
+        for connection in (*surplus, *(one for one in retired if one.idle_since_ms is not None)):
             connection.close()
 
-    def _open_connections(self) -> dict[str, Connection]:
+    def _open_connections(self) -> list[Connection]:
+        """The retired among them."""
         with self._table:
-            slots = dict(self._slots)
-        return {
-            address: slot.connection
-            for address, slot in slots.items()
-            if slot.connection is not None and slot.connection.is_open
-        }
+            connections = [slot.connection for slot in self._slots.values()]
+        return [one for one in (*connections, *self._retired) if one is not None and one.is_open]
 
     def _start_over(self) -> None:
         """In a forked child: no lock of the parent is worth anything here, and its reader threads do not run."""
         inherited = [slot.connection for slot in self._slots.values() if slot.connection is not None]
         inherited += self._retired
         self._slots = {}
-        self._retired = weakref.WeakSet()
+        self._retired = set()
         self._table = threading.Lock()
         for connection in inherited:
             connection.abandon()
+
+
+def _has_received(connection: Connection, timeout_ms: int) -> bool:
+    before = connection.in_flight_count
+    connection.receive(timeout_ms)
+    return connection.in_flight_count < before
 
 
 def connections_to_close(connections: list[Connection], limit: int, idle_before_ms: int) -> list[Connection]:
@@ -161,17 +190,17 @@ def connections_to_close(connections: list[Connection], limit: int, idle_before_
 # ------------------------------------------------------------------------------------- the pools of this process
 
 _pools: weakref.WeakSet[ConnectionPool] = weakref.WeakSet()
-_shared: dict[int, ConnectionPool] = {}
+_shared: dict[tuple[int, bool], ConnectionPool] = {}
 _sharing = threading.Lock()
 
 
-def shared_pool(connect_timeout_ms: int) -> ConnectionPool:
+def shared_pool(connect_timeout_ms: int, *, has_readers: bool = True) -> ConnectionPool:
     """The process's own pool for clients that the servers ask nothing: executors keep it between micro-batches."""
+    key = connect_timeout_ms, has_readers
     with _sharing:
-        pool = _shared.get(connect_timeout_ms)
-        if pool is None:
-            pool = _shared[connect_timeout_ms] = ConnectionPool(connect_timeout_ms)
-        return pool
+        if key not in _shared:
+            _shared[key] = ConnectionPool(connect_timeout_ms, has_readers=has_readers)
+        return _shared[key]
 
 
 def _start_over_after_fork() -> None:

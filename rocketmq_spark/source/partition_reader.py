@@ -21,7 +21,7 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.executor_client import ExecutorClient
 from rocketmq_spark.source.data_loss import report_loss
 from rocketmq_spark.source.planning import RETENTION, LostRange
-from rocketmq_spark.source.range_puller import RangePuller
+from rocketmq_spark.source.range_puller import PullInbox, RangePuller
 from rocketmq_spark.source.schema import arrow_schema, canonical_names
 from rocketmq_spark.wire.columns import ColumnDecoder
 from rocketmq_spark.wire.message import decode_messages
@@ -109,6 +109,7 @@ class _RangeReader:
             wanted,
             client.submit_pulls,
             client.put_back_reset,
+            inbox=PullInbox(client.receive),
             limit_ms=options.cluster_timeout_ms,
             missing_ms=options.missing_queues_limit_ms,
         )

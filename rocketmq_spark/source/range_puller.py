@@ -1,15 +1,15 @@
 """RangePuller: the PullRequest loop of an executor. Reads one logged range to its end, whatever happens on the way.
 
 ``consumer.pull_request`` decides; this module sends what it opens, waits for what comes, and tries again what failed.
-Answers arrive on the connection's reader thread and are handed over in an inbox, so that the network goes on while rows
-are decoded.
+Whoever waits at the inbox reads from the network, so a range is one thread's. While rows are decoded, answers gather in
+the socket's buffer.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from queue import Empty, SimpleQueue
 from typing import Final, Protocol, TypeAlias
 
 from rocketmq_spark.consumer.patience import Patience
@@ -33,6 +33,9 @@ ABSENT_LIMIT_MS: Final = 30_000
 SHORTEST_PAUSE_MS: Final = 50
 LONGEST_PAUSE_MS: Final = 2_000
 
+RECEIVE_MS: Final = 200
+"""Waited for at once; what has not been answered in its time is noticed between two waits."""
+
 BROKER: Final = "the broker"
 
 Answer: TypeAlias = PullResult | RocketMQError
@@ -43,15 +46,39 @@ PutBackReset: TypeAlias = Callable[[MessageQueue, int], None]
 
 
 class Inbox(Protocol):
-    """Where answers wait for the thread that reads the range. SimpleQueue is one."""
+    """Where the thread that reads the range waits for answers."""
 
     def put(self, item: tuple[PullRequest, Answer]) -> None: ...
 
-    def get(self, *, timeout: float | None) -> tuple[PullRequest, Answer]:
-        """The next answer. Raises queue.Empty after ``timeout`` seconds, if it is not None."""
+    def wait(self, timeout_ms: int | None) -> bool:
+        """Until an answer is there; False: none has come within the time, of which None is no end."""
 
-    def empty(self) -> bool:
-        """Whether none is there now."""
+    def take(self) -> tuple[PullRequest, Answer] | None:
+        """The next of those that are there."""
+
+
+class PullInbox:
+    """The Inbox of an executor. ``receive`` lets answers come in, and waits for some so many milliseconds at most."""
+
+    def __init__(self, receive: Callable[[int], None], clock: Clock = monotonic_ms) -> None:
+        self._receive = receive
+        self._clock = clock
+        self._answers: deque[tuple[PullRequest, Answer]] = deque()
+
+    def put(self, item: tuple[PullRequest, Answer]) -> None:
+        self._answers.append(item)
+
+    def wait(self, timeout_ms: int | None) -> bool:
+        until_ms = None if timeout_ms is None else self._clock() + timeout_ms
+        while not self._answers:
+            left_ms = RECEIVE_MS if until_ms is None else min(until_ms - self._clock(), RECEIVE_MS)
+            if left_ms <= 0:
+                return False
+            self._receive(left_ms)
+        return True
+
+    def take(self) -> tuple[PullRequest, Answer] | None:
+        return self._answers.popleft() if self._answers else None
 
 
 class RangePuller:
@@ -72,8 +99,8 @@ class RangePuller:
         *,
         limit_ms: int,
         missing_ms: int,
+        inbox: Inbox,
         clock: Clock = monotonic_ms,
-        inbox: Inbox | None = None,
     ) -> None:
         self._wanted = wanted
         self._submit = submit
@@ -82,7 +109,7 @@ class RangePuller:
         self._missing_ms = missing_ms
         self._clock = clock
         self._window = PullWindow(wanted.queue, wanted.begin_offset, wanted.end_offset, max_depth=MAX_DEPTH)
-        self._inbox: Inbox = SimpleQueue() if inbox is None else inbox
+        self._inbox = inbox
         self._postponed: list[PullRequest] = []
         self._pause_ms = SHORTEST_PAUSE_MS
         self._patience = Patience()
@@ -119,12 +146,10 @@ class RangePuller:
 
     def _take_answers(self) -> None:
         """All that are there; one is waited for."""
-        try:
-            self._take(*self._inbox.get(timeout=self._pause_ms / 1000 if self._postponed else None))
-        except Empty:
+        if not self._inbox.wait(self._pause_ms if self._postponed else None):
             self._try_postponed_again()
-        while not self._inbox.empty():
-            self._take(*self._inbox.get(timeout=None))
+        while (item := self._inbox.take()) is not None:
+            self._take(*item)
 
     def _take(self, request: PullRequest, answer: Answer) -> None:
         if isinstance(answer, RocketMQError):

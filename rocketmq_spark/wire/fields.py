@@ -63,20 +63,17 @@ class Header:
         Raises RemoteProtocolError[BAD_HEADER].
         """
         values = {}
-        for attribute, name, _, read, is_required in cls.rows:
-            text = fields.get(name)
-            if text is not None:
-                values[attribute] = _read(cls, name, read, text)
-            elif is_required:
-                raise _bad_header(cls, f"'{name}' is missing")
+        name = text = ""
+        try:
+            for attribute, name, _, read, is_required in cls.rows:
+                if name in fields:
+                    text = fields[name]
+                    values[attribute] = read(text)
+                elif is_required:
+                    raise _bad_header(cls, f"'{name}' is missing")
+        except ValueError as error:
+            raise _bad_header(cls, f"'{name}' is {text[:100]!r}") from error
         return cls(**values)
-
-
-def _read(cls: type[Header], name: str, read: Callable[[str], object], text: str) -> object:
-    try:
-        return read(text)
-    except ValueError as error:
-        raise _bad_header(cls, f"'{name}' is {text[:100]!r}") from error
 
 
 def _bad_header(cls: type[Header], problem: str) -> RemoteProtocolError:

@@ -17,6 +17,8 @@ class PullStatus(Enum):
     NO_MATCHED_MSG = "NO_MATCHED_MSG"
     OFFSET_ILLEGAL = "OFFSET_ILLEGAL"
 
+    __hash__ = object.__hash__  # Enum's own is a Python call, and every pull is looked up by its status
+
 
 PULL_STATUS: Final[dict[int, PullStatus]] = {
     ResponseCode.SUCCESS: PullStatus.FOUND,
