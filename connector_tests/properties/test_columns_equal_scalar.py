@@ -93,6 +93,7 @@ def outcomes_agree(bodies: Sequence[bytes]) -> bool:
 @example([[Record(properties=b"")], [Record(properties=b"\x02")]])
 @example([[Record(properties=b"a\x01b"), Record(properties=b"a\x01b\x02"), Record(properties=b"a\x01b\x02a\x01c")]])
 @example([[Record(sys_flag=INNER_BATCH, body=inner_batch([(b"1", b""), (b"2", b"")])), Record()]])
+@example([[Record(properties=b"a\x01b\x02c\x01\x02"), Record(properties=b"a\x01ccc\x02c\x01")]])
 @example([[Record(properties=b"word\x02a\x01b\x01c\x02")]])
 @example([[Record(sys_flag=COMPRESSED, body=b"")]])
 def test_all_columns_of_all_messages_are_the_same(pulls: list[list[Record]]) -> None:

@@ -1,9 +1,13 @@
-"""The properties of many messages at once, as ``properties.decode_properties`` reads them one by one."""
+"""The properties of many messages at once, as ``properties.decode_properties`` reads them one by one.
+
+Messages of one producer mostly have the same properties in the same order. Then names are compared with those of the
+first row and looked at no more (``UniformTable``); else each is looked up (``MixedTable``).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +25,53 @@ _MARKS_PER_PROPERTY: Final = 64
 _PIECE_BYTES: Final = 128 * 1024
 
 
+class PropertyTable(Protocol):
+    """All properties of all rows."""
+
+    def as_map(self) -> pa.MapArray:
+        """The properties of each row as a map."""
+
+    def value_of(self, name: str) -> pa.StringArray:
+        """The value of one property in each row, null where it has none."""
+
+
 @dataclass(frozen=True, slots=True)
-class PropertyTable:
-    """All properties of all rows, in order, no name twice in a row.
+class UniformTable:
+    """Every row has exactly the properties ``names``, in this order; the names are UTF-8, and all differ.
+
+    Property ``i`` is called ``names[i % len(names)]`` and has the value ``text[splits[i] + 1 : ends[i]]``.
+    """
+
+    text: pa.Buffer
+    names: tuple[bytes, ...]
+    splits: Numbers
+    ends: Numbers
+
+    def as_map(self) -> pa.MapArray:
+        values = trusted_text(cut(self.text, self.splits + 1, self.ends))
+        row_begins = np.arange(0, len(self.ends) + 1, len(self.names), dtype=np.int32)
+        return pa.MapArray.from_arrays(pa.array(row_begins), self._names_of_all(), values)
+
+    def value_of(self, name: str) -> pa.StringArray:
+        width = len(self.names)
+        if name.encode() not in self.names:
+            return pa.nulls(len(self.ends) // width, pa.string())
+        column = slice(self.names.index(name.encode()), None, width)
+        return trusted_text(cut(self.text, self.splits[column] + 1, self.ends[column]))
+
+    def _names_of_all(self) -> pa.StringArray:
+        one_row = b"".join(self.names)
+        row_count = len(self.ends) // len(self.names)
+        ends = np.cumsum([len(name) for name in self.names], dtype=np.int32)
+        offsets = np.zeros(len(self.ends) + 1, np.int32)
+        np.add.outer(np.arange(row_count, dtype=np.int32) * len(one_row), ends, out=offsets[1:].reshape(row_count, -1))
+        data = pa.py_buffer(one_row * row_count)
+        return pa.Array.from_buffers(pa.string(), len(self.ends), [None, pa.py_buffer(offsets), data])
+
+
+@dataclass(frozen=True, slots=True)
+class MixedTable:
+    """All properties in order, no name twice in a row.
 
     Property ``i`` has the name ``names[i]``, of which ``name_codes[i]`` is the number, and the value
     ``text[splits[i] + 1 : ends[i]]``. ``row_ends`` are positions in ``text`` too.
@@ -38,12 +86,10 @@ class PropertyTable:
     ends: Numbers
 
     def as_map(self) -> pa.MapArray:
-        """The properties of each row as a map."""
         values = trusted_text(cut(self.text, self.splits + 1, self.ends))
         return pa.MapArray.from_arrays(pa.array(_row_begins(self.row_ends, self.ends)), self.names, values)
 
     def value_of(self, name: str) -> pa.StringArray:
-        """The value of one property in each row, null where it has none."""
         found = np.flatnonzero(self.name_codes == self.code_of_name.get(name, -1))
         values = trusted_text(cut(self.text, self.splits[found] + 1, self.ends[found]))
         if len(found) == len(self.row_ends):
@@ -59,6 +105,34 @@ def read_properties(records: RecordIndex) -> PropertyTable:
     _, offsets, text = rows.buffers()
     row_ends = np.frombuffer(offsets, np.int32)[1 : len(rows) + 1]
     begins, splits, ends = _whole_properties(np.frombuffer(text, np.uint8)[: row_ends[-1]])
+    names = _names_of_every_row(text, row_ends, begins, splits, ends)
+    if names is not None:
+        return UniformTable(text, names, splits, ends)
+    return _mixed_table(text, row_ends, begins, splits, ends)
+
+
+def _names_of_every_row(
+    text: pa.Buffer, row_ends: Numbers, begins: Numbers, splits: Numbers, ends: Numbers
+) -> tuple[bytes, ...] | None:
+    """The names of the first row's properties; None if some row has others, or one has a name twice."""
+    width, rest = divmod(len(ends), len(row_ends))
+    if not width or rest or not (ends[width - 1 :: width] + 1 == row_ends).all():
+        return None
+    names = [_common(text, begins[column::width], splits[column::width]) for column in range(width)]
+    known = tuple(name for name in names if name is not None)
+    return known if len(set(known)) == width else None
+
+
+def _common(text: pa.Buffer, begins: Numbers, ends: Numbers) -> bytes | None:
+    """What is in all the slices; None if they differ."""
+    size_bytes = int(ends[0] - begins[0])
+    if not (ends - begins == size_bytes).all():
+        return None
+    slices = gather(text, np.dtype((np.void, size_bytes)), begins).view(np.uint8).reshape(len(begins), size_bytes)
+    return slices[0].tobytes() if (slices == slices[0]).all() else None
+
+
+def _mixed_table(text: pa.Buffer, row_ends: Numbers, begins: Numbers, splits: Numbers, ends: Numbers) -> MixedTable:
     names = trusted_text(cut(text, begins, splits))
     encoded = names.dictionary_encode()
     codes = encoded.indices.to_numpy()
@@ -66,7 +140,7 @@ def read_properties(records: RecordIndex) -> PropertyTable:
     kept = _last_of_each_name(_row_begins(row_ends, ends), codes, len(code_of_name))
     if kept is not None:
         names, codes, splits, ends = names.take(pa.array(kept)), codes[kept], splits[kept], ends[kept]
-    return PropertyTable(text, row_ends, names, codes, code_of_name, splits, ends)
+    return MixedTable(text, row_ends, names, codes, code_of_name, splits, ends)
 
 
 def _terminated(records: RecordIndex) -> pa.BinaryArray:

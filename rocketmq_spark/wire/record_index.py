@@ -14,7 +14,7 @@ from rocketmq_spark.wire.codes import MessageSysFlag
 from rocketmq_spark.wire.compression import Buffer
 from rocketmq_spark.wire.message import MIN_RECORD_BYTES, MessageMagic
 from rocketmq_spark.wire.message_id import IPV4_HOST_BYTES, IPV6_HOST_BYTES
-from rocketmq_spark.wire.slices import Mask, Positions
+from rocketmq_spark.wire.slices import Mask, Numbers, Positions
 
 HEAD: Final = np.dtype(
     [
@@ -118,10 +118,11 @@ def locate(data: bytes, bodies_bytes: Sequence[int], position: int) -> tuple[int
     raise AssertionError(f"no body has position {position}")
 
 
-def gather(data: bytes, kind: np.dtype[Any], positions: Positions) -> npt.NDArray[Any]:
+def gather(data: Any, kind: np.dtype[Any], positions: Positions | Numbers) -> npt.NDArray[Any]:
     """The values of type ``kind`` at any, also unaligned, positions."""
     everywhere = np.ndarray((max(0, len(data) - kind.itemsize + 1),), np.dtype((np.void, kind.itemsize)), data, 0, (1,))
-    return everywhere[positions].view(kind)
+    found: npt.NDArray[Any] = everywhere[positions].view(kind)
+    return found
 
 
 def _follow_sizes(data: bytes, bodies_bytes: Sequence[int]) -> Positions:
