@@ -66,7 +66,7 @@ FULL: Final = Scale(
         Workload(100, 200_000, is_compressed=True),
         Workload(1024, 200_000, is_compressed=True),
     ),
-    small_batches=15,
+    small_batches=10,
     latency_seconds=10,
     latency_rates_per_second=(100, 10_000),
     decode_rounds=10,
