@@ -72,8 +72,8 @@ def idle_figures(counted: Mapping[str, int], held_ms: Sequence[int], seconds: fl
 
     Pulls are not as counted but one for each queue in every ``held_ms``, which is how long the broker holds it.
     """
-    found = {code: count / seconds for code, count in counted.items() if code != HELD}
-    found[HELD] = sum(1000 / each_ms for each_ms in held_ms)
+    held = sum(1000 / each_ms for each_ms in held_ms)
+    found = {code: count / seconds for code, count in counted.items()} | {HELD: held}
     named = {f"{code}{A_SECOND}": rate for code, rate in found.items()}
     return {"queues": len(held_ms), "pulls counted": counted.get(HELD, 0), REQUESTS: sum(found.values()), **named}
 
