@@ -69,7 +69,7 @@ class Usage:
         for one in self._seen.values():
             name = f"{one.role} cpu_s"
             figures[name] = figures.get(name, 0.0) + one.last_cpu_s - one.first_cpu_s
-        workers = [one.rss_bytes for one in self._seen.values() if one.role == WORKER]
+        workers = [one.rss_bytes for one in self._seen.values() if one.role == WORKER and one.rss_bytes]
         if workers:
             figures |= memory_figures(max(workers, key=max))
         written = [
