@@ -1,8 +1,8 @@
 """Part ``idle``: what a query asks its broker while there is nothing to read.
 
 Every queue has a pull that the broker holds for a long time, and the more queues, the longer. All are asked anew at
-about the same moment, perhaps minutes apart, so they are not counted: the time that each may be held says how often it
-comes.
+about the same moment, perhaps minutes apart, so it is not their count that is shown. The time for which each may be
+held says how often it comes, and none may come more often.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from connector_tests.benchmarks.figures import idle_figures
+from connector_tests.benchmarks.figures import HELD, idle_figures
 from connector_tests.benchmarks.names import OURS
 from connector_tests.benchmarks.race import alternate
 from connector_tests.benchmarks.run import Figures, Outcome
@@ -51,7 +51,10 @@ def requests_of_idle(spark: SparkSession, topics: int, seconds: int) -> Figures:
             counted = requests.by_code.copy()
         finally:
             query.stop()
-    return {"topics": topics, **idle_figures(counted, list(requests.held_ms.values()), seconds)}
+    held_ms = list(requests.held_ms.values())
+    most = sum(1 + seconds * 1000 // each_ms for each_ms in held_ms)
+    assert counted[HELD] <= most, f"{counted[HELD]} pulls instead of {most}: they are not held as long as they may be"
+    return {"topics": topics, **idle_figures(counted, held_ms, seconds)}
 
 
 def start(spark: SparkSession, cluster: EmbeddedCluster, topics: Sequence[str], folder: str) -> StreamingQuery:
