@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from connector_tests.benchmarks import decode, latency, planning, reading, small_batches
+from connector_tests.benchmarks import decode, idle, latency, memory, planning, reading, small_batches
 from connector_tests.benchmarks.environment import environment
 from connector_tests.benchmarks.kafka_jars import connector_jars
 from connector_tests.benchmarks.output import FOLDER, write
@@ -33,6 +33,8 @@ PARTS: Final[Mapping[str, Part]] = {
     ),
     decode.PART: lambda scale, _jars: decode.run_decode(scale.decode_rounds),
     planning.PART: lambda _scale, _jars: planning.run_planning(),
+    memory.PART: lambda scale, _jars: memory.run_memory(scale.memory),
+    idle.PART: lambda scale, _jars: idle.run_idle(scale.idle_topics, scale.idle_seconds),
 }
 
 

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Final
 
 from connector_tests.benchmarks.run import Run
+
+MEMORY_PEAK: Final = "worker peak_rss_mib"
+MEMORY_AT: Final = {0.1: "worker rss_mib at 10 %", 0.5: "worker rss_mib at 50 %", 0.9: "worker rss_mib at 90 %"}
+"""Figures by the part of the worker's time that was over."""
+
+A_SECOND: Final = " a_second"
+REQUESTS: Final = f"requests{A_SECOND}"
+HELD: Final = "PULL_MESSAGE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +59,23 @@ def rates(runs: Iterable[Run], seconds: str = "seconds") -> list[float]:
 def a_million(runs: Iterable[Run], figure: str) -> list[float]:
     """A figure for each million rows."""
     return [run.figures[figure] / run.figures["rows"] * 1e6 for run in runs if figure in run.figures]
+
+
+def memory_figures(rss_bytes: Sequence[int]) -> dict[str, float]:
+    """Of a worker that was looked at again and again, at equal intervals."""
+    at = {name: rss_bytes[int(fraction * (len(rss_bytes) - 1))] / 2**20 for fraction, name in MEMORY_AT.items()}
+    return {MEMORY_PEAK: max(rss_bytes) / 2**20, **at}
+
+
+def idle_figures(counted: Mapping[str, int], held_ms: Sequence[int], seconds: float) -> dict[str, float]:
+    """Requests a second by code, as counted in ``seconds``, and all together.
+
+    Pulls are not as counted but one for each queue in every ``held_ms``, which is how long the broker holds it.
+    """
+    held = sum(1000 / each_ms for each_ms in held_ms)
+    found = {code: count / seconds for code, count in counted.items()} | {HELD: held}
+    named = {f"{code}{A_SECOND}": rate for code, rate in found.items()}
+    return {"queues": len(held_ms), "pulls counted": counted.get(HELD, 0), REQUESTS: sum(found.values()), **named}
 
 
 def cases(runs: Iterable[Run], part: str) -> list[str]:

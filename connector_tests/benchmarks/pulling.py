@@ -1,4 +1,4 @@
-"""Pulling without decoding: our range puller, and what RocketMQ's own pull consumers do."""
+"""Reading without Spark: our range puller and decoder, and what RocketMQ's own pull consumers do."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ from rocketmq_spark.embedded.jvm import ChildJvm
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.executor_client import ExecutorClient
+from rocketmq_spark.source.partition_reader import read_ranges
 from rocketmq_spark.source.range_puller import PullInbox, RangePuller
+from rocketmq_spark.source.schema import default_schema
 
 
 def pull_all(side: Side, queues: int, rows: int) -> Figures:
     """All queues in this process, one after another, as one task of an executor would."""
-    options = ReadOptions.parse({**side.options, "consumerGroup": f"benchmark-{uuid.uuid4().hex}"})
+    options = _options(side)
     client = ExecutorClient.shared(options)
     with Usage({BROKER: side.broker_pid, CLIENT: psutil.Process().pid}) as usage:
         begin = perf_counter()
@@ -33,6 +35,24 @@ def pull_all(side: Side, queues: int, rows: int) -> Figures:
         seconds = perf_counter() - begin
     close_executor_connections()
     return {"rows": rows, "seconds": seconds, "pulled_mb": pulled_bytes / 1e6, **usage.figures()}
+
+
+def decode_all(side: Side, queues: int, rows: int) -> Figures:
+    """The same, and made into the columns that a reader without a schema gets."""
+    options, schema = _options(side), default_schema()
+    ranges = [QueueRange(MessageQueue(TOPIC, "broker-a", queue_id), 0, rows // queues) for queue_id in range(queues)]
+    with Usage({BROKER: side.broker_pid, CLIENT: psutil.Process().pid}) as usage:
+        begin = perf_counter()
+        decoded = sum(batch.num_rows for wanted in ranges for batch in read_ranges([wanted], options, schema))
+        seconds = perf_counter() - begin
+    close_executor_connections()
+    assert decoded == rows, f"{decoded} rows instead of {rows}"
+    return {"rows": rows, "seconds": seconds, **usage.figures()}
+
+
+def _options(side: Side) -> ReadOptions:
+    """For a group that nobody has used."""
+    return ReadOptions.parse({**side.options, "consumerGroup": f"benchmark-{uuid.uuid4().hex}"})
 
 
 def _pull(client: ExecutorClient, options: ReadOptions, queue_id: int, rows: int) -> int:

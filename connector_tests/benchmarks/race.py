@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from tqdm import tqdm
 
 from connector_tests.benchmarks.run import Contestant, Outcome, Run, failure_of
+
+SECONDS_BETWEEN_LINES_IN_A_LOG: Final = 10.0
 
 
 def alternate(
@@ -17,7 +21,7 @@ def alternate(
     One that fails takes no part any more.
     """
     racing = dict(contestants)
-    with tqdm(total=(rounds + warm_up) * len(racing), desc=f"{part}: {case}", unit="run") as bar:
+    with progress_bar(f"{part}: {case}", (rounds + warm_up) * len(racing)) as bar:
         for number in range(0 if warm_up else 1, rounds + 1):
             for name, contestant in list(racing.items()):
                 try:
@@ -29,3 +33,9 @@ def alternate(
                     if number:
                         yield Run(part, case, name, number, figures)
                 bar.update()
+
+
+def progress_bar(what: str, runs: int) -> tqdm:
+    """Drawn anew after every run on a terminal, elsewhere seldom: each time is a line there."""
+    seconds_between = 0.1 if sys.stderr.isatty() else SECONDS_BETWEEN_LINES_IN_A_LOG
+    return tqdm(total=runs, desc=what, unit="run", mininterval=seconds_between)

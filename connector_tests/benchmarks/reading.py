@@ -9,8 +9,17 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from connector_tests.benchmarks.names import DEFAULTS_SUFFIX, KAFKA, KAFKA_VALUES, OUR_BODIES, OUR_PULLS, OUR_RARE, OURS
-from connector_tests.benchmarks.pulling import java_pullers, pull_all
+from connector_tests.benchmarks.names import (
+    DEFAULTS_SUFFIX,
+    KAFKA,
+    KAFKA_VALUES,
+    OUR_BODIES,
+    OUR_DECODES,
+    OUR_PULLS,
+    OUR_RARE,
+    OURS,
+)
+from connector_tests.benchmarks.pulling import decode_all, java_pullers, pull_all
 from connector_tests.benchmarks.race import alternate
 from connector_tests.benchmarks.run import Contestant, Outcome, failure_of
 from connector_tests.benchmarks.spark import (
@@ -75,6 +84,6 @@ def narrow(spark: SparkSession, stand: Stand) -> dict[str, Contestant]:
 
 
 def pullers(stand: Stand) -> dict[str, Contestant]:
-    """Our executor's pulls, without Spark."""
-    workload = stand.workload
-    return {OUR_PULLS: lambda: pull_all(stand.rocketmq, workload.queues, workload.count)}
+    """What our executors do, without Spark."""
+    ours, queues, rows = stand.rocketmq, stand.workload.queues, stand.workload.count
+    return {OUR_PULLS: lambda: pull_all(ours, queues, rows), OUR_DECODES: lambda: decode_all(ours, queues, rows)}

@@ -3,13 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from itertools import takewhile
+from typing import Any, Final
 
-from connector_tests.benchmarks.figures import a_million, cases, contestants, rates, ratio, rounded, summary, values
-from connector_tests.benchmarks.names import DEFAULTS_SUFFIX, KAFKA, LITE_PULL, OURS
+from connector_tests.benchmarks.figures import (
+    A_SECOND,
+    HELD,
+    MEMORY_AT,
+    MEMORY_PEAK,
+    REQUESTS,
+    a_million,
+    cases,
+    contestants,
+    rates,
+    ratio,
+    rounded,
+    summary,
+    values,
+)
+from connector_tests.benchmarks.names import DEFAULTS_SUFFIX, KAFKA, LITE_PULL, OUR_DECODES, OUR_PULLS, OURS
 from connector_tests.benchmarks.run import Failure, Run
+from connector_tests.benchmarks.wall import Wall, wall
 
 Row = Sequence[str]
+
+IDLE_LIMIT: Final = 2.0
+"""Requests a second."""
+
+WALL: Final = """CPU seconds for a million rows, and their share of what the machine had: seconds times cores.
+
+* pull: what our pull-only client takes; decode: what the client that also decodes takes more; Python to JVM: what
+  Spark's Python workers take more than that
+* unexplained: what no process of the query has used, and what was not idle either
+* bound: the rate if all cores were always busy, with nothing but broker and JVM, so with Python for nothing
+
+"""
 
 
 def report(runs: Sequence[Run], failures: Sequence[Failure], environment: Mapping[str, Any], chart: str) -> str:
@@ -19,10 +47,12 @@ def report(runs: Sequence[Run], failures: Sequence[Failure], environment: Mappin
         _environment(environment),
         _failures(failures),
         f"![Rows a second]({chart})\n" if cases(runs, "reading") else "",
-        *(_reading(runs, case) for case in cases(runs, "reading")),
+        *(section(runs, case) for case in cases(runs, "reading") for section in (_reading, _wall)),
         *(_figures(runs, part, case) for part in ("small batches", "latency") for case in cases(runs, part)),
         *(_decode(runs, case) for case in cases(runs, "decode")),
         *(_figures(runs, "planning", case) for case in cases(runs, "planning")),
+        *(_memory(runs, case) for case in cases(runs, "memory")),
+        _idle(runs),
     ]
     return "\n".join(part for part in parts if part)
 
@@ -36,6 +66,11 @@ def table(header: Row, rows: Iterable[Row]) -> str:
 def times(part: float | None) -> str:
     """A ratio, or nothing."""
     return "" if part is None else f"{part:.2f} ×"
+
+
+def percent(part: float) -> str:
+    """Of a whole that is 1."""
+    return f"{part:.1%}".replace("%", " %")
 
 
 def _environment(environment: Mapping[str, Any]) -> str:
@@ -101,6 +136,27 @@ def _peer(name: str) -> str:
     return f"{KAFKA}{DEFAULTS_SUFFIX}" if name.endswith(DEFAULTS_SUFFIX) else KAFKA
 
 
+def _wall(runs: Sequence[Run], case: str) -> str:
+    """Where the processor time goes, ours beside Kafka's; only where somebody did our parts alone."""
+    racing = contestants(runs, "reading", case)
+    if not {OURS, OUR_PULLS, OUR_DECODES} <= racing.keys():
+        return ""
+    found = {OURS: wall(racing[OURS], racing[OUR_PULLS], racing[OUR_DECODES])}
+    if KAFKA in racing:
+        found[KAFKA] = wall(racing[KAFKA])
+    header = ("", *(cell for name in found for cell in (f"{name}, s/M", "share")))
+    rows = [(part, *(cell for one in found.values() for cell in _part_cells(one, part))) for part in found[OURS].parts]
+    rows.append(("all cores", *(cell for one in found.values() for cell in (rounded(one.core_s), "100 %"))))
+    rows.append(("unexplained", *(cell for one in found.values() for cell in ("", percent(one.unexplained)))))
+    rows.append(("M rows/s", *(cell for name in found for cell in (_middle(rates(racing[name])), ""))))
+    rows.append(("M rows/s, bound", *(cell for one in found.values() for cell in (rounded(one.bound), ""))))
+    return f"## Where the processor time goes: {case}\n\n{WALL}" + table(header, rows)
+
+
+def _part_cells(one: Wall, part: str) -> Row:
+    return rounded(one.parts[part]), percent(one.share(part))
+
+
 def _middle(figures: Iterable[float]) -> str:
     found = summary(figures)
     return "" if found is None else rounded(found.median)
@@ -129,3 +185,42 @@ def _decode(runs: Sequence[Run], case: str) -> str:
 def _decode_row(mine: Sequence[Run]) -> Row:
     seconds = summary(a_million(mine, "seconds"))
     return str(summary(rates(mine))), "" if seconds is None else rounded(seconds.median * 1000)
+
+
+def _memory(runs: Sequence[Run], case: str) -> str:
+    """Of the largest Python worker, MiB."""
+    names = [*MEMORY_AT.values(), MEMORY_PEAK]
+    header = ("worker, MiB", *(f"at {fraction:.0%} of its time".replace("%", " %") for fraction in MEMORY_AT), "peak")
+    racing = contestants(runs, "memory", case)
+    rows = ((reader, *(_middle(values(mine, name)) for name in names)) for reader, mine in racing.items())
+    return f"## Memory: {case}\n\n" + table(header, rows)
+
+
+def _idle(runs: Sequence[Run]) -> str:
+    """What a broker is asked, and up to where that stays within the limit."""
+    idle = [run for run in runs if run.part == "idle"]
+    if not idle:
+        return ""
+    header = ("topics", "queues", "requests/s a broker", "pulls that are held", "all others", "the others")
+    return "## Idle\n\n" + table(header, map(_idle_row, idle)) + f"\n{_idle_limit(idle)}\n"
+
+
+def _idle_row(run: Run) -> Row:
+    others = {
+        name.removesuffix(A_SECOND): rate
+        for name, rate in run.figures.items()
+        if name.endswith(A_SECOND) and name not in (REQUESTS, f"{HELD}{A_SECOND}")
+    }
+    whole, held = run.figures[REQUESTS], run.figures[f"{HELD}{A_SECOND}"]
+    named = ", ".join(f"{name} {rounded(rate)}" for name, rate in others.items())
+    counts = (f"{run.figures['topics']:.0f}", f"{run.figures['queues']:.0f}")
+    return (*counts, rounded(whole), rounded(held), rounded(whole - held), named)
+
+
+def _idle_limit(idle: Sequence[Run]) -> str:
+    within = takewhile(lambda run: run.figures[REQUESTS] <= IDLE_LIMIT, idle)
+    most = max((run.figures["topics"] for run in within), default=0)
+    return (
+        f"At most {IDLE_LIMIT:.0f} requests a second a broker: up to {most:.0f} topics, of those that were tried. "
+        "The pulls that are held, one for each queue, are asked anew together, so seldom that this is their mean."
+    )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from time import monotonic
 from typing import Final
 
 import psutil
@@ -12,8 +14,11 @@ from connector_tests.benchmarks.java_program import java_program
 from connector_tests.benchmarks.side import BROKER_JVM, TOPIC, Side
 from connector_tests.benchmarks.workload import Workload
 from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.embedded.admin import broker_at
 from rocketmq_spark.embedded.jars import rocketmq_class_path
 
+PATIENCE_S: Final = 120
+POLL_S: Final = 0.1
 SOURCES: Final = ("Bodies.java", "RocketMQSender.java")
 SETTINGS: Final[Mapping[str, str]] = {
     "mappedFileSizeCommitLog": str(1024 * 1024 * 1024),
@@ -39,6 +44,8 @@ def rocketmq_side(workload: Workload) -> Iterator[Side]:
                 workload.body_bytes,
                 workload.is_compressed,
             )
+            fill_seconds = sender.fill(workload.count) / 1e9
+            await_offsets(cluster, workload.count)
             yield Side(
                 source="rocketmq",
                 options={"namesrvAddr": cluster.namesrv_addr, "subscribe": TOPIC, "startingOffsets": "earliest"},
@@ -46,5 +53,15 @@ def rocketmq_side(workload: Workload) -> Iterator[Side]:
                 address=cluster.namesrv_addr,
                 broker_pid=broker_process.pid,
                 sender=sender,
-                fill_seconds=sender.fill(workload.count) / 1e9,
+                fill_seconds=fill_seconds,
             )
+
+
+def await_offsets(cluster: EmbeddedCluster, count: int) -> None:
+    """A stored message gets its offset, and can be read, a moment later; of many, that is seconds."""
+    deadline = monotonic() + PATIENCE_S
+    with broker_at(cluster.broker_addr()) as broker:
+        while sum(bounds.max_offset for bounds in broker.topic_stats(TOPIC).values()) < count:
+            if monotonic() > deadline:
+                raise TimeoutError(f"no offsets for {count} messages after {PATIENCE_S} s")
+            time.sleep(POLL_S)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from time import perf_counter
 
+import psutil
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from connector_tests.benchmarks.machine import Machine
 from connector_tests.benchmarks.run import Figures
 from connector_tests.benchmarks.side import Side
 from connector_tests.benchmarks.spark import checkpoint, jvm_pid
-from connector_tests.benchmarks.usage import BROKER, JVM, Usage
+from connector_tests.benchmarks.usage import BENCHMARK, BROKER, JVM, Usage
 
 
 def read_all(spark: SparkSession, side: Side, stream: DataFrame, stored: int, delivered: int | None = None) -> Figures:
@@ -19,7 +21,8 @@ def read_all(spark: SparkSession, side: Side, stream: DataFrame, stored: int, de
     ``rows`` are those that are ``stored``. Raises AssertionError if Spark got other than ``delivered`` of them, by
     default all.
     """
-    with checkpoint() as folder, Usage({BROKER: side.broker_pid, JVM: jvm_pid(spark)}, jvm_pid(spark)) as usage:
+    processes = {BROKER: side.broker_pid, JVM: jvm_pid(spark), BENCHMARK: psutil.Process().pid}
+    with checkpoint() as folder, Machine() as machine, Usage(processes, jvm_pid(spark)) as usage:
         begin = perf_counter()
         writer = stream.writeStream.format("noop").option("checkpointLocation", folder).trigger(availableNow=True)
         query = writer.start()
@@ -28,7 +31,7 @@ def read_all(spark: SparkSession, side: Side, stream: DataFrame, stored: int, de
         rows, batch_seconds = batches_of(query)
     expected = stored if delivered is None else delivered
     assert rows == expected, f"{side.source}: {rows} rows instead of {expected}"
-    return {"rows": stored, "seconds": seconds, "batch_seconds": batch_seconds, **usage.figures()}
+    return {"rows": stored, "seconds": seconds, "batch_seconds": batch_seconds, **usage.figures(), **machine.figures()}
 
 
 def batches_of(query: StreamingQuery) -> tuple[int, float]:

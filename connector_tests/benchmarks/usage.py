@@ -11,23 +11,26 @@ from typing import Final, Self
 
 import psutil
 
+from connector_tests.benchmarks.figures import memory_figures
+
 SAMPLE_INTERVAL_S: Final = 0.25
 BROKER: Final = "broker"
 JVM: Final = "JVM"
 WORKER: Final = "worker"
 PLANNING: Final = "planning"
 CLIENT: Final = "client"
+BENCHMARK: Final = "benchmark"
 TASK_MODULE: Final = "pyspark.worker"
 
 
 @dataclass
 class _Process:
-    """What was seen of one process: CPU seconds at the beginning and last, bytes of memory at most."""
+    """What was seen of one process: CPU seconds at the beginning and last, bytes of memory at each look."""
 
     role: str
     first_cpu_s: float
     last_cpu_s: float = 0.0
-    peak_rss_bytes: int = 0
+    rss_bytes: list[int] = field(default_factory=list)
     first_written_bytes: int = 0
     last_written_bytes: int = 0
 
@@ -60,15 +63,15 @@ class Usage:
         self._sample()
 
     def figures(self) -> dict[str, float]:
-        """``<role> cpu_s`` of each role, ``worker peak_rss_mib`` of the largest one, ``broker written_mb``: what it
-        sent, above all."""
+        """``<role> cpu_s`` of each role; of the worker that was the largest ``worker peak_rss_mib``, and what it had at
+        tenths of its time; ``broker written_mb``: what it sent, above all."""
         figures: dict[str, float] = {}
         for one in self._seen.values():
             name = f"{one.role} cpu_s"
             figures[name] = figures.get(name, 0.0) + one.last_cpu_s - one.first_cpu_s
-        workers = [one.peak_rss_bytes for one in self._seen.values() if one.role == WORKER]
+        workers = [one.rss_bytes for one in self._seen.values() if one.role == WORKER and one.rss_bytes]
         if workers:
-            figures[f"{WORKER} peak_rss_mib"] = max(workers) / 2**20
+            figures |= memory_figures(max(workers, key=max))
         written = [
             one.last_written_bytes - one.first_written_bytes for one in self._seen.values() if one.role == BROKER
         ]
@@ -100,7 +103,7 @@ class Usage:
             self._seen[process] = _Process(role, cpu_s if is_first else 0.0, first_written_bytes=written_bytes)
         seen = self._seen[process]
         seen.last_cpu_s, seen.last_written_bytes = cpu_s, written_bytes
-        seen.peak_rss_bytes = max(seen.peak_rss_bytes, process.memory_info().rss)
+        seen.rss_bytes.append(process.memory_info().rss)
 
 
 def python_role(process: psutil.Process) -> str | None:

@@ -36,6 +36,9 @@ class Scale:
     latency_seconds: int
     latency_rates_per_second: tuple[int, ...]
     decode_rounds: int
+    memory: Workload
+    idle_topics: tuple[int, ...]
+    idle_seconds: int
 
     def times(self, factor: float) -> Scale:
         """The same with more or fewer messages."""
@@ -43,6 +46,7 @@ class Scale:
             self,
             bases=tuple(_times(workload, factor) for workload in self.bases),
             variations=tuple(_times(workload, factor) for workload in self.variations),
+            memory=_times(self.memory, factor),
         )
 
 
@@ -54,18 +58,21 @@ FULL: Final = Scale(
     rounds=5,
     bases=(Workload(100, 3_000_000), Workload(1024, 1_000_000)),
     variations=(
-        Workload(16 * 1024, 100_000),
-        Workload(100, 1_500_000, queues=1),
-        Workload(100, 1_500_000, queues=32),
-        Workload(1024, 500_000, queues=1),
-        Workload(1024, 500_000, queues=32),
-        Workload(100, 500_000, is_compressed=True),
-        Workload(1024, 500_000, is_compressed=True),
+        Workload(16 * 1024, 50_000),
+        Workload(100, 600_000, queues=1),
+        Workload(100, 600_000, queues=32),
+        Workload(1024, 300_000, queues=1),
+        Workload(1024, 300_000, queues=32),
+        Workload(100, 200_000, is_compressed=True),
+        Workload(1024, 200_000, is_compressed=True),
     ),
-    small_batches=15,
+    small_batches=10,
     latency_seconds=10,
     latency_rates_per_second=(100, 10_000),
     decode_rounds=10,
+    memory=Workload(100, 10_000_000, queues=1),
+    idle_topics=(1, 10, 50),
+    idle_seconds=20,
 )
 """40 minutes at most on two cores."""
 
@@ -77,5 +84,8 @@ QUICK: Final = Scale(
     latency_seconds=5,
     latency_rates_per_second=(100,),
     decode_rounds=5,
+    memory=Workload(100, 1_000_000, queues=1),
+    idle_topics=(1, 10),
+    idle_seconds=8,
 )
 """Less than 5 minutes."""

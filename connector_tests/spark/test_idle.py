@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,41 +11,15 @@ import psutil
 import pytest
 from pyspark.sql import SparkSession
 
-from connector_tests.support.fault_proxy import Direction, FaultProxy
+from connector_tests.support.request_count import RequestCount, counted_cluster
 from connector_tests.support.streams import Stream, Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster
-from rocketmq_spark.wire.codes import RequestCode
-from rocketmq_spark.wire.command import decode
-from rocketmq_spark.wire.frame import FrameBuffer
-
-
-class RequestCount:
-    """Counts the requests that pass a proxy, by their code."""
-
-    def __init__(self, proxy: FaultProxy) -> None:
-        self.by_code: Counter[str] = Counter()
-        self._frames: dict[int, FrameBuffer] = {}
-        proxy.observe(self._see)
-
-    def _see(self, data: bytes, direction: Direction) -> None:
-        if direction is not Direction.TO_SERVER:
-            return
-        frames = self._frames.setdefault(threading.get_ident(), FrameBuffer("client"))
-        frames.feed(data)
-        while (frame := frames.next_frame()) is not None:
-            self.by_code[RequestCode(decode(frame).code).name] += 1
-
-    def clear(self) -> None:
-        self.by_code.clear()
 
 
 @pytest.fixture
 def proxied() -> Iterator[tuple[EmbeddedCluster, RequestCount]]:
-    """A cluster whose broker is reached through a counting proxy."""
-    with EmbeddedCluster(advertised_host="127.0.0.2") as cluster:
-        port = int(cluster.broker_addr().rpartition(":")[2])
-        with FaultProxy(cluster.broker_addr(), host="127.0.0.2", port=port) as proxy:
-            yield cluster, RequestCount(proxy)
+    with counted_cluster() as found:
+        yield found
 
 
 def source_runner() -> psutil.Process:

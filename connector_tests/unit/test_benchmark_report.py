@@ -9,6 +9,8 @@ from connector_tests.benchmarks.figures import (
     a_million,
     cases,
     contestants,
+    idle_figures,
+    memory_figures,
     rates,
     ratio,
     rounded,
@@ -121,6 +123,36 @@ def test_decoding_shows_what_a_row_costs() -> None:
     runs = [Run("decode", "100 B", "all", 1, {"rows": 1000, "seconds": 0.0005})]
     rows = section(report(runs, [], ENVIRONMENT, "chart.png"), "Decode: 100 B")
     assert rows["all"] == ["2 (2 to 2)", "500"]
+
+
+def test_a_workers_memory_is_shown_at_tenths_of_its_time_and_at_its_peak() -> None:
+    looks = [number * 2**20 for number in (10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 5)]
+    assert set(memory_figures(looks[:1]).values()) == {10}
+    run = Run("memory", "1000 messages", OURS, 1, {"rows": 1000, "seconds": 0.5, **memory_figures(looks)})
+    rows = section(report([run], [], ENVIRONMENT, "chart.png"), "Memory: 1000 messages")
+    assert rows["worker, MiB"] == ["at 10 % of its time", "at 50 % of its time", "at 90 % of its time", "peak"]
+    assert rows[OURS] == ["20", "60", "100", "100"]
+
+
+def idle(topics: int, requests: int, held_ms: int) -> Run:
+    """40 counted pulls, which do not count, beside ``requests`` others in 20 s, and a held pull of each of 4 queues."""
+    figures = idle_figures({"PULL_MESSAGE": 40, "HEART_BEAT": requests}, [held_ms] * 4, 20)
+    return Run("idle", f"{topics} topics", OURS, 1, {"topics": topics, **figures})
+
+
+def test_a_held_pull_counts_as_often_as_its_time_is_over() -> None:
+    figures = idle(1, requests=2, held_ms=20_000).figures
+    assert figures["PULL_MESSAGE a_second"] == 0.2
+    assert figures["requests a_second"] == pytest.approx(0.3)
+    assert figures["pulls counted"] == 40
+
+
+def test_the_report_says_up_to_how_many_topics_a_broker_is_left_alone() -> None:
+    runs = [idle(1, 2, 20_000), idle(10, 36, 20_000), idle(50, 38, 20_000)]
+    page = report(runs, [], ENVIRONMENT, "chart.png")
+    assert section(page, "Idle")["10"] == ["4", "2", "0.2", "1.8", "HEART_BEAT 1.8"]
+    assert "At most 2 requests a second a broker: up to 10 topics, of those that were tried." in page
+    assert "up to 0 topics" in report(runs[2:], [], ENVIRONMENT, "chart.png")
 
 
 def test_who_could_not_take_part_is_named() -> None:

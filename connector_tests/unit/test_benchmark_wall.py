@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from connector_tests.benchmarks.names import KAFKA, OUR_DECODES, OUR_PULLS, OURS
+from connector_tests.benchmarks.report import report
+from connector_tests.benchmarks.run import Run
+from connector_tests.benchmarks.wall import BROKER, DECODE, IDLE, JVM, OTHER, PULL, STEAL, TO_JVM, wall
+from connector_tests.unit.test_benchmark_report import CASE, ENVIRONMENT, section
+
+QUERY = {
+    "broker cpu_s": 1.0,
+    "worker cpu_s": 2.5,
+    "JVM cpu_s": 0.6,
+    "planning cpu_s": 0.25,
+    "benchmark cpu_s": 0.05,
+    "machine cores": 2.0,
+    "machine core_s": 8.0,
+    "machine busy_cpu_s": 5.0,
+    "machine steal_cpu_s": 0.2,
+}
+
+
+def measured(contestant: str, seconds: float, figures: Mapping[str, float]) -> list[Run]:
+    """A round with a million rows."""
+    return [Run("reading", CASE, contestant, 1, {"rows": 1_000_000, "seconds": seconds, **figures})]
+
+
+def client(name: str, cpu_s: float) -> list[Run]:
+    return measured(name, 1.0, {"client cpu_s": cpu_s})
+
+
+def everybody() -> list[Run]:
+    kafka = QUERY | {"worker cpu_s": 0.0, "planning cpu_s": 0.27, "machine busy_cpu_s": 2.0}
+    runs = measured(OURS, 4.0, QUERY) + client(OUR_PULLS, 0.5) + client(OUR_DECODES, 1.5)
+    return runs + measured(KAFKA, 2.0, kafka)
+
+
+def test_a_workers_time_is_split_by_what_others_need_for_its_parts() -> None:
+    parts = wall(measured(OURS, 4.0, QUERY), client(OUR_PULLS, 0.5), client(OUR_DECODES, 1.5)).parts
+    assert (parts[PULL], parts[DECODE], parts[TO_JVM]) == (0.5, 1.0, 1.0)
+
+
+def test_the_parts_are_all_that_the_machine_had() -> None:
+    found = wall(measured(OURS, 4.0, QUERY), client(OUR_PULLS, 0.5), client(OUR_DECODES, 1.5))
+    assert found.core_s == 8.0
+    assert sum(found.parts.values()) == pytest.approx(8.0)
+    assert found.parts[IDLE] == pytest.approx(8.0 - 5.0 - 0.2)
+
+
+def test_what_no_process_of_the_query_used_is_unexplained() -> None:
+    found = wall(measured(OURS, 4.0, QUERY))
+    assert found.parts[OTHER] == pytest.approx(5.0 - 4.4)
+    assert found.parts[STEAL] == 0.2
+    assert found.unexplained == pytest.approx(0.8 / 8.0)
+
+
+def test_it_is_made_of_medians_by_the_million_rows() -> None:
+    rounds = [run for used in (1.0, 9.0, 2.0) for run in measured(OURS, 1.0, QUERY | {"broker cpu_s": used})]
+    doubled = [
+        Run(run.part, run.case, run.contestant, run.round, {**run.figures, "rows": 2_000_000.0}) for run in rounds
+    ]
+    assert wall(rounds).parts[BROKER] == 2.0
+    assert wall(doubled).parts[BROKER] == 1.0
+    assert wall(doubled).cores == 2.0
+
+
+def test_the_bound_lets_broker_and_jvm_have_every_core() -> None:
+    found = wall(measured(OURS, 4.0, QUERY))
+    assert found.parts[JVM] == 0.6
+    assert found.bound == pytest.approx(2 / 1.6)
+
+
+def test_the_report_shows_where_the_time_goes_beside_kafka() -> None:
+    rows = section(report(everybody(), [], ENVIRONMENT, "chart.png"), f"Where the processor time goes: {CASE}")
+    assert rows[""] == [f"{OURS}, s/M", "share", f"{KAFKA}, s/M", "share"]
+    assert rows["decode"] == ["1", "12.5 %", "0", "0.0 %"]
+    assert rows["idle"] == ["2.8", "35.0 %", "5.8", "72.5 %"]
+    assert rows["unexplained"] == ["", "10.0 %", "", "3.5 %"]
+    assert rows["M rows/s"] == ["0.25", "", "0.5", ""]
+    assert rows["M rows/s, bound"] == ["1.25", "", "1.25", ""]
+
+
+def test_without_our_parts_alone_there_is_nothing_to_show() -> None:
+    runs = [run for run in everybody() if run.contestant != OUR_DECODES]
+    assert "Where the processor time goes" not in report(runs, [], ENVIRONMENT, "chart.png")
+
+
+def test_without_kafka_ours_is_shown() -> None:
+    runs = [run for run in everybody() if run.contestant != KAFKA]
+    rows = section(report(runs, [], ENVIRONMENT, "chart.png"), f"Where the processor time goes: {CASE}")
+    assert rows["broker"] == ["1", "12.5 %"]
