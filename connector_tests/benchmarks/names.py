@@ -8,6 +8,7 @@ from connector_tests.benchmarks.workload import RARE_EVERY
 
 OURS: Final = "rocketmq_spark"
 OUR_BODIES: Final = f"{OURS}, body and queueOffset"
+OUR_FLAT: Final = f"{OURS}, all but properties"
 OUR_RARE: Final = f"{OURS}, tag of 1 in {RARE_EVERY}"
 OUR_PULLS: Final = f"{OURS}, pull only"
 OUR_DECODES: Final = f"{OURS}, pull and decode"

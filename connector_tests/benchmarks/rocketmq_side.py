@@ -12,7 +12,7 @@ import psutil
 
 from connector_tests.benchmarks.java_program import java_program
 from connector_tests.benchmarks.side import BROKER_JVM, TOPIC, Side
-from connector_tests.benchmarks.workload import Workload
+from connector_tests.benchmarks.workload import MESSAGES_A_PULL, Workload
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.admin import broker_at
 from rocketmq_spark.embedded.jars import rocketmq_class_path
@@ -26,13 +26,14 @@ SETTINGS: Final[Mapping[str, str]] = {
     # An index by key would be built while others measure.
     "messageIndexEnable": "false",
 }
+PULL_BYTES: Final = 2**20
 
 
 @contextmanager
 def rocketmq_side(workload: Workload) -> Iterator[Side]:
     """``workload`` in a topic of a broker of its own, as long as the block runs."""
     before = set(psutil.Process().children())
-    with EmbeddedCluster(java_options=BROKER_JVM, broker_config=SETTINGS) as cluster:
+    with EmbeddedCluster(java_options=BROKER_JVM, broker_config=settings_for(workload)) as cluster:
         (broker_process,) = set(psutil.Process().children()) - before
         cluster.create_topic(TOPIC, workload.queues)
         with java_program("rocketmq-sender", SOURCES, rocketmq_class_path()) as jvm:
@@ -65,3 +66,14 @@ def await_offsets(cluster: EmbeddedCluster, count: int) -> None:
             if monotonic() > deadline:
                 raise TimeoutError(f"no offsets for {count} messages after {PATIENCE_S} s")
             time.sleep(POLL_S)
+
+
+def settings_for(workload: Workload) -> dict[str, str]:
+    """With a higher limit of messages a pull the one of bytes is out of the way too."""
+    if workload.messages_a_pull == MESSAGES_A_PULL:
+        return dict(SETTINGS)
+    limits = {
+        "maxTransferCountOnMessageInMemory": str(workload.messages_a_pull),
+        "maxTransferBytesOnMessageInMemory": str(PULL_BYTES),
+    }
+    return {**SETTINGS, **limits}

@@ -11,15 +11,19 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from connector_tests.benchmarks.side import Side
 from connector_tests.support.spark_session import local_session
+from rocketmq_spark.source.schema import default_schema
 
 DEFAULT_SETTINGS: Final[Mapping[str, str]] = {}
 RECOMMENDED_SETTINGS: Final[Mapping[str, str]] = {"spark.python.unix.domain.socket.enabled": "true"}
 """What ``conf/spark-defaults.conf`` says about Python sources."""
 
 BODY_ONLY: Final = "body BINARY, queueOffset BIGINT"
+FLAT: Final = StructType([field for field in default_schema() if field.name != "properties"])
+"""The default columns without the map, as Kafka's are without headers."""
 
 
 @contextmanager
@@ -46,7 +50,7 @@ def jvm_pid(spark: SparkSession) -> int:
     return int(jvm.java.lang.ProcessHandle.current().pid())
 
 
-def stream_of(spark: SparkSession, side: Side, schema: str | None = None, **options: str) -> DataFrame:
+def stream_of(spark: SparkSession, side: Side, schema: str | StructType | None = None, **options: str) -> DataFrame:
     """The side's topic from its beginning, for a group that nobody has used."""
     reader = spark.readStream.format(side.source).options(**side.options).options(**options)
     if side.source == "rocketmq":

@@ -7,22 +7,26 @@ from typing import Final
 
 RARE_TAG: Final = "Rare"
 RARE_EVERY: Final = 100
+MESSAGES_A_PULL: Final = 32
+"""What a broker answers with at most, unless its operator says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Messages in one topic."""
+    """Messages in one topic, and how many of them the broker hands out at once."""
 
     body_bytes: int
     count: int
     queues: int = 4
     is_compressed: bool = False
+    messages_a_pull: int = MESSAGES_A_PULL
 
     @property
     def name(self) -> str:
         size = f"{self.body_bytes} B" if self.body_bytes < 1024 else f"{self.body_bytes // 1024} KiB"
         queues = f"{self.queues} queue" + ("s" if self.queues > 1 else "")
-        return f"{size}, {queues}" + (", compressed" if self.is_compressed else "")
+        pulls = "" if self.messages_a_pull == MESSAGES_A_PULL else f", {self.messages_a_pull} messages a pull"
+        return f"{size}, {queues}" + (", compressed" if self.is_compressed else "") + pulls
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,8 @@ FULL: Final = Scale(
     rounds=5,
     bases=(Workload(100, 3_000_000), Workload(1024, 1_000_000)),
     variations=(
+        Workload(100, 1_200_000, messages_a_pull=1024),
+        Workload(1024, 400_000, messages_a_pull=1024),
         Workload(16 * 1024, 50_000),
         Workload(100, 600_000, queues=1),
         Workload(100, 600_000, queues=32),
