@@ -246,7 +246,12 @@ def two_queries_of_one_name(parts: Parts) -> None:
         started(group, "C", instanceName="one").go_on()
         for queue in group.cluster.queues():
             group.cluster.produce(queue, 3)
-        group.settle()
+        for _ in range(4):  # not so long that the newcomer gives up
+            group.pass_time(11_000)
+            for runner in group.alive():
+                runner.go_on()
+        assert len(group.alive()) == 2
+        group.witness.check_at_rest()
 
 
 def restarted_beside_its_orphan(parts: Parts) -> None:

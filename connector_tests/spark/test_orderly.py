@@ -8,7 +8,8 @@ import pytest
 
 import rocketmq_spark
 from connector_tests.spark.conftest import StreamOf
-from connector_tests.support.streams import Stream, Topic, eventually, steady_messages
+from connector_tests.support.streams import Stream, Topic, eventually
+from connector_tests.support.visits import join_and_leave
 
 pytestmark = pytest.mark.story
 
@@ -26,22 +27,10 @@ def order_violations(stream: Stream) -> int:
     return violations
 
 
-def come_and_go(visitor: Stream) -> None:
-    query = visitor.start()
-    eventually(lambda: len(visitor.bodies()) > 0, "rows of the visitor")
-    rocketmq_spark.stop(query)
-
-
-def join_and_leave(messages: Topic, stream: StreamOf, group: str, times: int) -> None:
+def check_joins_and_leaves(messages: Topic, stream: StreamOf, group: str, times: int) -> None:
     staying = stream("staying", consumeOrderly="true", maxOffsetsPerTrigger="200")
     visitors = [stream(f"visitor-{n}", consumeOrderly="true", maxOffsetsPerTrigger="200") for n in range(times)]
-    with staying.running() as staying_query, steady_messages(messages) as sent:
-        eventually(lambda: len(staying.bodies()) > 0, "the first rows")
-        for visitor in visitors:
-            come_and_go(visitor)
-            eventually(lambda: len(messages.members(group)) == 1, "the visitor leaves", timeout_s=10)
-        rocketmq_spark.stop(staying_query)
-    staying.run_to_end()
+    sent = join_and_leave(messages, group, staying, visitors)
     read = staying.bodies() + [body for visitor in visitors for body in visitor.bodies()]
     assert sorted(set(read)) == sorted(sent), "lost"
     assert len(read) == len(sent), "read twice"
@@ -51,13 +40,13 @@ def join_and_leave(messages: Topic, stream: StreamOf, group: str, times: int) ->
 def test_graceful_joins_and_leaves_lose_nothing_double_nothing_and_keep_order(
     messages: Topic, stream: StreamOf, group: str
 ) -> None:
-    join_and_leave(messages, stream, group, JOINS)
+    check_joins_and_leaves(messages, stream, group, JOINS)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_many_graceful_joins_and_leaves(messages: Topic, stream: StreamOf, group: str) -> None:
-    join_and_leave(messages, stream, group, JOINS_LONG)
+    check_joins_and_leaves(messages, stream, group, JOINS_LONG)
 
 
 def test_a_graceful_stop_leaves_no_lag_and_no_lock(messages: Topic, stream: StreamOf, group: str) -> None:

@@ -115,3 +115,15 @@ def test_a_broker_that_is_back_cannot_be_told_of_a_batch_before_a_survey_finds_i
         runner.go_on(stops=("request consumer ids b",))
         group.settle()
         assert group.witness.is_all_committed()
+
+
+def test_two_that_take_one_name_at_once_do_not_wait_for_each_other_for_ever() -> None:
+    with SimulatedGroup(ONE_QUEUE, options={"instanceName": "worker"}) as group:
+        runners = [group.start(group.query(name)) for name in "AB"]
+        for runner in runners:
+            runner.go_on(stops=("request consumer ids",))
+        for _ in range(13):
+            group.pass_time(10_000)
+            for runner in runners:
+                runner.go_on()
+        assert [runner.error and runner.error.condition for runner in runners] == ["DUPLICATE_CLIENT_ID", None]

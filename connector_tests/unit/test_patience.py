@@ -122,3 +122,13 @@ def test_what_is_forgotten_is_neither_due_nor_failing() -> None:
     patience.forget("never failed")
     assert not patience.is_due(10**9)
     assert not patience.subjects
+
+
+def test_the_end_of_its_limit_is_said_once_and_again_after_a_success() -> None:
+    patience = Patience()
+    told = [
+        patience.failed(BROKER, CUT, now_ms=at, limit_ms=LIMIT_MS) for at in (0, LIMIT_MS - 1, LIMIT_MS, 2 * LIMIT_MS)
+    ]
+    assert told == [False, False, True, False]
+    patience.succeeded(BROKER)
+    assert patience.failed(BROKER, CUT, now_ms=0, limit_ms=0)

@@ -39,7 +39,8 @@ class Inquiry:
         self._routes: dict[str, TopicRoute] = {}
         self._last_addresses: dict[str, str] = {}
         self.news = 0
-        """How often something has answered that had been silent, or an operator's reset was noticed."""
+        """How often something has answered that had been silent, has been silent for its limit, or an operator's reset
+        was noticed."""
         self.resets: dict[MessageQueue, int] = {}
         """Where an operator wants queues to be read from, and nobody has acted on it yet."""
 
@@ -100,7 +101,7 @@ class Inquiry:
     def failed(self, subject: str, error: RocketMQError, limit_ms: int) -> None:
         """Remember that ``subject`` did not answer, or not as it must."""
         log.warning("no answer from %s: %s", subject, error)
-        self._patience.failed(subject, error, now_ms=self._clock(), limit_ms=limit_ms)
+        self.news += self._patience.failed(subject, error, now_ms=self._clock(), limit_ms=limit_ms)
 
     def succeeded(self, subject: str) -> None:
         """``subject`` has answered."""

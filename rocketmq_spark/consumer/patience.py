@@ -18,6 +18,7 @@ class _Trouble:
     failures: int
     next_try_ms: int
     limit_ms: int
+    is_over: bool
     error: RocketMQError
 
 
@@ -31,12 +32,15 @@ class Patience:
     def __init__(self) -> None:
         self._troubles: dict[str, _Trouble] = {}
 
-    def failed(self, subject: str, error: RocketMQError, *, now_ms: int, limit_ms: int) -> None:
+    def failed(self, subject: str, error: RocketMQError, *, now_ms: int, limit_ms: int) -> bool:
+        """Says whether it has now failed for its whole limit, and had not before."""
         before = self._troubles.get(subject)
         failures = before.failures + 1 if before else 1
         since_ms = before.since_ms if before else now_ms
         pause_ms = min(FIRST_WAIT_MS << min(failures - 1, 10), LONGEST_WAIT_MS)
-        self._troubles[subject] = _Trouble(since_ms, failures, now_ms + pause_ms, limit_ms, error)
+        is_over = now_ms - since_ms >= limit_ms
+        self._troubles[subject] = _Trouble(since_ms, failures, now_ms + pause_ms, limit_ms, is_over, error)
+        return is_over and not (before and before.is_over)
 
     def succeeded(self, subject: str) -> bool:
         """Says whether it had been failing."""

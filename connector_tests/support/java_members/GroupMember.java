@@ -13,6 +13,12 @@ public final class GroupMember {
     private static final String FAILS_ONCE = "fails-once";
     private static final long POLL_MS = 100;
 
+    /**
+     * As on a machine of eight cores. To tell its running info a consumer asks the broker for offsets that it does not
+     * know, and it takes a free thread of these to hand on each answer: two threads, two who ask, and it hangs.
+     */
+    private static final int CALLBACK_THREADS = 8;
+
     private final List<String> bodies = new CopyOnWriteArrayList<>();
     private volatile boolean leaving = false;
     private Runnable shutdown;
@@ -23,6 +29,7 @@ public final class GroupMember {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
         consumer.setNamesrvAddr(namesrv);
         consumer.setInstanceName(name);
+        consumer.setClientCallbackExecutorThreads(CALLBACK_THREADS);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe(topic, "*");
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
@@ -43,6 +50,7 @@ public final class GroupMember {
         DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(group);
         consumer.setNamesrvAddr(namesrv);
         consumer.setInstanceName(name);
+        consumer.setClientCallbackExecutorThreads(CALLBACK_THREADS);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe(topic, "*");
         consumer.start();
