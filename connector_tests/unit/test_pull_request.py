@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from connector_tests.support.simulated_queue import QUEUE, encoded, offsets_of
@@ -34,8 +36,8 @@ def too_small(min_offset: int) -> PullResult:
     return result(PullStatus.OFFSET_ILLEGAL, "OFFSET_TOO_SMALL", min_offset, min_offset=min_offset)
 
 
-def window(begin: int = 100, end: int = 1_000, max_depth: int = 4) -> PullWindow:
-    return PullWindow(QUEUE, begin, end, max_depth=max_depth)
+def window(begin: int = 100, end: int = 1_000, max_depth: int = 4, max_bytes: int = 2**20) -> PullWindow:
+    return PullWindow(QUEUE, begin, end, max_depth=max_depth, max_bytes=max_bytes)
 
 
 def sent(subject: PullWindow) -> list[PullRequest]:
@@ -238,6 +240,22 @@ def test_the_window_opens_after_the_first_answer() -> None:
     subject.step(first, found(100, 132))
     list(subject.deliver())
     assert len(sent(subject)) == 4
+
+
+@pytest.mark.parametrize(("body_bytes", "depth"), [(1, 4), (250, 4), (251, 3), (500, 2), (501, 1), (5_000, 1)])
+def test_the_larger_answers_are_the_fewer_are_in_flight(body_bytes: int, depth: int) -> None:
+    subject = window(max_depth=4, max_bytes=1_000)
+    (first,) = sent(subject)
+    subject.step(first, replace(found(100, 132), body=memoryview(bytes(body_bytes))))
+    list(subject.deliver())
+    assert len(sent(subject)) == depth
+
+
+def test_a_large_answer_closes_the_window_that_small_ones_have_opened() -> None:
+    subject = window(max_depth=4, max_bytes=1_000)
+    head, *_others = opened(subject, stride=40)
+    subject.step(head, replace(found(head.next_offset, head.end_offset), body=memoryview(bytes(500))))
+    assert subject.depth == 2
 
 
 def test_a_refusal_for_load_halves_the_depth_and_answers_bring_it_back() -> None:

@@ -15,7 +15,14 @@ from connector_tests.support.simulated_queue import (
 from rocketmq_spark.consumer.pull_request import PulledRange
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import QueueRange
-from rocketmq_spark.source.range_puller import ABSENT_LIMIT_MS, LONGEST_PAUSE_MS, SHORTEST_PAUSE_MS, Answer, RangePuller
+from rocketmq_spark.source.range_puller import (
+    ABSENT_LIMIT_MS,
+    LONGEST_PAUSE_MS,
+    MAX_DEPTH,
+    SHORTEST_PAUSE_MS,
+    Answer,
+    RangePuller,
+)
 from rocketmq_spark.wire.codes import ResponseCode
 from rocketmq_spark.wire.pull import PullResult, PullStatus
 
@@ -98,9 +105,9 @@ def test_a_range_is_read_with_as_many_pulls_as_the_brokers_limit_needs() -> None
 
 
 def test_pulls_are_in_flight_together() -> None:
-    run = Run(SimulatedQueue(max_offset=3_200).pull, 0, 3_200)
-    assert run.rows() == list(range(3_200))
-    assert run.network.most_in_flight == 32
+    run = Run(SimulatedQueue(max_offset=12_800).pull, 0, 12_800)
+    assert run.rows() == list(range(12_800))
+    assert run.network.most_in_flight == MAX_DEPTH
 
 
 @pytest.mark.parametrize("failure", [LOST_CONNECTION, refused(ResponseCode.SYSTEM_BUSY), *NOBODY_SERVES_IT])
@@ -198,7 +205,7 @@ def test_the_time_limit_counts_from_the_last_answer() -> None:
 
 
 def test_a_broker_that_refuses_for_load_is_asked_less_at_once() -> None:
-    """Else it is asked 32 times after every pause."""
+    """Else it is asked 70 times after every pause."""
     queue = SimulatedQueue(max_offset=3_200)
 
     def answer(offset: int, count: int) -> Answer:
@@ -207,7 +214,7 @@ def test_a_broker_that_refuses_for_load_is_asked_less_at_once() -> None:
 
     run = Run(answer, 0, 3_200)
     assert run.rows() == list(range(3_200))
-    assert len(run.network.pulls) < 100 + 32 + 15
+    assert len(run.network.pulls) < 100 + 70 + 15
 
 
 def test_a_slow_answer_is_not_asked_for_again_with_what_was_postponed() -> None:

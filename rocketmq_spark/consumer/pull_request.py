@@ -116,11 +116,13 @@ class PullWindow:
     lowers it and what is missing is pulled again; a run of full answers is followed by a probe that may raise it. The
     ProcessQueue orders what comes: it is delivered as it lies in the queue, whatever order the answers take.
 
-    Memory: answers that wait for delivery and pulls in flight are ``max_depth`` together, and one more: what is needed
-    next for delivery is pulled in any case.
+    Memory: answers that wait for delivery and pulls in flight are ``max_depth`` together, or as many as ``max_bytes``
+    holds of the largest answer so far; and one more: what is needed next for delivery is pulled in any case.
     """
 
-    def __init__(self, queue: MessageQueue, begin_offset: int, end_offset: int, *, max_depth: int) -> None:
+    def __init__(
+        self, queue: MessageQueue, begin_offset: int, end_offset: int, *, max_depth: int, max_bytes: int
+    ) -> None:
         self.process_queue = ProcessQueue(queue, epoch=0)
         self._end_offset = end_offset
         self._opened_to = begin_offset
@@ -128,6 +130,8 @@ class PullWindow:
         self._requests: list[PullRequest] = []
         self._pulled: dict[int, PulledRange] = {}
         self._max_depth = max_depth
+        self._max_bytes = max_bytes
+        self._largest_bytes = 1
         self._depth = 1
         self._stride: int | None = None
         self._full_answers = 0
@@ -229,6 +233,7 @@ class PullWindow:
         if self._stride is None:
             self._extend(request, to)
         covered = to - request.next_offset
+        self._largest_bytes = max(self._largest_bytes, len(body))
         self._done(request, PulledRange(request.next_offset, min(to, request.end_offset), body))
         self._learn(covered, is_full=request.is_complete)
 
@@ -248,10 +253,11 @@ class PullWindow:
 
     def _learn(self, covered: int, *, is_full: bool) -> None:
         """Adapt the stride to what an answer covered, and let the depth grow."""
+        deepest = max(1, min(self._max_depth, self._max_bytes // self._largest_bytes))
         if self._stride is None:
-            self._stride, self._depth = covered, self._max_depth
+            self._stride, self._depth = covered, deepest
             return
-        self._depth = min(self._depth + 1, self._max_depth)
+        self._depth = min(self._depth + 1, deepest)
         if is_full and covered <= self._stride:
             self._full_answers += covered == self._stride
         else:

@@ -23,8 +23,11 @@ from rocketmq_spark.wire.retriable import is_away, is_retriable
 
 log = logging.getLogger(__name__)
 
-MAX_DEPTH: Final = 32
-"""Pulls in flight. A broker answers with 256 KiB by default, or one message, so 8 MiB wait for delivery at most."""
+MAX_DEPTH: Final = 128
+"""Pulls in flight. The more there are, the less a broker's threads wait for each other and the less often they wake."""
+
+MAX_BYTES: Final = 8 * 1024 * 1024
+"""In flight, or waiting for delivery. By default a broker answers with at most 256 KiB, or one message."""
 
 ABSENT_LIMIT_MS: Final = 30_000
 """How long messages may be missing that the broker had when the range was planned. It corrects its min offset every
@@ -108,7 +111,9 @@ class RangePuller:
         self._limit_ms = limit_ms
         self._missing_ms = missing_ms
         self._clock = clock
-        self._window = PullWindow(wanted.queue, wanted.begin_offset, wanted.end_offset, max_depth=MAX_DEPTH)
+        self._window = PullWindow(
+            wanted.queue, wanted.begin_offset, wanted.end_offset, max_depth=MAX_DEPTH, max_bytes=MAX_BYTES
+        )
         self._inbox = inbox
         self._postponed: list[PullRequest] = []
         self._pause_ms = SHORTEST_PAUSE_MS
