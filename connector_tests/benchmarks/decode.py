@@ -19,12 +19,12 @@ import pyarrow as pa
 from connector_tests.benchmarks.figures import cases, contestants, rates, summary
 from connector_tests.benchmarks.run import Run
 from connector_tests.support.message_bytes import Record, pull_body
+from rocketmq_spark.source.partition_reader import BATCH_BYTES
 from rocketmq_spark.wire.columns import COLUMNS, DEFAULT_COLUMNS, ColumnDecoder
 from rocketmq_spark.wire.message import decode_messages
 
 PART: Final = "decode"
 ROUNDS: Final = 30
-BATCH_BYTES: Final = 2 * 2**20
 PULL_MESSAGES: Final = (32, 1024)
 """32 is what a broker gives by default, 1024 what one may be set to."""
 
