@@ -72,3 +72,11 @@ def test_the_pure_core_needs_no_other_package(bare: frozenset[str]) -> None:
     rooms = ("consumer.membership", "consumer.pull_request", "source.planning")
     loaded = loaded_by("\n".join(f"import rocketmq_spark.{room}" for room in rooms))
     assert packages(loaded - bare) == {"rocketmq_spark"}
+
+
+@pytest.mark.parametrize(
+    "heavy", ["pyarrow.compute", "rocketmq_spark.wire.columns", "rocketmq_spark.source.range_puller"]
+)
+def test_what_plans_a_query_does_not_load_what_reads_it(heavy: str) -> None:
+    """Each query starts processes that plan."""
+    assert heavy not in loaded_by("import rocketmq_spark.source.stream_reader, rocketmq_spark.source.source_run")

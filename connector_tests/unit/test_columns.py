@@ -19,7 +19,8 @@ from connector_tests.support.message_bytes import (
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.wire import columns as subject
 from rocketmq_spark.wire.codes import MessageSysFlag
-from rocketmq_spark.wire.columns import COLUMNS, DEFAULT_COLUMNS, ColumnDecoder
+from rocketmq_spark.wire.column_table import COLUMNS, DEFAULT_COLUMNS
+from rocketmq_spark.wire.columns import ColumnDecoder
 from rocketmq_spark.wire.compression import compress
 
 MESSAGE = Record(

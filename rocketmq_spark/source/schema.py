@@ -1,4 +1,4 @@
-"""The columns of the source, for Spark and for Arrow. What there is stands in ``wire.columns``; here it gets
+"""The columns of the source, for Spark and for Arrow. What there is stands in ``wire.column_table``; here it gets
 Spark's types."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 )
 
 from rocketmq_spark.errors import OptionError
-from rocketmq_spark.wire.columns import COLUMNS, DEFAULT_COLUMNS
+from rocketmq_spark.wire.column_table import COLUMNS, DEFAULT_COLUMNS
 
 _SPARK_TYPES: Final[dict[pa.DataType, DataType]] = {
     pa.string(): StringType(),

@@ -20,7 +20,6 @@ from rocketmq_spark.model import QueueRange, nested
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.source.graceful_stop import CONTROL
 from rocketmq_spark.source.offsets import SourceOffset
-from rocketmq_spark.source.partition_reader import read_ranges
 from rocketmq_spark.source.partitioning import tasks_of
 from rocketmq_spark.source.schema import check_schema
 
@@ -127,6 +126,8 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """All messages of the partition's ranges, in order within each queue."""
+        from rocketmq_spark.source.partition_reader import read_ranges
+
         assert isinstance(partition, RocketMQInputPartition)
         return read_ranges(partition.ranges, self._options, self._schema)
 

@@ -1,17 +1,16 @@
-"""The columns that a message has, and their decoder: pull response bodies in, Arrow record batches out.
+"""The decoder of columns: pull response bodies in, Arrow record batches out.
 
-``COLUMNS`` is the one place that knows names, types and meaning. ``message.py`` is the reference: rows are what
-``decode_messages`` says. Ordinary records are decoded all at once (``record_index``, ``record_columns``,
-``property_table``); inner batches, and compressed bodies where bodies are asked for, go through the scalar decoder one
-by one and are put back into their places.
+``message.py`` is the reference: rows are what ``decode_messages`` says. Ordinary records are decoded all at once
+(``record_index``, ``record_columns``, ``property_table``); inner batches, and compressed bodies where bodies are asked
+for, go through the scalar decoder one by one and are put back into their places.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -19,66 +18,12 @@ import pyarrow.compute as pc
 
 from rocketmq_spark.model import MessageExt
 from rocketmq_spark.wire.codes import MessageSysFlag
+from rocketmq_spark.wire.column_table import COLUMNS, Column
 from rocketmq_spark.wire.compression import DECOMPRESSED_LIMIT_BYTES, Buffer
 from rocketmq_spark.wire.message import corrupt_message, decode_messages, decode_record
-from rocketmq_spark.wire.record_columns import TIMESTAMP_LIMIT_MS, TIMESTAMP_TYPE, RecordColumns
+from rocketmq_spark.wire.record_columns import RecordColumns
 from rocketmq_spark.wire.record_index import DamagedRecordError, RecordIndex, index_records, locate
 from rocketmq_spark.wire.slices import Mask, Positions
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One row of the table. ``field`` is the attribute of MessageExt, and of RecordColumns, that has the values."""
-
-    type: pa.DataType
-    doc: str
-    field: str
-
-    def value_in(self, message: MessageExt) -> object:
-        """The value as ``pyarrow.array`` takes it for ``type``."""
-        return _AS_ARROW.get(self.type, _unchanged)(getattr(message, self.field))
-
-
-def _unchanged(value: Any) -> object:
-    return value
-
-
-def _microseconds(milliseconds: int) -> int | None:
-    return milliseconds * 1000 if abs(milliseconds) <= TIMESTAMP_LIMIT_MS else None
-
-
-_STRING: Final = pa.string()
-_MAP: Final = pa.map_(pa.string(), pa.string())
-
-_AS_ARROW: Final[Mapping[pa.DataType, Callable[[Any], object]]] = {
-    TIMESTAMP_TYPE: _microseconds,
-    _MAP: lambda properties: list(properties.items()),
-}
-
-COLUMNS: Final[Mapping[str, Column]] = MappingProxyType(
-    {
-        "topic": Column(_STRING, "Topic of the message.", "topic"),
-        "brokerName": Column(_STRING, "Broker that stores it.", "broker_name"),
-        "queueId": Column(pa.int32(), "Queue on that broker.", "queue_id"),
-        "queueOffset": Column(pa.int64(), "Place in the queue.", "queue_offset"),
-        "msgId": Column(_STRING, "The producer's id of it (UNIQ_KEY); without one, `offsetMsgId`.", "msg_id"),
-        "keys": Column(_STRING, "Its keys, separated by spaces.", "keys"),
-        "tags": Column(_STRING, "Its tag.", "tags"),
-        "body": Column(pa.binary(), "Its body, decompressed.", "body"),
-        "properties": Column(_MAP, "All its properties, keys and tags among them.", "properties"),
-        "bornTimestamp": Column(TIMESTAMP_TYPE, "When the producer made it, by its own clock.", "born_timestamp_ms"),
-        "storeTimestamp": Column(TIMESTAMP_TYPE, "When the broker stored it.", "store_timestamp_ms"),
-        "reconsumeTimes": Column(pa.int32(), "How often it was sent back.", "reconsume_times"),
-        "bornHost": Column(_STRING, "The producer's `ip:port`.", "born_host"),
-        "storeHost": Column(_STRING, "The broker's `ip:port`.", "store_host"),
-        "offsetMsgId": Column(_STRING, "Id made of the broker's address and the place there.", "offset_msg_id"),
-        "commitLogOffset": Column(pa.int64(), "Place in the broker's commit log.", "commit_log_offset"),
-        "sysFlag": Column(pa.int32(), "RocketMQ's flags, without the one for a compressed body.", "sys_flag"),
-        "flag": Column(pa.int32(), "The producer's own flag.", "flag"),
-        "bodyCRC": Column(pa.int32(), "CRC-32 of the body as stored, without the top bit.", "body_crc"),
-    }
-)
-"""Any column may be null: `keys` and `tags` where there is none, timestamps where microseconds cannot hold them."""
 
 _RESTORED: Final[Mapping[str, Column]] = MappingProxyType(
     {
@@ -87,9 +32,6 @@ _RESTORED: Final[Mapping[str, Column]] = MappingProxyType(
         "msgId": replace(COLUMNS["msgId"], field="origin_msg_id"),
     }
 )
-
-DEFAULT_COLUMNS: Final = tuple(COLUMNS)[:12]
-"""``topic`` to ``reconsumeTimes``: what a reader without a schema of its own gets."""
 
 _INNER_BATCH: Final = MessageSysFlag.INNER_BATCH | MessageSysFlag.NEED_UNWRAP
 

@@ -11,15 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rocketmq_spark.wire.codes import MessageSysFlag
+from rocketmq_spark.wire.column_table import TIMESTAMP_LIMIT_MS, TIMESTAMP_TYPE
 from rocketmq_spark.wire.message_id import format_host
 from rocketmq_spark.wire.properties import KEYS, ORIGIN_MESSAGE_ID, RETRY_TOPIC, TAGS, UNIQ_KEY
 from rocketmq_spark.wire.property_table import PropertyTable, read_properties
 from rocketmq_spark.wire.record_index import COMMIT_LOG_OFFSET_AT, HEAD, TAIL, TIMESTAMP, RecordIndex, gather
 from rocketmq_spark.wire.slices import Positions, as_text, cut
-
-TIMESTAMP_TYPE: Final = pa.timestamp("us", tz="UTC")
-TIMESTAMP_LIMIT_MS: Final = (2**63 - 1) // 1000
-"""Times further than this from 1970 have no microseconds in 64 bits; they are null."""
 
 _HEX: Final = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), np.dtype("V2"))
 
