@@ -127,3 +127,17 @@ def test_two_that_take_one_name_at_once_do_not_wait_for_each_other_for_ever() ->
             for runner in runners:
                 runner.go_on()
         assert [runner.error and runner.error.condition for runner in runners] == ["DUPLICATE_CLIENT_ID", None]
+
+
+def test_a_commit_that_was_not_answered_is_sent_again_with_the_next_proof() -> None:
+    """The timer may be late: a machine has slept, and a member on another one has the expired lock already."""
+    with SimulatedGroup(ONE_QUEUE, options={"consumeOrderly": "true"}) as group:
+        group.cluster.produce(QUEUE, 4)
+        sleeper = group.start(group.query("B"))
+        sleeper.go_on(stops=(LOG_COMMITS,))
+        sleeper.go_on(stops=("request read offsets a",))
+        sleeper.door.fates.append(Fate.LOST)
+        sleeper.go_on(stops=("request route",))
+        group.clock.advance(65_000)
+        sleeper.go_on()
+        assert group.cluster.group_offset(QUEUE) == 4

@@ -165,8 +165,11 @@ class Membership:
         self.view = self._new_view()
 
     def prove(self, end_offsets: Mapping[MessageQueue, int]) -> None:
-        """Everything below these is in the sink: finish what is in flight there, and commit what is ours, answered."""
-        if self._finish(end_offsets):
+        """Everything below these is in the sink: finish what is in flight there, and commit what is ours, answered.
+
+        What was not answered before is due again too: after a machine has slept the timer may come later than others.
+        """
+        if self._finish(end_offsets) or self._store.unconfirmed:
             self.persist()
             self._release(self._leaving)
             self.view = self._new_view()
@@ -361,14 +364,13 @@ class Membership:
             self._store.confirm(queue, offsets[queue])
 
     def _finish(self, end_offsets: Mapping[MessageQueue, int]) -> bool:
-        """Move the windows of our queues past what is proven; says whether that is news to anybody.
+        """Move the windows of our queues past what is proven; says whether anything was in flight there.
 
         What was planned before a queue was lost and came back is proven too, though its new window never held it.
         """
-        known = self._store.unconfirmed
         queues = self._rebalance_impl.table.keys() & end_offsets.keys()
         finished = [self._finish_queue(self._rebalance_impl.table[queue], end_offsets[queue]) for queue in queues]
-        return any(finished) or self._store.unconfirmed != known
+        return any(finished)
 
     def _finish_queue(self, process_queue: ProcessQueue, proven_to: int) -> bool:
         """Says whether anything was in flight below ``proven_to``."""
