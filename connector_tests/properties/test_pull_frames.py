@@ -9,7 +9,7 @@ from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.wire.codes import PullSysFlag, RequestCode
 from rocketmq_spark.wire.command import RemotingCommand, encode
 from rocketmq_spark.wire.headers import PullMessageRequest
-from rocketmq_spark.wire.pull_frames import PLACE, PullCommand, PullFrames
+from rocketmq_spark.wire.pull_frames import PLACE, PullFrames
 
 TRICKY = ["%", "%d", "{}", str(PLACE), f'"opaque":{PLACE}', f'"queueOffset":"{PLACE}"', "\\", "\U0001f600", "\n"]
 NAMES = st.lists(st.sampled_from(TRICKY) | st.text(st.characters(exclude_categories=["Cs"]), max_size=5)).map("".join)
@@ -31,4 +31,4 @@ def test_a_frame_is_what_the_codec_writes(
     )
     expected = encode(RemotingCommand(RequestCode.PULL_MESSAGE, opaque=opaque, fields=header.to_fields()))
     frames = PullFrames(group, MessageQueue(topic, "broker-a", queue_id), expression)
-    assert PullCommand(frames, offset, max_messages).frame(opaque) == expected
+    assert frames.frame(opaque, offset, max_messages) == expected

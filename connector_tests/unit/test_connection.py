@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 from collections.abc import Callable, Iterator
 
@@ -87,12 +88,12 @@ def test_answers_out_of_order_reach_the_requests_they_belong_to(connection: Conn
 
 
 def test_requests_that_are_sent_together_are_answered_one_by_one(connection: Connection) -> None:
-    told: dict[int, Calls] = {number: Calls() for number in range(5)}
-    connection.submit_all([(echo(number), calls) for number, calls in told.items()], LONG_MS)
-    for number, calls in told.items():
-        assert calls.called.wait(10)
-        (pending,) = calls.pendings
-        assert pending.result().fields["number"] == str(number)
+    settled: queue.Queue[Pending] = queue.Queue()
+    requests = [echo(number) for number in range(5)]
+    connection.submit_all(requests, LONG_MS, settled.put)
+    answered = [settled.get(timeout=10) for _ in requests]
+    assert [pending.request for pending in answered] == requests
+    assert [pending.result().fields["number"] for pending in answered] == ["0", "1", "2", "3", "4"]
 
 
 def test_many_requests_are_in_flight_at_once_from_many_threads(connection: Connection) -> None:
@@ -214,9 +215,9 @@ def test_when_the_server_closes_everything_in_flight_fails_and_nothing_new_start
 
 def test_requests_that_cannot_be_sent_together_are_each_told_once(connection: Connection) -> None:
     connection.close()
-    told = [Calls(), Calls()]
-    connection.submit_all([(echo(1), calls) for calls in told], LONG_MS)
-    conditions = [failure_of(pending).condition for calls in told for pending in calls.pendings]
+    told = Calls()
+    connection.submit_all([echo(1), echo(2)], LONG_MS, told)
+    conditions = [failure_of(pending).condition for pending in told.pendings]
     assert conditions == ["CONNECTION_LOST", "CONNECTION_LOST"]
 
 

@@ -102,7 +102,7 @@ def test_an_answer_that_came_while_the_owner_was_busy_is_not_too_late(
 def test_a_loss_is_told_to_all_that_is_in_flight(pool: ConnectionPool, broker: ScriptedBroker) -> None:
     told = Told()
     connection = pool.get(A)
-    connection.submit_all([(SILENT, told), (SILENT, told)], LONG_MS)
+    connection.submit_all([SILENT, SILENT], LONG_MS, told)
     broker.next_session().hang_up()
     until(lambda: bool(told.outcomes), pool.receive)
     assert told.outcomes == ["CONNECTION_LOST"] * 2
@@ -117,7 +117,7 @@ def test_a_request_that_cannot_be_sent_is_told_once_and_so_are_those_before_it(
     connection = pool.get(A)
     connection.submit(SILENT, LONG_MS, told)
     broker.next_session().hang_up()
-    connection.submit_all([(SILENT, told), (SILENT, told)], LONG_MS)
+    connection.submit_all([SILENT, SILENT], LONG_MS, told)
     assert told.outcomes == ["CONNECTION_LOST"] * 3
 
 

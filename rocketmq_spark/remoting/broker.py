@@ -57,7 +57,7 @@ from rocketmq_spark.wire.headers import (
 )
 from rocketmq_spark.wire.properties import encode_properties
 from rocketmq_spark.wire.pull import OFFSET_RESET, PULL_STATUS, PullResult
-from rocketmq_spark.wire.pull_frames import PullCommand, pull_frames, pull_header
+from rocketmq_spark.wire.pull_frames import PullFrames, pull_frames, pull_header
 from rocketmq_spark.wire.running_info import ConsumerRunningInfo, decode_consumer_running_info
 
 HOLD_SLACK_MS: Final = 6_000
@@ -99,6 +99,22 @@ class Pull(NamedTuple):
     on_answer: Callable[[PullResult | RocketMQError], None]
 
 
+class _PullCommand:
+    """One pull, as ``Connection`` sends it."""
+
+    __slots__ = ("_frames", "pull")
+
+    code: Final = RequestCode.PULL_MESSAGE
+
+    def __init__(self, frames: PullFrames, pull: Pull) -> None:
+        self._frames = frames
+        self.pull = pull
+
+    def frame(self, opaque: int) -> bytes:
+        """The whole frame, its length included."""
+        return self._frames.frame(opaque, self.pull.offset, self.pull.max_messages)
+
+
 class Broker(Peer):
     """One broker, by its address. Offsets and locks belong to masters; ask no slave."""
 
@@ -113,14 +129,26 @@ class Broker(Peer):
         """
         return self.ask(_pull(group, queue, offset, max_messages, expression))
 
-    def pull_all_then(self, group: str, queue: MessageQueue, pulls: Sequence[Pull], expression: str = "*") -> None:
-        """``pull`` several times at once, without waiting; see ``Peer.ask_all_then``. Raises LocalProtocolError."""
+    def pull_all_then(
+        self,
+        group: str,
+        queue: MessageQueue,
+        pulls: Sequence[Pull],
+        expression: str = "*",
+        on_failure: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``pull`` several times at once, without waiting; see ``Peer.ask_all_then``. Raises LocalProtocolError.
+
+        ``on_failure`` is called before a pull is told that it has failed.
+        """
         frames = pull_frames(group, queue, expression)
-        questions = [
-            (Question(PullCommand(frames, pull.offset, pull.max_messages), _read_pull, PULL_STATUS), pull.on_answer)
-            for pull in pulls
-        ]
-        self.ask_all_then(questions)
+
+        def told(command: _PullCommand, answer: PullResult | RocketMQError) -> None:
+            if isinstance(answer, RocketMQError):
+                on_failure()
+            command.pull.on_answer(answer)
+
+        self.ask_all_then([_PullCommand(frames, pull) for pull in pulls], _read_pull, PULL_STATUS, told)
 
     def long_poll(
         self,

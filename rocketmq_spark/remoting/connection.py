@@ -54,18 +54,18 @@ class Request(Protocol):
 class Pending:
     """An answer that is still to come, until it did, its deadline passed or the connection was lost."""
 
-    __slots__ = ("_connection", "_gate", "_on_done", "_outcome", "code", "deadline_ms", "opaque", "timeout_ms")
+    __slots__ = ("_connection", "_gate", "_on_done", "_outcome", "deadline_ms", "opaque", "request", "timeout_ms")
 
     def __init__(
         self,
         connection: Connection,
-        code: int,
+        request: Request,
         opaque: int,
         timeout_ms: int,
         deadline_ms: int,
         on_done: Callable[[Pending], None] | None,
     ) -> None:
-        self.code = code
+        self.request = request
         self.opaque = opaque
         self.timeout_ms = timeout_ms
         self.deadline_ms = deadline_ms
@@ -179,13 +179,11 @@ class Connection:
                 raise
         return pending
 
-    def submit_all(self, requests: Sequence[tuple[Request, OnDone]], timeout_ms: int) -> None:
-        """Send several at once. Each ``on_done`` is told once, also that its request could not be sent; nothing is
-        raised."""
-        pendings = [self._new_pending(request, timeout_ms, on_done) for request, on_done in requests]
+    def submit_all(self, requests: Sequence[Request], timeout_ms: int, on_done: OnDone) -> None:
+        """Send several at once. ``on_done`` is told once of each, also that it could not be sent; nothing is raised."""
+        pendings = [self._new_pending(request, timeout_ms, on_done) for request in requests]
         try:
-            frames = [request.frame(one.opaque) for (request, _), one in zip(requests, pendings, strict=True)]
-            self._send(b"".join(frames), timeout_ms)
+            self._send(b"".join([one.request.frame(one.opaque) for one in pendings]), timeout_ms)
         except RocketMQError as error:
             for pending in pendings:
                 if self._pending.pop(pending.opaque, None) is not None:
@@ -194,7 +192,7 @@ class Connection:
     def _new_pending(self, request: Request, timeout_ms: int, on_done: OnDone | None) -> Pending:
         self._used_ms = now_ms = self._clock()
         opaque = next(self._opaques) & MAX_OPAQUE
-        pending = self._pending[opaque] = Pending(self, request.code, opaque, timeout_ms, now_ms + timeout_ms, on_done)
+        pending = self._pending[opaque] = Pending(self, request, opaque, timeout_ms, now_ms + timeout_ms, on_done)
         return pending
 
     def send_oneway(self, command: RemotingCommand, timeout_ms: int = ANSWER_TIMEOUT_MS) -> None:
@@ -235,7 +233,7 @@ class Connection:
         """Give up on an answer. A peer that has been silent for SILENCE_LIMIT_MS on top is given up on altogether."""
         if self._pending.pop(pending.opaque, None) is None:
             return
-        request, limit_ms = code_name(RequestCode, pending.code), pending.timeout_ms
+        request, limit_ms = code_name(RequestCode, pending.request.code), pending.timeout_ms
         pending.settle(TransportError("RESPONSE_TIMED_OUT", address=self.address, request=request, timeout_ms=limit_ms))
         silence_ms = self._clock() - self._heard_ms
         if silence_ms >= SILENCE_LIMIT_MS:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import TypeAlias
 
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import MessageQueue, StoredMessage
@@ -14,13 +13,10 @@ from rocketmq_spark.remoting.broker import Broker, Pull
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
 from rocketmq_spark.remoting.routes import RouteCache
-from rocketmq_spark.wire.pull import PullResult
 
 log = logging.getLogger(__name__)
 
 CLIENTS_IN_A_PROCESS = 16
-
-OnAnswer: TypeAlias = Callable[[PullResult | RocketMQError], None]
 
 
 class ExecutorClient:
@@ -47,12 +43,10 @@ class ExecutorClient:
 
         After an error the next pull asks for the route again.
         """
-        watched = [
-            Pull(pull.offset, pull.max_messages, self._forgetting(queue.topic, pull.on_answer)) for pull in pulls
-        ]
         try:
             broker = Broker(self._routes.master(queue), self._pulling, self._timeout_ms)
-            broker.pull_all_then(self._group, queue, watched, self._expression_of(queue.topic))
+            expression = self._expression_of(queue.topic)
+            broker.pull_all_then(self._group, queue, pulls, expression, lambda: self._routes.forget(queue.topic))
         except RocketMQError as error:
             for pull in pulls:
                 pull.on_answer(error)
@@ -60,14 +54,6 @@ class ExecutorClient:
     def receive(self, timeout_ms: int) -> None:
         """Let answers to pulls be told: those that have come, or the next, waited for so long at most."""
         self._pulling.receive(timeout_ms)
-
-    def _forgetting(self, topic: str, on_answer: OnAnswer) -> OnAnswer:
-        def answered(answer: PullResult | RocketMQError) -> None:
-            if isinstance(answer, RocketMQError):
-                self._routes.forget(topic)
-            on_answer(answer)
-
-        return answered
 
     def put_back_reset(self, queue: MessageQueue, offset: int) -> None:
         """Mark the queue as reset to ``offset`` again, on behalf of the operator who did it; nothing is raised."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar, cast
 
 from rocketmq_spark.errors import BrokerError, RocketMQError
 from rocketmq_spark.remoting.connection import Connection, OnDone, Pending, Request
@@ -13,6 +13,7 @@ from rocketmq_spark.wire.codes import RequestCode, ResponseCode, code_name
 from rocketmq_spark.wire.command import RemotingCommand
 
 T = TypeVar("T")
+C = TypeVar("C", bound=Request)
 
 ONLY_SUCCESS: Final = frozenset({int(ResponseCode.SUCCESS)})
 
@@ -90,18 +91,31 @@ class Peer:
         except RocketMQError as error:
             on_answer(error)
 
-    def ask_all_then(self, questions: Sequence[tuple[Question[T], Callable[[T | RocketMQError], None]]]) -> None:
-        """``ask_then`` for several questions, which are sent at once."""
+    def ask_all_then(
+        self,
+        commands: Sequence[C],
+        read: Callable[[RemotingCommand], T],
+        accepted: Collection[int],
+        on_answer: Callable[[C, T | RocketMQError], None],
+    ) -> None:
+        """``ask_then`` for several commands, which are sent at once and whose answers are understood alike."""
         try:
             connection = self._pool.get(self.address)
         except RocketMQError as error:
-            for _, on_answer in questions:
-                on_answer(error)
+            for command in commands:
+                on_answer(command, error)
             return
-        requests = [
-            (question.command, self._settled(connection, question, on_answer)) for question, on_answer in questions
-        ]
-        connection.submit_all(requests, self._timeout_ms)
+
+        def settled(pending: Pending) -> None:
+            command = cast(C, pending.request)
+            try:
+                value = self._settled_value(connection, Question(command, read, accepted), pending)
+            except RocketMQError as error:
+                on_answer(command, error)
+            else:
+                on_answer(command, value)
+
+        connection.submit_all(commands, self._timeout_ms, settled)
 
     def _settled(
         self, connection: Connection, question: Question[T], on_answer: Callable[[T | RocketMQError], None]

@@ -52,23 +52,6 @@ class PullFrames:
         return _START.pack(len(header) + 4, len(header)) + header
 
 
-class PullCommand:
-    """One pull, as ``Connection`` sends it."""
-
-    __slots__ = ("_frames", "max_messages", "offset")
-
-    code: Final = RequestCode.PULL_MESSAGE
-
-    def __init__(self, frames: PullFrames, offset: int, max_messages: int) -> None:
-        self._frames = frames
-        self.offset = offset
-        self.max_messages = max_messages
-
-    def frame(self, opaque: int) -> bytes:
-        """The whole frame, its length included."""
-        return self._frames.frame(opaque, self.offset, self.max_messages)
-
-
 @lru_cache(maxsize=4096)
 def pull_frames(group: str, queue: MessageQueue, expression: str) -> PullFrames:
     """The frames of a queue's pulls. Raises LocalProtocolError[UNSENDABLE]."""
