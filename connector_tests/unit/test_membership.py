@@ -363,6 +363,25 @@ def test_members_are_asked_when_the_list_changes_and_not_again_once_they_agree()
     assert cluster.asked == [["silent", "you"], ["new", "silent"]]
 
 
+def test_a_member_that_does_not_answer_is_not_asked_for_ever_though_it_comes_and_goes() -> None:
+    """A Java consumer that hangs over the question drops out of the group, and all would ask it again."""
+    cluster = OneBroker(others=["silent"])
+    member = membership(cluster)
+    for others in (["silent"], [], ["silent"], [], ["silent"]):
+        cluster.others = others
+        member.survey()
+    assert cluster.asked == [["silent"], ["silent"]]
+
+
+def test_a_member_that_answers_is_asked_each_time_that_it_comes_back() -> None:
+    cluster = OneBroker(subscriptions={"you": {"orders": "*"}})
+    member = membership(cluster)
+    for others in (["you"], [], ["you"], [], ["you"]):
+        cluster.others = others
+        member.survey()
+    assert cluster.asked == [["you"]] * 3
+
+
 @pytest.mark.parametrize("reads_it", ["true", "false"])
 def test_a_difference_in_the_retry_topic_is_a_warning(reads_it: str, caplog: pytest.LogCaptureFixture) -> None:
     theirs = {"orders": "*"} if reads_it == "true" else {"orders": "*", "%RETRY%g": "*"}

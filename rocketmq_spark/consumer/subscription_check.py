@@ -6,6 +6,7 @@ Members that differ do harm in silence: each shares the queues of a topic with o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -17,11 +18,14 @@ Wanted = dict[str, tuple[str, frozenset[str] | str]]
 
 NOTHING: Final = "nothing"
 
+MOST_QUESTIONS: Final = 2
+"""Asked of a member that does not answer, however often it comes and goes: a Java consumer can hang over it."""
+
 
 class SubscriptionCheck:
     """Compares the subscriptions of one member with the others', each time that the list of members changes.
 
-    Who does not answer counts as equal, and is asked again at the next change. The group's retry topic makes no
+    Who does not answer counts as equal, and is asked once more at the next change. The group's retry topic makes no
     difference here: Java's push consumers always read it, its pull consumers never do.
     """
 
@@ -32,6 +36,7 @@ class SubscriptionCheck:
         self._ours = _wanted(subscriptions)
         self._listed: frozenset[str] = frozenset()
         self._theirs: dict[str, Wanted] = {}
+        self._asked: Counter[str] = Counter()
 
     def to_ask(self, client_ids: Iterable[str]) -> frozenset[str]:
         """Whom to ask, now that the group has these members: those that are new, were silent or were different."""
@@ -40,11 +45,20 @@ class SubscriptionCheck:
             return frozenset()
         self._listed = listed
         self._theirs = {client_id: wanted for client_id, wanted in self._theirs.items() if client_id in listed}
-        return listed - {client_id for client_id, wanted in self._theirs.items() if not self._differs(wanted)}
+        to_ask = frozenset(client_id for client_id in listed if self._is_to_be_asked(client_id))
+        self._asked.update(to_ask)
+        return to_ask
+
+    def _is_to_be_asked(self, client_id: str) -> bool:
+        if client_id in self._theirs:
+            return self._differs(self._theirs[client_id])
+        return self._asked[client_id] < MOST_QUESTIONS
 
     def answered(self, subscriptions: Mapping[str, Iterable[SubscriptionData]]) -> None:
         """What the members that were asked have answered, by client id."""
         self._theirs |= {client_id: _wanted(told) for client_id, told in subscriptions.items()}
+        for client_id in subscriptions:
+            del self._asked[client_id]
 
     def difference(self) -> MembershipError | None:
         """The error that names a member which differs, and what both subscribe to; None if there is none."""
