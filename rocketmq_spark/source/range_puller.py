@@ -85,7 +85,7 @@ class PullInbox:
 
 
 class RangePuller:
-    """Pulls one range. Used by one thread; ``submit`` may answer on another.
+    """Pulls one range. Used by one thread.
 
     What is tried again may fail for ``limit_ms``, or for ``missing_ms`` while nobody serves the queue. The range was
     planned from a route, so it may be served again: the broker comes back, or a name server has only just been started.
