@@ -3,7 +3,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from rocketmq_spark.source.partition_reader import SMALL_BATCH_ROWS, each_once, merged
+from rocketmq_spark.source.partition_reader import SMALL_BATCH_BYTES, SMALL_BATCH_ROWS, each_once, merged
 
 
 def batch(*offsets: int) -> pa.RecordBatch:
@@ -62,3 +62,12 @@ def test_small_batches_become_one(lengths: list[int], expected: list[int]) -> No
 def test_a_batch_without_small_neighbours_is_not_copied() -> None:
     small, large = rows_of(SMALL, LARGE)
     assert [one is other for one, other in zip(merged([small, large]), (small, large), strict=True)] == [True, True]
+
+
+def test_few_rows_that_are_large_are_no_small_batch() -> None:
+    """Messages of 16 KiB once came as batches of 50 MiB."""
+    third = pa.RecordBatch.from_pydict({"body": [bytes(SMALL_BATCH_BYTES // 3)]})
+    whole = pa.RecordBatch.from_pydict({"body": [bytes(SMALL_BATCH_BYTES)]})
+    together = list(merged([third, third, third, third, whole, third]))
+    assert [one.num_rows for one in together] == [3, 1, 1, 1]
+    assert together[2] is whole

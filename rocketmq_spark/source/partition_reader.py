@@ -32,7 +32,8 @@ BATCH_BYTES: Final = 4 * 1024 * 1024
 half a millisecond whatever is in it."""
 
 SMALL_BATCH_ROWS: Final = 4_096
-"""Batches with fewer rows are put together: each costs Spark as much as some thousand rows."""
+SMALL_BATCH_BYTES: Final = 1024 * 1024
+"""Batches with less of both are put together: each costs Spark as much as some thousand rows."""
 
 RANGES_AHEAD: Final = 8
 """How many ranges of a task are asked for while an earlier one is read; of each one answer waits (256 KiB)."""
@@ -70,16 +71,24 @@ def merged(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same rows in the same order; small batches that follow each other become one, empty ones nothing."""
     small: list[pa.RecordBatch] = []
     for batch in filter(len, batches):
-        is_small = batch.num_rows < SMALL_BATCH_ROWS
-        if small and (not is_small or sum(one.num_rows for one in small) >= SMALL_BATCH_ROWS):
+        if small and not (_is_small(batch) and _are_small(small)):
             yield _as_one(small)
             small = []
-        if is_small:
+        if _is_small(batch):
             small.append(batch)
         else:
             yield batch
     if small:
         yield _as_one(small)
+
+
+def _is_small(batch: pa.RecordBatch) -> bool:
+    return _are_small([batch])
+
+
+def _are_small(batches: list[pa.RecordBatch]) -> bool:
+    row_count, size_bytes = sum(one.num_rows for one in batches), sum(one.nbytes for one in batches)
+    return bool(row_count < SMALL_BATCH_ROWS and size_bytes < SMALL_BATCH_BYTES)
 
 
 def _as_one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
