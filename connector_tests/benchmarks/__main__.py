@@ -31,7 +31,7 @@ PARTS: Final[Mapping[str, Part]] = {
     latency.PART: lambda scale, jars: latency.run_latencies(
         scale.latency_rates_per_second, scale.latency_seconds, scale.rounds, jars
     ),
-    decode.PART: lambda scale, _jars: decode.run_decode(scale.decode_rounds),
+    decode.PART: lambda scale, _jars: decode.run_decode_apart(scale.decode_rounds),
     planning.PART: lambda _scale, _jars: planning.run_planning(),
     memory.PART: lambda scale, _jars: memory.run_memory(scale.memory),
     idle.PART: lambda scale, _jars: idle.run_idle(scale.idle_topics, scale.idle_seconds),

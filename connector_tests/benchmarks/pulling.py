@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import perf_counter
+from typing import Final
 
 import psutil
 
@@ -14,7 +18,6 @@ from connector_tests.benchmarks.names import JAVA_PULL, LITE_PULL
 from connector_tests.benchmarks.run import Contestant, Figures
 from connector_tests.benchmarks.side import TOPIC, Side
 from connector_tests.benchmarks.usage import BROKER, CLIENT, Usage
-from connector_tests.support.executor_process import close_executor_connections
 from rocketmq_spark.embedded.jars import rocketmq_class_path
 from rocketmq_spark.embedded.jvm import ChildJvm
 from rocketmq_spark.model import MessageQueue, QueueRange
@@ -24,35 +27,46 @@ from rocketmq_spark.source.partition_reader import read_ranges
 from rocketmq_spark.source.range_puller import PullInbox, RangePuller
 from rocketmq_spark.source.schema import default_schema
 
+PULL: Final = "pull"
+DECODE: Final = "decode"
 
-def pull_all(side: Side, queues: int, rows: int) -> Figures:
-    """All queues in this process, one after another, as one task of an executor would."""
-    options = _options(side)
+
+def read_apart(kind: str, side: Side, queues: int, rows: int) -> Figures:
+    """``pull_all`` or ``decode_all`` in a Python of its own, as small as an executor's. In the benchmark's, which has
+    loaded much, the collection of garbage takes longer."""
+    command = [
+        sys.executable,
+        "-m",
+        __name__,
+        kind,
+        json.dumps(dict(side.options)),
+        *map(str, (side.broker_pid, queues, rows)),
+    ]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    figures: Figures = json.loads(done.stdout)
+    return figures
+
+
+def pull_all(options: ReadOptions, broker_pid: int, queues: int, rows: int) -> Figures:
+    """All queues, one after another, as one task of an executor would."""
     client = ExecutorClient.shared(options)
-    with Usage({BROKER: side.broker_pid, CLIENT: psutil.Process().pid}) as usage:
+    with Usage({BROKER: broker_pid, CLIENT: psutil.Process().pid}) as usage:
         begin = perf_counter()
         pulled_bytes = sum(_pull(client, options, queue_id, rows // queues) for queue_id in range(queues))
         seconds = perf_counter() - begin
-    close_executor_connections()
     return {"rows": rows, "seconds": seconds, "pulled_mb": pulled_bytes / 1e6, **usage.figures()}
 
 
-def decode_all(side: Side, queues: int, rows: int) -> Figures:
+def decode_all(options: ReadOptions, broker_pid: int, queues: int, rows: int) -> Figures:
     """The same, and made into the columns that a reader without a schema gets."""
-    options, schema = _options(side), default_schema()
+    schema = default_schema()
     ranges = [QueueRange(MessageQueue(TOPIC, "broker-a", queue_id), 0, rows // queues) for queue_id in range(queues)]
-    with Usage({BROKER: side.broker_pid, CLIENT: psutil.Process().pid}) as usage:
+    with Usage({BROKER: broker_pid, CLIENT: psutil.Process().pid}) as usage:
         begin = perf_counter()
         decoded = sum(batch.num_rows for wanted in ranges for batch in read_ranges([wanted], options, schema))
         seconds = perf_counter() - begin
-    close_executor_connections()
     assert decoded == rows, f"{decoded} rows instead of {rows}"
     return {"rows": rows, "seconds": seconds, **usage.figures()}
-
-
-def _options(side: Side) -> ReadOptions:
-    """For a group that nobody has used."""
-    return ReadOptions.parse({**side.options, "consumerGroup": f"benchmark-{uuid.uuid4().hex}"})
 
 
 def _pull(client: ExecutorClient, options: ReadOptions, queue_id: int, rows: int) -> int:
@@ -85,3 +99,15 @@ def _timed(jvm: ChildJvm, side: Side, rows: int, loop: object) -> Figures:
     with Usage({BROKER: side.broker_pid, CLIENT: jvm.pid}) as usage:
         nanos = loop(side.address, TOPIC, rows)
     return {"rows": rows, "seconds": nanos / 1e9, **usage.figures()}
+
+
+def main(kind: str, options: str, *numbers: str) -> None:
+    """See ``read_apart``."""
+    read = {PULL: pull_all, DECODE: decode_all}[kind]
+    group = f"benchmark-{uuid.uuid4().hex}"
+    figures = read(ReadOptions.parse({**json.loads(options), "consumerGroup": group}), *map(int, numbers))
+    sys.stdout.write(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -20,7 +20,7 @@ from connector_tests.benchmarks.names import (
     OUR_RARE,
     OURS,
 )
-from connector_tests.benchmarks.pulling import decode_all, java_pullers, pull_all
+from connector_tests.benchmarks.pulling import DECODE, PULL, java_pullers, read_apart
 from connector_tests.benchmarks.race import alternate
 from connector_tests.benchmarks.run import Contestant, Outcome, failure_of
 from connector_tests.benchmarks.spark import (
@@ -92,4 +92,7 @@ def narrow(spark: SparkSession, stand: Stand) -> dict[str, Contestant]:
 def pullers(stand: Stand) -> dict[str, Contestant]:
     """What our executors do, without Spark."""
     ours, queues, rows = stand.rocketmq, stand.workload.queues, stand.workload.count
-    return {OUR_PULLS: lambda: pull_all(ours, queues, rows), OUR_DECODES: lambda: decode_all(ours, queues, rows)}
+    return {
+        OUR_PULLS: lambda: read_apart(PULL, ours, queues, rows),
+        OUR_DECODES: lambda: read_apart(DECODE, ours, queues, rows),
+    }
