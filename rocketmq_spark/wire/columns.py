@@ -1,8 +1,8 @@
 """The decoder of columns: pull response bodies in, Arrow record batches out.
 
 ``message.py`` is the reference: rows are what ``decode_messages`` says. Ordinary records are decoded all at once
-(``record_index``, ``record_columns``, ``property_table``); inner batches, and compressed bodies where bodies are asked
-for, go through the scalar decoder one by one and are put back into their places.
+(``record_index``, ``record_columns``, ``property_table``), their compressed bodies one by one; inner batches go through
+the scalar decoder and are put back into their places.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rocketmq_spark.wire.codes import MessageSysFlag
 from rocketmq_spark.wire.column_table import COLUMNS, Column
 from rocketmq_spark.wire.compression import DECOMPRESSED_LIMIT_BYTES, Buffer
 from rocketmq_spark.wire.message import corrupt_message, decode_messages, decode_record
-from rocketmq_spark.wire.record_columns import RecordColumns
+from rocketmq_spark.wire.record_columns import DamagedBodyError, RecordColumns
 from rocketmq_spark.wire.record_index import DamagedRecordError, RecordIndex, index_records, locate
 from rocketmq_spark.wire.slices import Mask, Positions
 
@@ -70,27 +70,26 @@ class ColumnDecoder:
         wanted = range(begin_offset, end_offset)
         records = _index(bodies, self._broker_name)
         records = records.select(_may_have(records, wanted))
-        is_alone = self._is_alone(records)
-        batch, places = self._decode_together(records.select(~is_alone))
+        bodies_bytes = [len(body) for body in bodies]
+        is_alone = records.has_flags(_INNER_BATCH)
+        try:
+            batch, places = self._decode_together(records.select(~is_alone))
+        except DamagedBodyError as damage:
+            is_suspect = is_alone | records.has_flags(MessageSysFlag.COMPRESSED)
+            self._decode_alone(records.select(is_suspect), wanted, bodies_bytes)
+            raise AssertionError("the scalar decoder finds no damage") from damage
         if not is_alone.any():
             return batch
-        messages, their_places = self._decode_alone(records.select(is_alone), wanted, [len(body) for body in bodies])
+        messages, their_places = self._decode_alone(records.select(is_alone), wanted, bodies_bytes)
         order = pa.array(np.argsort(np.concatenate((places, their_places)), kind="stable"))
         both = zip(batch.columns, self._arrays_of(messages), strict=True)
         return self._batch([pa.concat_arrays(parts).take(order) for parts in both])
-
-    def _is_alone(self, records: RecordIndex) -> Mask:
-        """Which records the scalar decoder must decode."""
-        is_inner_batch = records.has_flags(_INNER_BATCH)
-        if "body" not in self.schema.names:
-            return is_inner_batch
-        return is_inner_batch | records.has_flags(MessageSysFlag.COMPRESSED)
 
     def _decode_together(self, records: RecordIndex) -> tuple[pa.RecordBatch, Positions]:
         """The batch, and for each of its rows where the record begins."""
         if not len(records):
             return self._batch(self._arrays_of([])), records.begins
-        columns = RecordColumns(records, self._broker_name)
+        columns = RecordColumns(records, self._broker_name, DECOMPRESSED_LIMIT_BYTES)
         batch = self._batch([getattr(columns, column.field)() for column in self._columns])
         if self._tags is None:
             return batch, records.begins

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from rocketmq_spark.wire.codes import MessageSysFlag
 from rocketmq_spark.wire.column_table import TIMESTAMP_LIMIT_MS, TIMESTAMP_TYPE
+from rocketmq_spark.wire.compression import decompress
 from rocketmq_spark.wire.message_id import format_host
 from rocketmq_spark.wire.properties import KEYS, ORIGIN_MESSAGE_ID, RETRY_TOPIC, TAGS, UNIQ_KEY
 from rocketmq_spark.wire.property_table import PropertyTable, read_properties
@@ -21,15 +22,20 @@ from rocketmq_spark.wire.slices import Positions, as_text, cut
 _HEX: Final = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), np.dtype("V2"))
 
 
+class DamagedBodyError(ValueError):
+    """Some compressed body cannot be decompressed. The scalar decoder says which, and why."""
+
+
 class RecordColumns:
     """The columns of records without inner batches. Each is computed when it is asked for.
 
-    Named as the attributes of MessageExt, whose values they have; but ``body`` is the stored one, which must not be
-    compressed, and times are null where ``TIMESTAMP_TYPE`` cannot hold them.
+    Named as the attributes of MessageExt, whose values they have; but times are null where ``TIMESTAMP_TYPE`` cannot
+    hold them. ``body`` raises DamagedBodyError, also where all compressed ones together have more than ``limit_bytes``.
     """
 
-    def __init__(self, records: RecordIndex, broker_name: str) -> None:
+    def __init__(self, records: RecordIndex, broker_name: str, limit_bytes: int) -> None:
         self._records = records
+        self._limit_bytes = limit_bytes
         self._broker_name = broker_name
 
     def topic(self) -> pa.StringArray:
@@ -62,7 +68,25 @@ class RecordColumns:
         return self.properties_table.value_of(TAGS)
 
     def body(self) -> pa.BinaryArray:
-        return self._cut(self._records.tails + TAIL.itemsize, self._records.body_ends)
+        begins, ends = self._records.tails + TAIL.itemsize, self._records.body_ends
+        stored = self._cut(begins, ends)
+        is_packed = self._records.has_flags(MessageSysFlag.COMPRESSED) & (begins < ends)
+        if not is_packed.any():
+            return stored
+        plain = self._unpacked(begins[is_packed], ends[is_packed], self._records.head["sys_flag"][is_packed])
+        return pc.replace_with_mask(stored, pa.array(is_packed), plain)
+
+    def _unpacked(self, begins: Positions, ends: Positions, sys_flags: npt.NDArray[Any]) -> pa.BinaryArray:
+        """One by one: each is a stream of its own."""
+        data, left_bytes = memoryview(self._records.data), self._limit_bytes
+        plain: list[bytes] = []
+        for begin, end, sys_flag in zip(begins.tolist(), ends.tolist(), sys_flags.tolist(), strict=True):
+            try:
+                plain.append(decompress(data[begin:end], sys_flag, left_bytes))
+            except ValueError as problem:
+                raise DamagedBodyError from problem
+            left_bytes -= len(plain[-1])
+        return pa.array(plain, pa.binary())
 
     def properties(self) -> pa.MapArray:
         return self.properties_table.as_map()
