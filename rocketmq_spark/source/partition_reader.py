@@ -70,25 +70,23 @@ def _started_ahead(readers: Iterable[_RangeReader]) -> Iterator[_RangeReader]:
 def merged(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same rows in the same order; small batches that follow each other become one, empty ones nothing."""
     small: list[pa.RecordBatch] = []
+    row_count = size_bytes = 0
     for batch in filter(len, batches):
-        if small and not (_is_small(batch) and _are_small(small)):
+        batch_bytes = batch.nbytes
+        if small and not (_is_small(batch.num_rows, batch_bytes) and _is_small(row_count, size_bytes)):
             yield _as_one(small)
-            small = []
-        if _is_small(batch):
+            small, row_count, size_bytes = [], 0, 0
+        if _is_small(batch.num_rows, batch_bytes):
             small.append(batch)
+            row_count, size_bytes = row_count + batch.num_rows, size_bytes + batch_bytes
         else:
             yield batch
     if small:
         yield _as_one(small)
 
 
-def _is_small(batch: pa.RecordBatch) -> bool:
-    return _are_small([batch])
-
-
-def _are_small(batches: list[pa.RecordBatch]) -> bool:
-    row_count, size_bytes = sum(one.num_rows for one in batches), sum(one.nbytes for one in batches)
-    return bool(row_count < SMALL_BATCH_ROWS and size_bytes < SMALL_BATCH_BYTES)
+def _is_small(row_count: int, size_bytes: int) -> bool:
+    return row_count < SMALL_BATCH_ROWS and size_bytes < SMALL_BATCH_BYTES
 
 
 def _as_one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
