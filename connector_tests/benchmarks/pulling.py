@@ -24,7 +24,7 @@ from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.executor_client import ExecutorClient
 from rocketmq_spark.source.partition_reader import read_ranges
-from rocketmq_spark.source.range_puller import PullInbox, RangePuller
+from rocketmq_spark.source.range_puller import puller_of
 from rocketmq_spark.source.schema import default_schema
 
 PULL: Final = "pull"
@@ -72,15 +72,7 @@ def decode_all(options: ReadOptions, broker_pid: int, queues: int, rows: int) ->
 def _pull(client: ExecutorClient, options: ReadOptions, queue_id: int, rows: int) -> int:
     """Bytes of the messages of one queue."""
     wanted = QueueRange(MessageQueue(TOPIC, "broker-a", queue_id), 0, rows)
-    puller = RangePuller(
-        wanted,
-        client.submit_pulls,
-        client.put_back_reset,
-        inbox=PullInbox(client.receive),
-        limit_ms=options.cluster_timeout_ms,
-        missing_ms=options.missing_queues_limit_ms,
-    )
-    return sum(len(pulled.body) for pulled in puller.pulled())
+    return sum(len(pulled.body) for pulled in puller_of(wanted, client, options).pulled())
 
 
 @contextmanager

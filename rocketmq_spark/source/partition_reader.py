@@ -21,7 +21,7 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.executor_client import ExecutorClient
 from rocketmq_spark.source.data_loss import report_loss
 from rocketmq_spark.source.planning import RETENTION, LostRange
-from rocketmq_spark.source.range_puller import PullInbox, RangePuller
+from rocketmq_spark.source.range_puller import puller_of
 from rocketmq_spark.source.schema import arrow_schema, canonical_names
 from rocketmq_spark.wire.columns import ColumnDecoder
 from rocketmq_spark.wire.message import decode_messages
@@ -113,14 +113,7 @@ class _RangeReader:
             tags=self._tags,
             restores_origin=wanted.queue.topic == options.retry_topic,
         )
-        self._puller = RangePuller(
-            wanted,
-            client.submit_pulls,
-            client.put_back_reset,
-            inbox=PullInbox(client.receive),
-            limit_ms=options.cluster_timeout_ms,
-            missing_ms=options.missing_queues_limit_ms,
-        )
+        self._puller = puller_of(wanted, client, options)
 
     def start(self) -> None:
         """Send the first pull."""

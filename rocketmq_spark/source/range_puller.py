@@ -16,8 +16,10 @@ from rocketmq_spark.consumer.patience import Patience
 from rocketmq_spark.consumer.pull_request import PullAction, PulledRange, PullRequest, PullWindow
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError
 from rocketmq_spark.model import MessageQueue, QueueRange
+from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.broker import Pull
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
+from rocketmq_spark.remoting.executor_client import ExecutorClient
 from rocketmq_spark.wire.pull import OFFSET_RESET, PullResult
 from rocketmq_spark.wire.retriable import is_away, is_retriable
 
@@ -206,3 +208,15 @@ class RangePuller:
         for request in self._postponed:
             self._window.retry(request)
         self._postponed.clear()
+
+
+def puller_of(wanted: QueueRange, client: ExecutorClient, options: ReadOptions) -> RangePuller:
+    """The puller of an executor, which waits as long as the options say."""
+    return RangePuller(
+        wanted,
+        client.submit_pulls,
+        client.put_back_reset,
+        inbox=PullInbox(client.receive),
+        limit_ms=options.cluster_timeout_ms,
+        missing_ms=options.missing_queues_limit_ms,
+    )
