@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar, cast
 
 from rocketmq_spark.errors import BrokerError, RocketMQError
-from rocketmq_spark.remoting.connection import Connection, OnDone, Pending, Request
+from rocketmq_spark.remoting.connection import Connection, Pending, Request
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.wire.codes import RequestCode, ResponseCode, code_name
 from rocketmq_spark.wire.command import RemotingCommand
@@ -84,9 +84,12 @@ class Peer:
         ``on_answer`` must be quick: it runs on the reader thread, or on the caller's where nothing could be sent.
         """
 
+        def settled(pending: Pending) -> None:
+            outcome = self._outcome(connection, question, pending)
+            on_answer(outcome)
+
         try:
             connection = self._pool.get(self.address)
-            settled = self._settled(connection, question, on_answer)
             connection.submit(question.command, self._timeout_ms if timeout_ms is None else timeout_ms, settled)
         except RocketMQError as error:
             on_answer(error)
@@ -108,34 +111,22 @@ class Peer:
 
         def settled(pending: Pending) -> None:
             command = cast(C, pending.request)
-            try:
-                value = self._settled_value(connection, Question(command, read, accepted), pending)
-            except RocketMQError as error:
-                on_answer(command, error)
-            else:
-                on_answer(command, value)
+            on_answer(command, self._outcome(connection, Question(command, read, accepted), pending))
 
         connection.submit_all(commands, self._timeout_ms, settled)
 
-    def _settled(
-        self, connection: Connection, question: Question[T], on_answer: Callable[[T | RocketMQError], None]
-    ) -> OnDone:
-        def settled(pending: Pending) -> None:
-            try:
-                value = self._settled_value(connection, question, pending)
-            except RocketMQError as error:
-                on_answer(error)
-            else:
-                on_answer(value)
+    def _outcome(self, connection: Connection, question: Question[T], pending: Pending) -> T | RocketMQError:
+        """Of a request that is settled: the value, or what went wrong.
 
-        return settled
-
-    def _settled_value(self, connection: Connection, question: Question[T], pending: Pending) -> T:
-        """On the reader thread nobody can ask again; GO_AWAY is a refusal that ``wire.retriable`` lets try again."""
-        answer = pending.result()
-        if answer.code == ResponseCode.GO_AWAY:
-            self._pool.retire(connection)
-        return self.value(question, answer)
+        On the reader thread nobody can ask again; GO_AWAY is a refusal that ``wire.retriable`` lets try again.
+        """
+        try:
+            answer = pending.result()
+            if answer.code == ResponseCode.GO_AWAY:
+                self._pool.retire(connection)
+            return self.value(question, answer)
+        except RocketMQError as error:
+            return error
 
     def ask_again(self, leaving: Connection, command: Request, timeout_ms: int) -> RemotingCommand:
         """After GO_AWAY: the same request over a new connection. Source: ``NettyRemotingClient#invokeImpl``."""
