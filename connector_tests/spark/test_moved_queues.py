@@ -10,7 +10,7 @@ import pytest
 import rocketmq_spark
 from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.streams import Stream, Topic, eventually
-from connector_tests.support.visits import join_and_leave
+from connector_tests.support.visits import join_and_leave, read_by_all
 
 pytestmark = pytest.mark.story
 
@@ -42,7 +42,7 @@ def check_joins_and_leaves(messages: Topic, stream: StreamOf, group: str, times:
     staying = stream("staying", **LIMIT)
     visitors = [stream(f"visitor-{n}", **LIMIT) for n in range(times)]
     sent = join_and_leave(messages, group, staying, visitors)
-    read = staying.bodies() + [body for visitor in visitors for body in visitor.bodies()]
+    read = read_by_all(staying, visitors)
     moves = [batches for visitor in visitors for batches in read_by_both(staying, visitor).values()]
     assert sorted(set(read)) == sorted(sent), "lost"
     assert max(map(len, moves)) <= 1, "more than one batch of a moved queue was read twice"
@@ -85,5 +85,5 @@ def test_queues_that_move_with_nothing_in_flight_are_read_once(
                 rocketmq_spark.stop(visiting)
             sent += send_and_wait_for_the_proof(messages, group, 1)
     assert all(visitor.bodies() for visitor in visitors)
-    read = staying.bodies() + [body for visitor in visitors for body in visitor.bodies()]
+    read = read_by_all(staying, visitors)
     assert sorted(read) == sorted(sent)

@@ -9,7 +9,7 @@ import pytest
 import rocketmq_spark
 from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.streams import Stream, Topic, eventually
-from connector_tests.support.visits import join_and_leave
+from connector_tests.support.visits import join_and_leave, read_by_all
 
 pytestmark = pytest.mark.story
 
@@ -31,7 +31,7 @@ def check_joins_and_leaves(messages: Topic, stream: StreamOf, group: str, times:
     staying = stream("staying", consumeOrderly="true", maxOffsetsPerTrigger="200")
     visitors = [stream(f"visitor-{n}", consumeOrderly="true", maxOffsetsPerTrigger="200") for n in range(times)]
     sent = join_and_leave(messages, group, staying, visitors)
-    read = staying.bodies() + [body for visitor in visitors for body in visitor.bodies()]
+    read = read_by_all(staying, visitors)
     assert sorted(set(read)) == sorted(sent), "lost"
     assert len(read) == len(sent), "read twice"
     assert sum(map(order_violations, (staying, *visitors))) == 0

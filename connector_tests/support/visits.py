@@ -20,6 +20,11 @@ def join_and_leave(messages: Topic, group: str, staying: Stream, visitors: Itera
     return sent
 
 
+def read_by_all(staying: Stream, visitors: Iterable[Stream]) -> list[str]:
+    """The bodies of all their rows, as often as they were read."""
+    return [body for stream in (staying, *visitors) for body in stream.bodies()]
+
+
 def come_and_go(visitor: Stream) -> None:
     query = visitor.start()
     eventually(lambda: bool(visitor.places_and_bodies()), "rows of the visitor")
