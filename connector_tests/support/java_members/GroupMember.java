@@ -1,5 +1,6 @@
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
+import org.apache.rocketmq.client.ClientConfig;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
@@ -27,9 +28,7 @@ public final class GroupMember {
     public static GroupMember push(String namesrv, String group, String topic, String name) throws MQClientException {
         GroupMember member = new GroupMember();
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
-        consumer.setNamesrvAddr(namesrv);
-        consumer.setInstanceName(name);
-        consumer.setClientCallbackExecutorThreads(CALLBACK_THREADS);
+        configure(consumer, namesrv, name);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe(topic, "*");
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
@@ -48,9 +47,7 @@ public final class GroupMember {
         throws MQClientException {
         GroupMember member = new GroupMember();
         DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(group);
-        consumer.setNamesrvAddr(namesrv);
-        consumer.setInstanceName(name);
-        consumer.setClientCallbackExecutorThreads(CALLBACK_THREADS);
+        configure(consumer, namesrv, name);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe(topic, "*");
         consumer.start();
@@ -63,6 +60,12 @@ public final class GroupMember {
         polling.start();
         member.shutdown = () -> { };
         return member;
+    }
+
+    private static void configure(ClientConfig consumer, String namesrv, String name) {
+        consumer.setNamesrvAddr(namesrv);
+        consumer.setInstanceName(name);
+        consumer.setClientCallbackExecutorThreads(CALLBACK_THREADS);
     }
 
     /** What it has seen, a line for each message as often as it came. */
