@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import platform
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -19,6 +18,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from connector_tests.benchmarks.apart import run_apart
 from connector_tests.benchmarks.figures import cases, contestants, rates, summary
 from connector_tests.benchmarks.run import Run
 from connector_tests.support.message_bytes import Record, pull_body
@@ -75,10 +75,8 @@ def pulls(body_bytes: int, messages_per_pull: int, total_bytes: int) -> list[byt
 
 
 def run_decode_apart(rounds: int) -> Iterator[Run]:
-    """``run_decode`` in a Python of its own, for the reason of ``pulling.read_apart``."""
-    command = [sys.executable, "-m", __name__, str(rounds)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    for line in done.stdout.splitlines():
+    """``run_decode``, see ``apart``."""
+    for line in run_apart(__name__, str(rounds)).splitlines():
         yield Run(**json.loads(line))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from typing import Final
 
 import psutil
 
+from connector_tests.benchmarks.apart import run_apart
 from connector_tests.benchmarks.java_program import java_program
 from connector_tests.benchmarks.names import JAVA_PULL, LITE_PULL
 from connector_tests.benchmarks.run import Contestant, Figures
@@ -32,18 +32,9 @@ DECODE: Final = "decode"
 
 
 def read_apart(kind: str, side: Side, queues: int, rows: int) -> Figures:
-    """``pull_all`` or ``decode_all`` in a Python of its own, as small as an executor's. In the benchmark's, which has
-    loaded much, the collection of garbage takes longer."""
-    command = [
-        sys.executable,
-        "-m",
-        __name__,
-        kind,
-        json.dumps(dict(side.options)),
-        *map(str, (side.broker_pid, queues, rows)),
-    ]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    figures: Figures = json.loads(done.stdout)
+    """``pull_all`` or ``decode_all``, see ``apart``."""
+    numbers = map(str, (side.broker_pid, queues, rows))
+    figures: Figures = json.loads(run_apart(__name__, kind, json.dumps(dict(side.options)), *numbers))
     return figures
 
 
