@@ -15,9 +15,10 @@ import psutil
 from connector_tests.benchmarks.apart import run_apart
 from connector_tests.benchmarks.java_program import java_program
 from connector_tests.benchmarks.names import JAVA_PULL, LITE_PULL
+from connector_tests.benchmarks.roles import BROKER, CLIENT
 from connector_tests.benchmarks.run import Contestant, Figures
 from connector_tests.benchmarks.side import TOPIC, Side
-from connector_tests.benchmarks.usage import BROKER, CLIENT, Usage
+from connector_tests.benchmarks.usage import Usage
 from rocketmq_spark.embedded.jars import rocketmq_class_path
 from rocketmq_spark.embedded.jvm import ChildJvm
 from rocketmq_spark.model import MessageQueue, QueueRange

@@ -22,6 +22,7 @@ from connector_tests.benchmarks.figures import (
     values,
 )
 from connector_tests.benchmarks.names import DEFAULTS_SUFFIX, KAFKA, LITE_PULL, OUR_DECODES, OUR_PULLS, OURS
+from connector_tests.benchmarks.roles import BROKER, CLIENT, JVM, PLANNING, WORKER, cpu_s
 from connector_tests.benchmarks.run import Failure, Run
 from connector_tests.benchmarks.wall import Wall, wall
 
@@ -122,10 +123,10 @@ def _reader_row(name: str, racing: Mapping[str, list[Run]]) -> Row:
         times(ratio(whole, summary(rates(lite_pull)))),
         "" if batches is None else str(batches),
         times(ratio(batches, summary(rates(kafka, "batch_seconds")))),
-        _middle(a_million(mine, "broker cpu_s")),
-        _middle(a_million(mine, "worker cpu_s")),
-        _middle(a_million(mine, "planning cpu_s")),
-        _middle(a_million(mine, "JVM cpu_s") or a_million(mine, "client cpu_s")),
+        _middle(a_million(mine, cpu_s(BROKER))),
+        _middle(a_million(mine, cpu_s(WORKER))),
+        _middle(a_million(mine, cpu_s(PLANNING))),
+        _middle(a_million(mine, cpu_s(JVM)) or a_million(mine, cpu_s(CLIENT))),
         _middle(a_million(mine, "broker written_mb")),
         _middle(values(mine, "worker peak_rss_mib")),
     )

@@ -9,10 +9,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from connector_tests.benchmarks.machine import Machine
+from connector_tests.benchmarks.roles import BENCHMARK, BROKER, JVM
 from connector_tests.benchmarks.run import Figures
 from connector_tests.benchmarks.side import Side
 from connector_tests.benchmarks.spark import checkpoint, jvm_pid
-from connector_tests.benchmarks.usage import BENCHMARK, BROKER, JVM, Usage
+from connector_tests.benchmarks.usage import Usage
 
 
 def read_all(spark: SparkSession, side: Side, stream: DataFrame, stored: int, delivered: int | None = None) -> Figures:

@@ -12,14 +12,9 @@ from typing import Final, Self
 import psutil
 
 from connector_tests.benchmarks.figures import memory_figures
+from connector_tests.benchmarks.roles import BROKER, PLANNING, WORKER, cpu_s
 
 SAMPLE_INTERVAL_S: Final = 0.25
-BROKER: Final = "broker"
-JVM: Final = "JVM"
-WORKER: Final = "worker"
-PLANNING: Final = "planning"
-CLIENT: Final = "client"
-BENCHMARK: Final = "benchmark"
 TASK_MODULE: Final = "pyspark.worker"
 
 
@@ -67,7 +62,7 @@ class Usage:
         tenths of its time; ``broker written_mb``: what it sent, above all."""
         figures: dict[str, float] = {}
         for one in self._seen.values():
-            name = f"{one.role} cpu_s"
+            name = cpu_s(one.role)
             figures[name] = figures.get(name, 0.0) + one.last_cpu_s - one.first_cpu_s
         workers = [one.rss_bytes for one in self._seen.values() if one.role == WORKER and one.rss_bytes]
         if workers:
@@ -97,12 +92,12 @@ class Usage:
 
     def _note(self, role: str, process: psutil.Process, *, is_first: bool) -> None:
         times = process.cpu_times()
-        cpu_s = times.user + times.system
+        used_s = times.user + times.system
         written_bytes = process.io_counters().write_chars if role == BROKER else 0
         if process not in self._seen:
-            self._seen[process] = _Process(role, cpu_s if is_first else 0.0, first_written_bytes=written_bytes)
+            self._seen[process] = _Process(role, used_s if is_first else 0.0, first_written_bytes=written_bytes)
         seen = self._seen[process]
-        seen.last_cpu_s, seen.last_written_bytes = cpu_s, written_bytes
+        seen.last_cpu_s, seen.last_written_bytes = used_s, written_bytes
         seen.rss_bytes.append(process.memory_info().rss)
 
 

@@ -8,15 +8,14 @@ from statistics import median
 from typing import Final
 
 from connector_tests.benchmarks.figures import a_million, values
+from connector_tests.benchmarks.roles import BENCHMARK, BROKER, CLIENT, JVM, PLANNING, WORKER, cpu_s
 from connector_tests.benchmarks.run import Run
 
-BROKER: Final = "broker"
 PULL: Final = "pull"
 DECODE: Final = "decode"
 TO_JVM: Final = "Python to JVM"
-JVM: Final = "JVM"
-PLANNING: Final = "planning (start of the query)"
-BENCHMARK: Final = "the benchmark's own process"
+START: Final = "planning (start of the query)"
+OWN: Final = "the benchmark's own process"
 OTHER: Final = "everything else that the machine did"
 STEAL: Final = "withheld by the host"
 IDLE: Final = "idle"
@@ -61,15 +60,15 @@ def wall(queries: Sequence[Run], pulls: Sequence[Run] = (), decodes: Sequence[Ru
     pulls, decodes : clients that pulled the same rows, and pulled and decoded them; without them all that Python
         workers did is ``TO_JVM``
     """
-    pull, decode = _middle(pulls, "client cpu_s"), _middle(decodes, "client cpu_s")
+    pull, decode = _middle(pulls, cpu_s(CLIENT)), _middle(decodes, cpu_s(CLIENT))
     used = {
-        BROKER: _middle(queries, "broker cpu_s"),
+        BROKER: _middle(queries, cpu_s(BROKER)),
         PULL: pull,
         DECODE: decode - pull,
-        TO_JVM: _middle(queries, "worker cpu_s") - decode,
-        JVM: _middle(queries, "JVM cpu_s"),
-        PLANNING: _middle(queries, "planning cpu_s"),
-        BENCHMARK: _middle(queries, "benchmark cpu_s"),
+        TO_JVM: _middle(queries, cpu_s(WORKER)) - decode,
+        JVM: _middle(queries, cpu_s(JVM)),
+        START: _middle(queries, cpu_s(PLANNING)),
+        OWN: _middle(queries, cpu_s(BENCHMARK)),
     }
     core_s, busy, steal = (_middle(queries, f"machine {name}") for name in ("core_s", "busy_cpu_s", "steal_cpu_s"))
     left = {OTHER: busy - sum(used.values()), STEAL: steal, IDLE: core_s - busy - steal}

@@ -6,8 +6,9 @@ import pytest
 
 from connector_tests.benchmarks.names import KAFKA, OUR_DECODES, OUR_PULLS, OURS
 from connector_tests.benchmarks.report import report
+from connector_tests.benchmarks.roles import BROKER, JVM
 from connector_tests.benchmarks.run import Run
-from connector_tests.benchmarks.wall import BROKER, DECODE, IDLE, JVM, OTHER, PULL, STEAL, TO_JVM, wall
+from connector_tests.benchmarks.wall import DECODE, IDLE, OTHER, PULL, STEAL, TO_JVM, wall
 from connector_tests.unit.test_benchmark_report import CASE, ENVIRONMENT, section
 
 QUERY = {
