@@ -238,7 +238,8 @@ class ReadOptions:
         "startingOffsets",
         STARTING_OFFSETS,
         doc="Where a topic begins of which neither the checkpoint nor the group has an offset: `earliest` is its first "
-        "messages; `latest`, the default, is what is stored after the start; JSON gives the offset of each queue, "
+        "messages; `latest`, the default, is what is stored after the start, and from the first query progress on "
+        "everything; JSON gives the offset of each queue, "
         '`{"orders":{"broker-a":{"0":23,"1":-2}}}` with -2 for its first message and -1 for its end, and queues that '
         "it does not name begin at their first message. Queues that a topic gains later always do.",
     )

@@ -32,6 +32,7 @@ LIMIT_MS = "1500"
 """How long the queries of this module may go on without a server, where they are to fail."""
 
 FAILURE_TIMEOUT_S = 90
+LONG_ENOUGH_FOR_A_BATCH_S = 8
 FREE_PULLS = 24
 """Some batches pass before the one in which something happens, and some are left."""
 
@@ -143,6 +144,22 @@ def test_a_name_server_that_comes_late_is_waited_for(
     assert query.awaitTermination(FAILURE_TIMEOUT_S)
     assert late.bodies() == sorted(sent)
     assert messages.lag(group) == 0
+
+
+def test_latest_has_begun_when_the_first_batch_is_there(
+    network: Network, messages: Topic, stream_of: Faulty, group: str
+) -> None:
+    """An empty batch used to pass before a name server had answered; what was sent after it was before the start."""
+    messages.send(10)
+    network.name_server.refuse()
+    latest = stream_of(messages.name, startingOffsets="latest")
+    with latest.running() as query:
+        eventually(lambda: source_runner_age_s() > LONG_ENOUGH_FOR_A_BATCH_S, "a source runner that looks for it")
+        assert query.lastProgress is None
+        network.name_server.pass_through()
+        eventually(lambda: query.lastProgress is not None, "the first batch")
+        new = messages.send(10)
+        eventually(lambda: latest.bodies() == sorted(new), "the new messages")
 
 
 def test_a_missing_topic_is_an_error_that_names_it(stream_of: Faulty) -> None:

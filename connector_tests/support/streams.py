@@ -216,9 +216,14 @@ class Stream:
 
     @contextmanager
     def running(self, **trigger: bool | str) -> Iterator[StreamingQuery]:
+        """A query that runs until the test is done with it; a test that fails says how the query is."""
         query = self.start(**trigger)
         try:
             yield query
+        except AssertionError as failure:
+            failure.add_note(f"the query's error: {query.exception()}")
+            failure.add_note(f"its progress: {[progress.json for progress in query.recentProgress]}")
+            raise
         finally:
             query.stop()
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -242,24 +243,55 @@ def test_a_time_starts_every_queue_with_its_first_message_since_then() -> None:
     assert member.stored == {A: 7, B: 20}
 
 
-def test_a_topic_that_starts_at_a_time_waits_until_all_its_queues_are_found() -> None:
-    member = SteadyMember({A: holding(10), B: holding(20)}, not_searching={B})
-    subject, start = planner(member, startingTimestamp="5000"), SourceOffset()
-    assert subject.latest_offset(start, None) is start
-    assert member.stored == {}
+@dataclass
+class KnownLater(SteadyMember):
+    """At first something about the topic is not known; then time passes, and it is."""
+
+    stored_before: dict[MessageQueue, int] | None = None
+
+    def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
+        self.stored_before = dict(self.stored)
+        self.is_complete, self.not_searching, self.not_confirming = True, set(), set()
+        return True
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    [{"is_complete": False}, {"not_searching": {B}}, {"not_confirming": {B}}],
+    ids=lambda unknown: next(iter(unknown)),
+)
+def test_the_first_call_waits_until_it_is_settled_where_the_topic_begins(unknown: dict[str, Any]) -> None:
+    """It used to answer an empty offset. Spark ran an empty batch with it, and what was sent after that batch was
+    before the beginning."""
+    member = KnownLater({A: holding(10), B: holding(20)}, first_stored_after={A: 7}, **unknown)  # B: none, its end
+    _, ranges = read(planner(member, startingTimestamp="5000"), SourceOffset())
+    assert member.stored_before is not None
+    assert B not in member.stored_before
+    assert ranges == [QueueRange(A, 7, 10)]
+    assert member.stored == {A: 7, B: 20}
+
+
+def test_a_first_call_that_waits_is_ended_by_a_graceful_stop() -> None:
+    class Stopped(SteadyMember):
+        def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
+            drain.is_wanted = True
+            return False
+
+    member, drain, start = Stopped({A: holding(10)}, is_complete=False), Wish(), SourceOffset()
+    assert planner(member, drain=drain).latest_offset(start, None) is start
+    assert (member.has_left, member.stored) == (True, {})
+
+
+def test_a_first_call_without_a_queue_of_its_own_does_not_wait() -> None:
+    member, start = SteadyMember({A: holding(10)}, not_owned={A}), SourceOffset()
+    assert planner(member).latest_offset(start, None) is start
+    assert member.stored == {A: 0}
 
 
 def test_first_positions_are_written_for_queues_of_others_too() -> None:
     member = SteadyMember({A: holding(10), B: holding(20)}, not_owned={B})
     read(planner(member, startingOffsets="latest"), SourceOffset())
     assert member.stored == {A: 10, B: 20}
-
-
-def test_nothing_starts_on_incomplete_knowledge() -> None:
-    member = SteadyMember({A: holding(10)}, is_complete=False)
-    start = SourceOffset()
-    assert planner(member).latest_offset(start, None) is start
-    assert member.stored == {}
 
 
 def test_the_next_batch_reads_on_and_proves_the_one_before() -> None:

@@ -64,6 +64,7 @@ class BatchPlanner:
         self._max_offsets: dict[MessageQueue, int] = {}
         self._waiting = WaitingTimes()
         self._started_topics: set[str] = set()
+        self._unconfirmed_first: dict[MessageQueue, int] = {}
         self._verified: set[MessageQueue] = set()
         self._served: list[MessageQueue] = []
         self._survey_at_once = True
@@ -90,7 +91,8 @@ class BatchPlanner:
     def latest_offset(self, start: SourceOffset, limit: int | None) -> SourceOffset:
         """The end of the next micro-batch; ``start`` itself when there is nothing to read.
 
-        ``start`` proves that everything below its ends is in the sink. ``limit``: offsets in all, None for no limit.
+        ``start`` proves that everything below its ends is in the sink. An empty one, the first of all, is answered only
+        when it is settled where the topics begin. ``limit``: offsets in all, None for no limit.
         Raises DataLossError (with ``failOnDataLoss``) and what ``Member.survey`` raises.
         """
         self._member.prove({queue: progress.end_offset for queue, progress in start.queues.items()})
@@ -103,7 +105,7 @@ class BatchPlanner:
                     end = self._plan(start, limit)
                 if end is not start:
                     return end
-            if self._targets is None or self._has_ended(start, self._targets):
+            if self._may_rest(start):
                 return start
 
     def _must_survey(self) -> bool:
@@ -111,6 +113,12 @@ class BatchPlanner:
         if self._survey_at_once or self._missing.is_overdue(self._clock()):
             return True
         return self._member.wait_for_news(self._positions, IDLE_WAIT_MS)
+
+    def _may_rest(self, start: SourceOffset) -> bool:
+        """Whether Spark may be told that there is nothing to read now."""
+        if self._targets is not None:
+            return self._has_ended(start, self._targets)
+        return bool(start.queues) or self._started_topics.issuperset(self._options.read_topics)
 
     def _has_ended(self, start: SourceOffset, targets: AvailableNowTargets) -> bool:
         targets.give_up(self._missing.dropped)
@@ -177,7 +185,11 @@ class BatchPlanner:
         if found is None:
             return
         first = first_positions(self._starting_point, {queue: survey.bounds[queue] for queue in unread}, found)
-        if self._member.raise_offsets(first) == set(first):
+        # A topic of which some queues' positions are stored does not look unread any more.
+        first |= self._unconfirmed_first
+        confirmed = self._member.raise_offsets(first)
+        self._unconfirmed_first = {queue: offset for queue, offset in first.items() if queue not in confirmed}
+        if not self._unconfirmed_first:
             self._started_topics |= {queue.topic for queue in queues}
 
     def _found_by_time(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, int] | None:

@@ -53,7 +53,8 @@ def stop(query: StreamingQuery, timeout_s: float = 60.0) -> None:
     nothing twice. With several RocketMQ sources all of them are drained.
 
     Raises MembershipError[NOT_DRAINED] after ``timeout_s``: the query then still runs, and ``query.stop()`` stops it as
-    a crash would. A query with a trigger interval asks its source only at the next trigger; allow for that.
+    a crash would. A query with a trigger interval asks its source only at the next trigger; allow for that. One without
+    any progress yet has nothing to hand over and cannot be asked: it is still looking for its servers or its topic.
     """
     deadline = time.monotonic() + timeout_s
     asked: set[Path] = set()
