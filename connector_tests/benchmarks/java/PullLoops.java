@@ -9,6 +9,7 @@ import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.PullResult;
 import org.apache.rocketmq.client.consumer.PullStatus;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageQueue;
 
 /** What RocketMQ's own two pull consumers do with a topic, read from its beginning to its end. */
@@ -17,6 +18,8 @@ public final class PullLoops {
     public static final int THRESHOLD_MESSAGES = 100_000;
     public static final int THRESHOLD_MIB = 1_000;
     public static final int PULL_THREADS = 20;
+    private static final int POLL_MS = 1_000;
+    private static final int SILENT_POLLS = 30;
 
     private PullLoops() {}
 
@@ -31,16 +34,21 @@ public final class PullLoops {
         consumer.setPullThresholdSizeForQueue(THRESHOLD_MIB);
         consumer.setConsumeMaxSpan(THRESHOLD_MESSAGES);
         consumer.setAutoCommit(false);
+        // Not by seek: it interrupts the pulls that assign has begun, and once nothing was pulled after that.
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.start();
         try {
             Collection<MessageQueue> queues = consumer.fetchMessageQueues(topic);
             long begin = System.nanoTime();
             consumer.assign(queues);
-            for (MessageQueue queue : queues) {
-                consumer.seek(queue, 0);
-            }
+            int silent = 0;
             for (long count = 0; count < expected; ) {
-                count += consumer.poll(1_000).size();
+                int found = consumer.poll(POLL_MS).size();
+                count += found;
+                silent = found == 0 ? silent + 1 : 0;
+                if (silent == SILENT_POLLS) {
+                    throw new IllegalStateException("no more after " + count + " of " + expected + " messages");
+                }
             }
             return System.nanoTime() - begin;
         } finally {
