@@ -59,7 +59,7 @@ class Job:
     @contextmanager
     def _started(self, until_end: str, environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
         command = [sys.executable, "-m", "connector_tests.support.crashing_job", *self._arguments, until_end]
-        settings = {"PYTHONPATH": str(REPOSITORY), "PYSPARK_PYTHON": sys.executable, "TMPDIR": str(self._folder)}
+        settings = {"PYTHONPATH": str(REPOSITORY), "TMPDIR": str(self._folder)}
         with (self._folder / "log").open("wb") as log:
             process = subprocess.Popen(
                 command, env={**os.environ, **settings, **environment}, stdout=log, stderr=log, cwd=self._folder

@@ -19,6 +19,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
+from connector_tests.support.spark_session import test_session
 from rocketmq_spark.source.datasource import RocketMQDataSource
 from rocketmq_spark.source.stream_reader import RocketMQStreamReader
 
@@ -69,16 +70,8 @@ class CrashingSource(RocketMQDataSource):
         return CrashingStreamReader(self.read_options, schema)
 
 
-def run(namesrv_addr: str, topic: str, group: str, folder: str, until_end: str) -> None:
+def run(spark: SparkSession, namesrv_addr: str, topic: str, group: str, folder: str, until_end: str) -> None:
     """Read ``topic`` into ``folder``/out, 500 messages a batch; up to what is there, or until killed."""
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("ERROR")
-    spark.dataSource.register(CrashingSource)
 
     def write(batch: DataFrame, batch_id: int) -> None:
         pass_by("during the batch")
@@ -94,7 +87,10 @@ def run(namesrv_addr: str, topic: str, group: str, folder: str, until_end: str) 
 
 
 def main() -> None:
-    run(*sys.argv[1:])
+    namesrv_addr, topic, group, folder, until_end = sys.argv[1:]
+    with test_session(Path(folder)) as spark:
+        spark.dataSource.register(CrashingSource)
+        run(spark, namesrv_addr, topic, group, folder, until_end)
 
 
 if __name__ == "__main__":
