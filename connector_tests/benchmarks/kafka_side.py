@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from connector_tests.benchmarks.java_program import java_program
+from connector_tests.benchmarks.java_peers import java_peer
 from connector_tests.benchmarks.kafka_jars import broker_jars
 from connector_tests.benchmarks.side import BROKER_JVM, TOPIC, Side
 from connector_tests.benchmarks.workload import Workload
@@ -39,7 +39,7 @@ def kafka_side(workload: Workload) -> Iterator[Side]:
         resources.enter_context(jvm.failing_clearly())
         address = start_broker(jvm, folder)
         create_topic(jvm, address, workload.queues)
-        client = resources.enter_context(java_program("kafka-sender", SOURCES, class_path))
+        client = resources.enter_context(java_peer("kafka-sender", SOURCES, class_path))
         sender = client.java.KafkaSender(address, TOPIC, workload.queues, workload.body_bytes, workload.is_compressed)
         yield Side(
             source="kafka",

@@ -13,7 +13,7 @@ from typing import Final
 import psutil
 
 from connector_tests.benchmarks.apart import run_apart
-from connector_tests.benchmarks.java_program import java_program
+from connector_tests.benchmarks.java_peers import java_peer
 from connector_tests.benchmarks.names import JAVA_PULL, LITE_PULL
 from connector_tests.benchmarks.roles import BROKER, CLIENT
 from connector_tests.benchmarks.run import Contestant, Figures
@@ -70,7 +70,7 @@ def _pull(client: ExecutorClient, options: ReadOptions, queue_id: int, rows: int
 @contextmanager
 def java_pullers(side: Side, rows: int) -> Iterator[dict[str, Contestant]]:
     """RocketMQ's LitePull and Pull consumers, in a JVM of their own."""
-    with java_program("pull-loops", ["PullLoops.java"], rocketmq_class_path()) as jvm:
+    with java_peer("pull-loops", ["PullLoops.java"], rocketmq_class_path()) as jvm:
         loops = jvm.java.PullLoops
         yield {
             LITE_PULL: lambda: _timed(jvm, side, rows, loops.litePull),

@@ -10,7 +10,7 @@ from typing import Final
 
 import psutil
 
-from connector_tests.benchmarks.java_program import java_program
+from connector_tests.benchmarks.java_peers import java_peer
 from connector_tests.benchmarks.side import BROKER_JVM, TOPIC, Side
 from connector_tests.benchmarks.workload import MESSAGES_A_PULL, Workload
 from rocketmq_spark.embedded import EmbeddedCluster
@@ -36,7 +36,7 @@ def rocketmq_side(workload: Workload) -> Iterator[Side]:
     with EmbeddedCluster(java_options=BROKER_JVM, broker_config=settings_for(workload)) as cluster:
         (broker_process,) = set(psutil.Process().children()) - before
         cluster.create_topic(TOPIC, workload.queues)
-        with java_program("rocketmq-sender", SOURCES, rocketmq_class_path()) as jvm:
+        with java_peer("rocketmq-sender", SOURCES, rocketmq_class_path()) as jvm:
             sender = jvm.java.RocketMQSender(
                 cluster.namesrv_addr,
                 TOPIC,

@@ -31,8 +31,8 @@ Join = Callable[[], Leave]
 
 
 @pytest.fixture(scope="module")
-def java_members(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaGroup]:
-    with java_group(tmp_path_factory.mktemp("java-members"), REBALANCE_INTERVAL_MS) as members:
+def java_members() -> Iterator[JavaGroup]:
+    with java_group(REBALANCE_INTERVAL_MS) as members:
         yield members
 
 

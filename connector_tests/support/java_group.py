@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from connector_tests.support.java_program import java_program
 from rocketmq_spark.embedded.jars import rocketmq_class_path
-from rocketmq_spark.embedded.jvm import QUIET_LOGGING, ChildJvm, find_java
+from rocketmq_spark.embedded.jvm import ChildJvm
 
 SOURCES = Path(__file__).with_name("java_members")
 
@@ -43,24 +42,14 @@ class JavaGroup:
 
 
 @contextmanager
-def java_group(work_dir: Path, rebalance_interval_ms: int) -> Iterator[JavaGroup]:
-    """Compile the program, launch its JVM."""
-    class_path = [*rocketmq_class_path(), str(work_dir)]
-    javac = str(Path(find_java()).resolve().with_name("javac"))
-    sources = map(str, SOURCES.glob("*.java"))
-    subprocess.run([javac, "-cp", os.pathsep.join(class_path), "-d", str(work_dir), *sources], check=True)
+def java_group(rebalance_interval_ms: int) -> Iterator[JavaGroup]:
+    """Its JVM, as long as the block runs."""
     options = (
         "-Xmx128m",
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
-        f"-Duser.home={work_dir}",
-        f"-Djava.io.tmpdir={work_dir}",
         f"-Drocketmq.client.rebalance.waitInterval={rebalance_interval_ms}",
         "-Drocketmq.client.logUseSlf4j=true",
-        QUIET_LOGGING,
     )
-    jvm = ChildJvm("java-members", class_path, options, work_dir)
-    try:
+    with java_program("members", SOURCES.glob("*.java"), rocketmq_class_path(), options) as jvm:
         yield JavaGroup(jvm)
-    finally:
-        jvm.kill()

@@ -1,0 +1,41 @@
+import java.nio.charset.StandardCharsets;
+import org.apache.rocketmq.client.producer.LocalTransactionState;
+import org.apache.rocketmq.client.producer.TransactionListener;
+import org.apache.rocketmq.client.producer.TransactionMQProducer;
+import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageExt;
+
+/** Sends messages in transactions of their own, all of which end in the same way. */
+public final class TransactionSender {
+    private TransactionSender() {}
+
+    /** A message for each line of bodies; outcome is COMMIT_MESSAGE, ROLLBACK_MESSAGE or UNKNOW, as RocketMQ spells it. */
+    public static void send(String namesrv, String topic, String bodies, String outcome) throws Exception {
+        TransactionMQProducer producer = new TransactionMQProducer("transactions-" + System.nanoTime());
+        producer.setNamesrvAddr(namesrv);
+        producer.setTransactionListener(always(LocalTransactionState.valueOf(outcome)));
+        producer.start();
+        try {
+            for (String body : bodies.split("\n")) {
+                Message message = new Message(topic, body.getBytes(StandardCharsets.UTF_8));
+                producer.sendMessageInTransaction(message, null);
+            }
+        } finally {
+            producer.shutdown();
+        }
+    }
+
+    private static TransactionListener always(LocalTransactionState outcome) {
+        return new TransactionListener() {
+            @Override
+            public LocalTransactionState executeLocalTransaction(Message message, Object argument) {
+                return outcome;
+            }
+
+            @Override
+            public LocalTransactionState checkLocalTransaction(MessageExt message) {
+                return outcome;
+            }
+        };
+    }
+}
