@@ -1,0 +1,50 @@
+"""What the benchmark says of a process that is known to use half a second and to write 100 kB."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from connector_tests.benchmarks.machine import Machine
+from connector_tests.benchmarks.roles import BROKER
+from connector_tests.benchmarks.usage import Usage
+
+CPU_S = 0.5
+WRITTEN_BYTES = 100_000
+PROGRAM = f"""
+import sys, time
+sys.stdin.readline()
+begin = time.process_time()
+while time.process_time() - begin < {CPU_S}:
+    pass
+sys.stdout.write("x" * {WRITTEN_BYTES})
+sys.stdout.flush()
+sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def process() -> Iterator[subprocess.Popen[str]]:
+    """Works when it gets a line, and ends with the next one."""
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield process
+        process.communicate("\n")
+    assert process.returncode == 0
+
+
+def test_the_processor_time_and_the_bytes_of_a_process_are_seen(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with Usage({BROKER: process.pid}) as usage, Machine() as machine:
+        process.stdin.write("\n")
+        process.stdin.flush()
+        process.stdout.read(WRITTEN_BYTES)
+    of_process, of_machine = usage.figures(), machine.figures()
+    assert CPU_S - 0.05 < of_process["broker cpu_s"] < CPU_S + 0.25
+    assert of_process["broker written_mb"] == pytest.approx(WRITTEN_BYTES / 1e6)
+    assert CPU_S - 0.05 < of_machine["machine busy_cpu_s"] < of_machine["machine core_s"] + 0.1
