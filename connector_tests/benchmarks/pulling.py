@@ -14,6 +14,7 @@ import psutil
 
 from connector_tests.benchmarks.apart import run_apart
 from connector_tests.benchmarks.java_peers import java_peer
+from connector_tests.benchmarks.machine import Machine
 from connector_tests.benchmarks.names import JAVA_PULL, LITE_PULL
 from connector_tests.benchmarks.roles import BROKER, CLIENT
 from connector_tests.benchmarks.run import Contestant, Figures
@@ -42,11 +43,17 @@ def read_apart(kind: str, side: Side, queues: int, rows: int) -> Figures:
 def pull_all(options: ReadOptions, broker_pid: int, queues: int, rows: int) -> Figures:
     """All queues, one after another, as one task of an executor would."""
     client = ExecutorClient.shared(options)
-    with Usage({BROKER: broker_pid, CLIENT: psutil.Process().pid}) as usage:
+    with Machine() as machine, Usage({BROKER: broker_pid, CLIENT: psutil.Process().pid}) as usage:
         begin = perf_counter()
         pulled_bytes = sum(_pull(client, options, queue_id, rows // queues) for queue_id in range(queues))
         seconds = perf_counter() - begin
-    return {"rows": rows, "seconds": seconds, "pulled_mb": pulled_bytes / 1e6, **usage.figures()}
+    return {
+        "rows": rows,
+        "seconds": seconds,
+        "pulled_mb": pulled_bytes / 1e6,
+        **usage.figures(),
+        **machine.figures(),
+    }
 
 
 def decode_all(options: ReadOptions, broker_pid: int, queues: int, rows: int) -> Figures:

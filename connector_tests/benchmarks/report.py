@@ -138,11 +138,12 @@ def _peer(name: str) -> str:
 
 
 def _wall(runs: Sequence[Run], case: str) -> str:
-    """Where the processor time goes, ours beside Kafka's; only where somebody did our parts alone."""
+    """Where the processor time goes, ours and of our pulls alone beside Kafka's; only where somebody did our parts."""
     racing = contestants(runs, "reading", case)
     if not {OURS, OUR_PULLS, OUR_DECODES} <= racing.keys():
         return ""
-    found = {OURS: wall(racing[OURS], racing[OUR_PULLS], racing[OUR_DECODES])}
+    pulls = racing[OUR_PULLS]
+    found = {OURS: wall(racing[OURS], pulls, racing[OUR_DECODES]), OUR_PULLS: wall(pulls, pulls)}
     if KAFKA in racing:
         found[KAFKA] = wall(racing[KAFKA])
     header = ("", *(cell for name in found for cell in (f"{name}, s/M", "share")))

@@ -56,16 +56,17 @@ def wall(queries: Sequence[Run], pulls: Sequence[Run] = (), decodes: Sequence[Ru
 
     Parameters
     ----------
-    queries : whole queries, with the machine's figures
-    pulls, decodes : clients that pulled the same rows, and pulled and decoded them; without them all that Python
-        workers did is ``TO_JVM``
+    queries : whole queries, or clients, with the machine's figures
+    pulls, decodes : clients that pulled the same rows, and pulled and decoded them; without them all that Python did
+        is ``TO_JVM``
     """
-    pull, decode = _middle(pulls, cpu_s(CLIENT)), _middle(decodes, cpu_s(CLIENT))
+    pull = _middle(pulls, cpu_s(CLIENT))
+    decode = _middle(decodes, cpu_s(CLIENT)) if decodes else pull
     used = {
         BROKER: _middle(queries, cpu_s(BROKER)),
         PULL: pull,
         DECODE: decode - pull,
-        TO_JVM: _middle(queries, cpu_s(WORKER)) - decode,
+        TO_JVM: _middle(queries, cpu_s(WORKER)) + _middle(queries, cpu_s(CLIENT)) - decode,
         JVM: _middle(queries, cpu_s(JVM)),
         START: _middle(queries, cpu_s(PLANNING)),
         OWN: _middle(queries, cpu_s(BENCHMARK)),

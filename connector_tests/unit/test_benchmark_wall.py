@@ -30,7 +30,9 @@ def measured(contestant: str, seconds: float, figures: Mapping[str, float]) -> l
 
 
 def client(name: str, cpu_s: float) -> list[Run]:
-    return measured(name, 1.0, {"client cpu_s": cpu_s})
+    """With a broker as busy as that of a query; the machine had two seconds."""
+    machine = {"machine cores": 2.0, "machine core_s": 2.0, "machine busy_cpu_s": 1.75, "machine steal_cpu_s": 0.0}
+    return measured(name, 1.0, {"client cpu_s": cpu_s, "broker cpu_s": 1.0, **machine})
 
 
 def everybody() -> list[Run]:
@@ -68,6 +70,18 @@ def test_it_is_made_of_medians_by_the_million_rows() -> None:
     assert wall(doubled).cores == 2.0
 
 
+def test_a_clients_time_is_all_pull() -> None:
+    pulls = client(OUR_PULLS, 0.5)
+    found = wall(pulls, pulls)
+    assert {part: used for part, used in found.parts.items() if used} == {
+        BROKER: 1.0,
+        PULL: 0.5,
+        OTHER: 0.25,
+        IDLE: 0.25,
+    }
+    assert found.bound == 2.0
+
+
 def test_the_bound_lets_broker_and_jvm_have_every_core() -> None:
     found = wall(measured(OURS, 4.0, QUERY))
     assert found.parts[JVM] == 0.6
@@ -76,12 +90,12 @@ def test_the_bound_lets_broker_and_jvm_have_every_core() -> None:
 
 def test_the_report_shows_where_the_time_goes_beside_kafka() -> None:
     rows = section(report(everybody(), [], ENVIRONMENT, "chart.png"), f"Where the processor time goes: {CASE}")
-    assert rows[""] == [f"{OURS}, s/M", "share", f"{KAFKA}, s/M", "share"]
-    assert rows["decode"] == ["1", "12.5 %", "0", "0.0 %"]
-    assert rows["idle"] == ["2.8", "35.0 %", "5.8", "72.5 %"]
-    assert rows["unexplained"] == ["", "10.0 %", "", "3.5 %"]
-    assert rows["M rows/s"] == ["0.25", "", "0.5", ""]
-    assert rows["M rows/s, bound"] == ["1.25", "", "1.25", ""]
+    assert rows[""] == [f"{OURS}, s/M", "share", f"{OUR_PULLS}, s/M", "share", f"{KAFKA}, s/M", "share"]
+    assert rows["decode"] == ["1", "12.5 %", "0", "0.0 %", "0", "0.0 %"]
+    assert rows["idle"] == ["2.8", "35.0 %", "0.25", "12.5 %", "5.8", "72.5 %"]
+    assert rows["unexplained"] == ["", "10.0 %", "", "12.5 %", "", "3.5 %"]
+    assert rows["M rows/s"] == ["0.25", "", "1", "", "0.5", ""]
+    assert rows["M rows/s, bound"] == ["1.25", "", "2", "", "1.25", ""]
 
 
 def test_without_our_parts_alone_there_is_nothing_to_show() -> None:
@@ -92,4 +106,4 @@ def test_without_our_parts_alone_there_is_nothing_to_show() -> None:
 def test_without_kafka_ours_is_shown() -> None:
     runs = [run for run in everybody() if run.contestant != KAFKA]
     rows = section(report(runs, [], ENVIRONMENT, "chart.png"), f"Where the processor time goes: {CASE}")
-    assert rows["broker"] == ["1", "12.5 %"]
+    assert rows["broker"] == ["1", "12.5 %", "1", "50.0 %"]
