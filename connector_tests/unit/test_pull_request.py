@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from connector_tests.support.simulated_queue import QUEUE, encoded, offsets_of
@@ -246,7 +244,7 @@ def test_the_window_opens_after_the_first_answer() -> None:
 def test_the_larger_answers_are_the_fewer_are_in_flight(body_bytes: int, depth: int) -> None:
     subject = window(max_depth=4, max_bytes=1_000)
     (first,) = sent(subject)
-    subject.step(first, replace(found(100, 132), body=memoryview(bytes(body_bytes))))
+    subject.step(first, found(100, 132)._replace(body=memoryview(bytes(body_bytes))))
     list(subject.deliver())
     assert len(sent(subject)) == depth
 
@@ -254,7 +252,7 @@ def test_the_larger_answers_are_the_fewer_are_in_flight(body_bytes: int, depth: 
 def test_a_large_answer_closes_the_window_that_small_ones_have_opened() -> None:
     subject = window(max_depth=4, max_bytes=1_000)
     head, *_others = opened(subject, stride=40)
-    subject.step(head, replace(found(head.next_offset, head.end_offset), body=memoryview(bytes(500))))
+    subject.step(head, found(head.next_offset, head.end_offset)._replace(body=memoryview(bytes(500))))
     assert subject.depth == 2
 
 

@@ -68,6 +68,16 @@ class ProcessQueue:
 
         What is left of those ranges, on either side, stays in flight. ValueError if any of the offsets is not.
         """
+        at = bisect_left(self._in_flight, (begin_offset, end_offset))
+        if self._in_flight[at : at + 1] == [(begin_offset, end_offset)]:
+            del self._in_flight[at]  # as it was taken, which is what nearly always happens
+        else:
+            self._remove_parts(begin_offset, end_offset)
+        assert self.committable is not None
+        return self.committable
+
+    def _remove_parts(self, begin_offset: int, end_offset: int) -> None:
+        """Less, or more, than one range."""
         first = max(0, bisect_right(self._in_flight, (begin_offset, BEYOND_ALL)) - 1)
         beyond = bisect_left(self._in_flight, (end_offset,))
         touched = self._in_flight[first:beyond]
@@ -76,8 +86,6 @@ class ProcessQueue:
             raise ValueError(f"[{begin_offset}, {end_offset}) is not in flight in {self!r}")
         rest = ((touched[0][0], begin_offset), (end_offset, touched[-1][1]))
         self._in_flight[first:beyond] = [(begin, end) for begin, end in rest if begin < end]
-        assert self.committable is not None
-        return self.committable
 
     def _overlaps(self, begin_offset: int, end_offset: int) -> bool:
         at = bisect_left(self._in_flight, (begin_offset, end_offset))

@@ -85,8 +85,7 @@ class Peer:
         """
 
         def settled(pending: Pending) -> None:
-            outcome = self._outcome(connection, question, pending)
-            on_answer(outcome)
+            on_answer(self._outcome(connection, pending, question.read, question.accepted))
 
         try:
             connection = self._pool.get(self.address)
@@ -111,20 +110,28 @@ class Peer:
 
         def settled(pending: Pending) -> None:
             command = cast(C, pending.request)
-            on_answer(command, self._outcome(connection, Question(command, read, accepted), pending))
+            on_answer(command, self._outcome(connection, pending, read, accepted))
 
         connection.submit_all(commands, self._timeout_ms, settled)
 
-    def _outcome(self, connection: Connection, question: Question[T], pending: Pending) -> T | RocketMQError:
+    def _outcome(
+        self,
+        connection: Connection,
+        pending: Pending,
+        read: Callable[[RemotingCommand], T],
+        accepted: Collection[int],
+    ) -> T | RocketMQError:
         """Of a request that is settled: the value, or what went wrong.
 
         On the reader thread nobody can ask again; GO_AWAY is a refusal that ``wire.retriable`` lets try again.
         """
         try:
             answer = pending.result()
+            if answer.code in accepted:
+                return read(answer)
             if answer.code == ResponseCode.GO_AWAY:
                 self._pool.retire(connection)
-            return self.value(question, answer)
+            return self.refusal(pending.request.code, answer)
         except RocketMQError as error:
             return error
 

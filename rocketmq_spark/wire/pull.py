@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 from rocketmq_spark.wire.codes import ResponseCode
 
@@ -33,8 +32,7 @@ OFFSET_RESET: Final = "OFFSET_RESET"
 """The reason of the one pull that is told of an operator's reset; ``next_begin_offset`` is where it was reset to."""
 
 
-@dataclass(frozen=True, slots=True)
-class PullResult:
+class PullResult(NamedTuple):
     """The answer to one pull.
 
     ``reason`` is the name of the broker's ``GetMessageStatus`` (it travels as the remark) and tells apart what one
