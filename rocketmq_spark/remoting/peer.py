@@ -53,7 +53,7 @@ class Answer(Generic[T]):
         answer = self._pending.result()
         if answer.code == ResponseCode.GO_AWAY:
             answer = self._peer.ask_again(self._connection, self._question.command, self._pending.timeout_ms)
-        return self._peer.value(self._question, answer)
+        return self._peer.value(self._question.command, answer, self._question.read, self._question.accepted)
 
 
 class Peer:
@@ -127,11 +127,9 @@ class Peer:
         """
         try:
             answer = pending.result()
-            if answer.code in accepted:
-                return read(answer)
             if answer.code == ResponseCode.GO_AWAY:
                 self._pool.retire(connection)
-            return self.refusal(pending.request.code, answer)
+            return self.value(pending.request, answer, read, accepted)
         except RocketMQError as error:
             return error
 
@@ -140,11 +138,13 @@ class Peer:
         self._pool.retire(leaving)
         return self._pool.get(self.address).request(command, timeout_ms)
 
-    def value(self, question: Question[T], answer: RemotingCommand) -> T:
+    def value(
+        self, request: Request, answer: RemotingCommand, read: Callable[[RemotingCommand], T], accepted: Collection[int]
+    ) -> T:
         """Raises BrokerError[BROKER_REFUSED] for a code that is not accepted, and what ``read`` raises."""
-        if answer.code not in question.accepted:
-            raise self.refusal(question.command.code, answer)
-        return question.read(answer)
+        if answer.code not in accepted:
+            raise self.refusal(request.code, answer)
+        return read(answer)
 
     def refusal(self, request_code: int, answer: RemotingCommand) -> BrokerError:
         """What an answer means that is no value."""
