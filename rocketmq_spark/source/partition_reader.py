@@ -73,10 +73,11 @@ def merged(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     row_count = size_bytes = 0
     for batch in filter(len, batches):
         batch_bytes = batch.nbytes
-        if small and not (_is_small(batch.num_rows, batch_bytes) and _is_small(row_count, size_bytes)):
+        is_small = _is_small(batch.num_rows, batch_bytes)
+        if small and not (is_small and _is_small(row_count, size_bytes)):
             yield _as_one(small)
             small, row_count, size_bytes = [], 0, 0
-        if _is_small(batch.num_rows, batch_bytes):
+        if is_small:
             small.append(batch)
             row_count, size_bytes = row_count + batch.num_rows, size_bytes + batch_bytes
         else:
