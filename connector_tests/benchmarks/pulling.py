@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from time import perf_counter
 from typing import Final
 
 import psutil
+from pyspark.sql.types import StructType
 
 from connector_tests.benchmarks.apart import run_apart
 from connector_tests.benchmarks.java_peers import java_peer
@@ -18,6 +20,7 @@ from connector_tests.benchmarks.machine import Machine
 from connector_tests.benchmarks.names import JAVA_PULL, LITE_PULL
 from connector_tests.benchmarks.roles import BROKER, CLIENT
 from connector_tests.benchmarks.run import Contestant, Figures
+from connector_tests.benchmarks.schemas import ALL, BODY_ONLY
 from connector_tests.benchmarks.side import TOPIC, Side
 from connector_tests.benchmarks.usage import Usage
 from rocketmq_spark.embedded.jars import rocketmq_class_path
@@ -27,14 +30,14 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.executor_client import ExecutorClient
 from rocketmq_spark.source.partition_reader import read_ranges
 from rocketmq_spark.source.range_puller import puller_of
-from rocketmq_spark.source.schema import default_schema
 
 PULL: Final = "pull"
 DECODE: Final = "decode"
+DECODE_BODIES: Final = "decode body and queueOffset"
 
 
 def read_apart(kind: str, side: Side, queues: int, rows: int) -> Figures:
-    """``pull_all`` or ``decode_all``, see ``apart``."""
+    """What ``KINDS`` says, see ``apart``."""
     numbers = map(str, (side.broker_pid, queues, rows))
     figures: Figures = json.loads(run_apart(__name__, kind, json.dumps(dict(side.options)), *numbers))
     return figures
@@ -56,9 +59,8 @@ def pull_all(options: ReadOptions, broker_pid: int, queues: int, rows: int) -> F
     }
 
 
-def decode_all(options: ReadOptions, broker_pid: int, queues: int, rows: int) -> Figures:
-    """The same, and made into the columns that a reader without a schema gets."""
-    schema = default_schema()
+def decode_all(schema: StructType, options: ReadOptions, broker_pid: int, queues: int, rows: int) -> Figures:
+    """The same, and made into columns."""
     ranges = [QueueRange(MessageQueue(TOPIC, "broker-a", queue_id), 0, rows // queues) for queue_id in range(queues)]
     with Usage({BROKER: broker_pid, CLIENT: psutil.Process().pid}) as usage:
         begin = perf_counter()
@@ -92,11 +94,17 @@ def _timed(jvm: ChildJvm, side: Side, rows: int, loop: object) -> Figures:
     return {"rows": rows, "seconds": nanos / 1e9, **usage.figures()}
 
 
+KINDS: Final[Mapping[str, Callable[[ReadOptions, int, int, int], Figures]]] = {
+    PULL: pull_all,
+    DECODE: partial(decode_all, ALL),
+    DECODE_BODIES: partial(decode_all, BODY_ONLY),
+}
+
+
 def main(kind: str, options: str, *numbers: str) -> None:
     """See ``read_apart``."""
-    read = {PULL: pull_all, DECODE: decode_all}[kind]
     group = f"benchmark-{uuid.uuid4().hex}"
-    figures = read(ReadOptions.parse({**json.loads(options), "consumerGroup": group}), *map(int, numbers))
+    figures = KINDS[kind](ReadOptions.parse({**json.loads(options), "consumerGroup": group}), *map(int, numbers))
     sys.stdout.write(json.dumps(figures))
 
 

@@ -14,23 +14,18 @@ from connector_tests.benchmarks.names import (
     KAFKA,
     KAFKA_VALUES,
     OUR_BODIES,
+    OUR_BODY_DECODES,
     OUR_DECODES,
     OUR_FLAT,
     OUR_PULLS,
     OUR_RARE,
     OURS,
 )
-from connector_tests.benchmarks.pulling import DECODE, PULL, java_pullers, read_apart
+from connector_tests.benchmarks.pulling import DECODE, DECODE_BODIES, PULL, java_pullers, read_apart
 from connector_tests.benchmarks.race import alternate
 from connector_tests.benchmarks.run import Contestant, Outcome, failure_of
-from connector_tests.benchmarks.spark import (
-    BODY_ONLY,
-    DEFAULT_SETTINGS,
-    FLAT,
-    RECOMMENDED_SETTINGS,
-    spark_session,
-    stream_of,
-)
+from connector_tests.benchmarks.schemas import BODY_ONLY, FLAT
+from connector_tests.benchmarks.spark import DEFAULT_SETTINGS, RECOMMENDED_SETTINGS, spark_session, stream_of
 from connector_tests.benchmarks.stand import Stand, open_stand
 from connector_tests.benchmarks.throughput import read_all
 from connector_tests.benchmarks.workload import RARE_EVERY, RARE_TAG, Workload
@@ -59,26 +54,23 @@ def read_variation(workload: Workload, rounds: int, jars: Sequence[Path]) -> Ite
     """With the two connectors and their default columns."""
     with open_stand(workload, with_kafka=bool(jars)) as stand, spark_session(RECOMMENDED_SETTINGS, jars) as spark:
         yield from stand.failures
-        racing = {name: run for name, run in connectors(spark, stand).items() if name != OUR_FLAT}
-        yield from alternate(PART, workload.name, racing, rounds)
+        yield from alternate(PART, workload.name, connectors(spark, stand), rounds)
 
 
 def connectors(spark: SparkSession, stand: Stand) -> dict[str, Contestant]:
-    """Both with their default columns, and ours without the map, which Kafka's do not have."""
+    """Both with their default columns."""
     ours, rows = stand.rocketmq, stand.workload.count
-    racing: dict[str, Contestant] = {
-        OURS: lambda: read_all(spark, ours, stream_of(spark, ours), rows),
-        OUR_FLAT: lambda: read_all(spark, ours, stream_of(spark, ours, FLAT), rows),
-    }
+    racing: dict[str, Contestant] = {OURS: lambda: read_all(spark, ours, stream_of(spark, ours), rows)}
     if (kafka := stand.kafka) is not None:
         racing[KAFKA] = lambda: read_all(spark, kafka, stream_of(spark, kafka), rows)
     return racing
 
 
 def narrow(spark: SparkSession, stand: Stand) -> dict[str, Contestant]:
-    """Both with two columns, and ours with a tag filter."""
+    """Both with two columns; ours without the map, which Kafka's default columns do not have, and with a tag filter."""
     ours, rows = stand.rocketmq, stand.workload.count
     racing: dict[str, Contestant] = {
+        OUR_FLAT: lambda: read_all(spark, ours, stream_of(spark, ours, FLAT), rows),
         OUR_BODIES: lambda: read_all(spark, ours, stream_of(spark, ours, BODY_ONLY), rows),
         OUR_RARE: lambda: read_all(
             spark, ours, stream_of(spark, ours, subExpression=RARE_TAG), rows, rows // RARE_EVERY
@@ -95,4 +87,5 @@ def pullers(stand: Stand) -> dict[str, Contestant]:
     return {
         OUR_PULLS: lambda: read_apart(PULL, ours, queues, rows),
         OUR_DECODES: lambda: read_apart(DECODE, ours, queues, rows),
+        OUR_BODY_DECODES: lambda: read_apart(DECODE_BODIES, ours, queues, rows),
     }

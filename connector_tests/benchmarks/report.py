@@ -21,7 +21,16 @@ from connector_tests.benchmarks.figures import (
     summary,
     values,
 )
-from connector_tests.benchmarks.names import DEFAULTS_SUFFIX, KAFKA, LITE_PULL, OUR_DECODES, OUR_PULLS, OURS
+from connector_tests.benchmarks.names import (
+    DEFAULTS_SUFFIX,
+    KAFKA,
+    LITE_PULL,
+    OUR_BODIES,
+    OUR_BODY_DECODES,
+    OUR_DECODES,
+    OUR_PULLS,
+    OURS,
+)
 from connector_tests.benchmarks.roles import BROKER, CLIENT, JVM, PLANNING, WORKER, cpu_s
 from connector_tests.benchmarks.run import Failure, Run
 from connector_tests.benchmarks.wall import Wall, wall
@@ -140,10 +149,14 @@ def _peer(name: str) -> str:
 def _wall(runs: Sequence[Run], case: str) -> str:
     """Where the processor time goes, ours and of our pulls alone beside Kafka's; only where somebody did our parts."""
     racing = contestants(runs, "reading", case)
-    if not {OURS, OUR_PULLS, OUR_DECODES} <= racing.keys():
+    if not {OURS, OUR_BODIES, OUR_PULLS, OUR_DECODES, OUR_BODY_DECODES} <= racing.keys():
         return ""
     pulls = racing[OUR_PULLS]
-    found = {OURS: wall(racing[OURS], pulls, racing[OUR_DECODES]), OUR_PULLS: wall(pulls, pulls)}
+    found = {
+        OURS: wall(racing[OURS], pulls, racing[OUR_DECODES]),
+        OUR_BODIES: wall(racing[OUR_BODIES], pulls, racing[OUR_BODY_DECODES]),
+        OUR_PULLS: wall(pulls, pulls),
+    }
     if KAFKA in racing:
         found[KAFKA] = wall(racing[KAFKA])
     header = ("", *(cell for name in found for cell in (f"{name}, s/M", "share")))

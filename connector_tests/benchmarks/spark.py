@@ -15,15 +15,10 @@ from pyspark.sql.types import StructType
 
 from connector_tests.benchmarks.side import Side
 from connector_tests.support.spark_session import local_session
-from rocketmq_spark.source.schema import default_schema
 
 DEFAULT_SETTINGS: Final[Mapping[str, str]] = {}
 RECOMMENDED_SETTINGS: Final[Mapping[str, str]] = {"spark.python.unix.domain.socket.enabled": "true"}
 """What ``conf/spark-defaults.conf`` says about Python sources."""
-
-BODY_ONLY: Final = "body BINARY, queueOffset BIGINT"
-FLAT: Final = StructType([field for field in default_schema() if field.name != "properties"])
-"""The default columns without the map, as Kafka's are without headers."""
 
 
 @contextmanager

@@ -19,6 +19,9 @@ OWN: Final = "the benchmark's own process"
 OTHER: Final = "everything else that the machine did"
 STEAL: Final = "withheld by the host"
 IDLE: Final = "idle"
+IDLE_AROUND: Final = "idle, before and after the batches"
+IDLE_IN_BATCHES: Final = "machine idle_in_batches_core_s"
+"""The figure of a query that tells its two kinds of idle time apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,9 @@ def wall(queries: Sequence[Run], pulls: Sequence[Run] = (), decodes: Sequence[Ru
         OWN: _middle(queries, cpu_s(BENCHMARK)),
     }
     core_s, busy, steal = (_middle(queries, f"machine {name}") for name in ("core_s", "busy_cpu_s", "steal_cpu_s"))
-    left = {OTHER: busy - sum(used.values()), STEAL: steal, IDLE: core_s - busy - steal}
+    idle = core_s - busy - steal
+    around = idle - _middle(queries, IDLE_IN_BATCHES) if values(queries, IDLE_IN_BATCHES) else 0.0
+    left = {OTHER: busy - sum(used.values()), STEAL: steal, IDLE_AROUND: around, IDLE: idle - around}
     return Wall(used | left, core_s, median(values(queries, "machine cores")))
 
 

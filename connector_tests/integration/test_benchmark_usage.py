@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -48,3 +49,16 @@ def test_the_processor_time_and_the_bytes_of_a_process_are_seen(process: subproc
     assert CPU_S - 0.05 < of_process["broker cpu_s"] < CPU_S + 0.25
     assert of_process["broker written_mb"] == pytest.approx(WRITTEN_BYTES / 1e6)
     assert CPU_S - 0.05 < of_machine["machine busy_cpu_s"] < of_machine["machine core_s"] + 0.1
+
+
+def test_idle_time_is_what_was_left_in_a_part_of_the_time() -> None:
+    with Machine() as machine:
+        begin_s = time.time()
+        time.sleep(0.5)
+        end_s = time.time()
+        time.sleep(0.5)
+    figures = machine.figures()
+    everything = figures["machine core_s"] - figures["machine busy_cpu_s"] - figures["machine steal_cpu_s"]
+    part, rest = machine.idle_core_s(begin_s, end_s), machine.idle_core_s(end_s, time.time())
+    assert -0.1 < part <= figures["machine cores"] * (end_s - begin_s) + 0.1
+    assert part + rest == pytest.approx(everything, abs=0.1)

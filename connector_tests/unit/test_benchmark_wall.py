@@ -4,11 +4,21 @@ from collections.abc import Mapping
 
 import pytest
 
-from connector_tests.benchmarks.names import KAFKA, OUR_DECODES, OUR_PULLS, OURS
+from connector_tests.benchmarks.names import KAFKA, OUR_BODIES, OUR_BODY_DECODES, OUR_DECODES, OUR_PULLS, OURS
 from connector_tests.benchmarks.report import report
 from connector_tests.benchmarks.roles import BROKER, JVM
 from connector_tests.benchmarks.run import Run
-from connector_tests.benchmarks.wall import DECODE, IDLE, OTHER, PULL, STEAL, TO_JVM, wall
+from connector_tests.benchmarks.wall import (
+    DECODE,
+    IDLE,
+    IDLE_AROUND,
+    IDLE_IN_BATCHES,
+    OTHER,
+    PULL,
+    STEAL,
+    TO_JVM,
+    wall,
+)
 from connector_tests.unit.test_benchmark_report import CASE, ENVIRONMENT, section
 
 QUERY = {
@@ -38,7 +48,8 @@ def client(name: str, cpu_s: float) -> list[Run]:
 def everybody() -> list[Run]:
     kafka = QUERY | {"worker cpu_s": 0.0, "planning cpu_s": 0.27, "machine busy_cpu_s": 2.0}
     runs = measured(OURS, 4.0, QUERY) + client(OUR_PULLS, 0.5) + client(OUR_DECODES, 1.5)
-    return runs + measured(KAFKA, 2.0, kafka)
+    bodies = measured(OUR_BODIES, 4.0, QUERY) + client(OUR_BODY_DECODES, 0.7)
+    return runs + bodies + measured(KAFKA, 2.0, kafka)
 
 
 def test_a_workers_time_is_split_by_what_others_need_for_its_parts() -> None:
@@ -51,6 +62,13 @@ def test_the_parts_are_all_that_the_machine_had() -> None:
     assert found.core_s == 8.0
     assert sum(found.parts.values()) == pytest.approx(8.0)
     assert found.parts[IDLE] == pytest.approx(8.0 - 5.0 - 0.2)
+
+
+def test_idle_time_around_the_batches_is_told_apart() -> None:
+    found = wall(measured(OURS, 4.0, QUERY | {IDLE_IN_BATCHES: 1.0}))
+    assert found.parts[IDLE] == pytest.approx(1.0)
+    assert found.parts[IDLE_AROUND] == pytest.approx(2.8 - 1.0)
+    assert sum(found.parts.values()) == pytest.approx(8.0)
 
 
 def test_what_no_process_of_the_query_used_is_unexplained() -> None:
@@ -90,12 +108,13 @@ def test_the_bound_lets_broker_and_jvm_have_every_core() -> None:
 
 def test_the_report_shows_where_the_time_goes_beside_kafka() -> None:
     rows = section(report(everybody(), [], ENVIRONMENT, "chart.png"), f"Where the processor time goes: {CASE}")
-    assert rows[""] == [f"{OURS}, s/M", "share", f"{OUR_PULLS}, s/M", "share", f"{KAFKA}, s/M", "share"]
-    assert rows["decode"] == ["1", "12.5 %", "0", "0.0 %", "0", "0.0 %"]
-    assert rows["idle"] == ["2.8", "35.0 %", "0.25", "12.5 %", "5.8", "72.5 %"]
-    assert rows["unexplained"] == ["", "10.0 %", "", "12.5 %", "", "3.5 %"]
-    assert rows["M rows/s"] == ["0.25", "", "1", "", "0.5", ""]
-    assert rows["M rows/s, bound"] == ["1.25", "", "2", "", "1.25", ""]
+    columns = [OURS, OUR_BODIES, OUR_PULLS, KAFKA]
+    assert rows[""] == [cell for name in columns for cell in (f"{name}, s/M", "share")]
+    assert rows["decode"] == ["1", "12.5 %", "0.2", "2.5 %", "0", "0.0 %", "0", "0.0 %"]
+    assert rows["idle"] == ["2.8", "35.0 %", "2.8", "35.0 %", "0.25", "12.5 %", "5.8", "72.5 %"]
+    assert rows["unexplained"] == ["", "10.0 %", "", "10.0 %", "", "12.5 %", "", "3.5 %"]
+    assert rows["M rows/s"] == ["0.25", "", "0.25", "", "1", "", "0.5", ""]
+    assert rows["M rows/s, bound"] == ["1.25", "", "1.25", "", "2", "", "1.25", ""]
 
 
 def test_without_our_parts_alone_there_is_nothing_to_show() -> None:
@@ -106,4 +125,4 @@ def test_without_our_parts_alone_there_is_nothing_to_show() -> None:
 def test_without_kafka_ours_is_shown() -> None:
     runs = [run for run in everybody() if run.contestant != KAFKA]
     rows = section(report(runs, [], ENVIRONMENT, "chart.png"), f"Where the processor time goes: {CASE}")
-    assert rows["broker"] == ["1", "12.5 %", "1", "50.0 %"]
+    assert rows["broker"] == ["1", "12.5 %", "1", "12.5 %", "1", "50.0 %"]
