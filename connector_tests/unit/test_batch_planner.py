@@ -271,23 +271,6 @@ def test_the_first_call_waits_until_it_is_settled_where_the_topic_begins(unknown
     assert member.stored == {A: 7, B: 20}
 
 
-def test_a_first_position_that_the_broker_confirmed_and_lost_is_told_again() -> None:
-    """The queue looked new then, and was read from its first message instead of from its end."""
-
-    class Losing(SteadyMember):
-        def raise_offsets(self, wanted: Mapping[MessageQueue, int]) -> set[MessageQueue]:
-            is_first = not self.stored
-            confirmed = super().raise_offsets(wanted)
-            if is_first:
-                self.stored.pop(B, None)
-            return confirmed
-
-    member = Losing({A: holding(10), B: holding(20)})
-    _, ranges = read(planner(member, startingOffsets="latest"), SourceOffset())
-    assert ranges == []
-    assert member.stored == {A: 10, B: 20}
-
-
 def test_a_first_call_that_waits_is_ended_by_a_graceful_stop() -> None:
     class Stopped(SteadyMember):
         def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from connector_tests.support.manual_clock import ManualClock
 from rocketmq_spark.consumer.local_offset_store import LocalFileOffsetStore, decode_offsets
 from rocketmq_spark.consumer.membership import NAMESAKE_LIMIT_MS, Membership
-from rocketmq_spark.errors import BrokerError, MembershipError, RocketMQError
+from rocketmq_spark.errors import BrokerError, MembershipError, RocketMQError, TransportError
 from rocketmq_spark.model import BrokerData, MessageQueue, QueueBounds, QueueData, TopicRoute
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.wire.bodies import Heartbeat
@@ -202,6 +202,39 @@ def test_a_refused_commit_tells_where_the_operator_has_reset_the_queue_to() -> N
     assert member.take_resets() == {QUEUES[0]: 7}
     assert member.take_resets() == {}
     assert member.lower_offsets({QUEUES[0]: 7}) == {QUEUES[0]}
+
+
+@dataclass
+class LosesOne(OneBroker):
+    """Confirms several first offsets that come at once, and has one less then."""
+
+    def update_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, RocketMQError]:
+        were_there = bool(self.offsets)
+        failures = super().update_offsets(group, offsets)
+        if not were_there:
+            self.offsets.pop(QUEUES[1])
+        return failures
+
+
+def test_a_first_offset_that_a_broker_confirmed_and_lost_is_told_again() -> None:
+    """Its queue looked new then, and with ``latest`` it was read from its first message instead of from its end."""
+    cluster = LosesOne()
+    member = membership(cluster)
+    member.survey()
+    assert member.raise_offsets({QUEUES[0]: 50, QUEUES[1]: 60}) == {QUEUES[0], QUEUES[1]}
+    assert cluster.offsets == {QUEUES[0]: 50, QUEUES[1]: 60}
+
+
+def test_a_first_offset_that_cannot_be_looked_at_again_is_not_confirmed() -> None:
+    class FallsSilent(LosesOne):
+        def query_offsets(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
+            if self.offsets:
+                raise TransportError("CONNECT_FAILED", address="a:1", reason="gone")
+            return super().query_offsets(group, queues)
+
+    member = membership(FallsSilent())
+    member.survey()
+    assert member.raise_offsets({QUEUES[0]: 50, QUEUES[1]: 60}) == set()
 
 
 def committed_to(cluster: OneBroker, offset: int) -> Membership:

@@ -120,14 +120,25 @@ class Membership:
         return self._offsets.stored_offsets(queues)
 
     def raise_offsets(self, wanted: Mapping[MessageQueue, int]) -> set[MessageQueue]:
-        """See to it that the brokers store at least ``wanted``; says for which queues a broker has confirmed it."""
+        """See to it that the brokers store at least ``wanted``; says for which queues a broker has confirmed it.
+
+        Of the first offsets of a group and topic that come at once, a broker may confirm one and lose it
+        (``ConsumerOffsetManager#commitOffset`` makes the table for them unguarded). So look again where there was none.
+        """
+        confirmed, first = self._raise(wanted)
+        if first:
+            confirmed -= first - self._raise({queue: wanted[queue] for queue in first})[0]
+        self._confirm({queue: wanted[queue] for queue in confirmed})
+        return confirmed
+
+    def _raise(self, wanted: Mapping[MessageQueue, int]) -> tuple[set[MessageQueue], set[MessageQueue]]:
+        """Which offsets a broker has confirmed, and which of these are the first that it has of their queue."""
         stored = {
             queue: offset for queue, offset in self.stored_offsets(wanted).items() if queue not in self._inquiry.resets
         }
         writes = raising(wanted, stored)
         confirmed = (stored.keys() - writes.keys()) | self._offsets.write_offsets(writes)
-        self._confirm({queue: wanted[queue] for queue in confirmed})
-        return confirmed
+        return confirmed, {queue for queue in confirmed if stored[queue] is None}
 
     def lower_offsets(self, wanted: Mapping[MessageQueue, int]) -> set[MessageQueue]:
         """Let the brokers store exactly ``wanted``, for queues that do not reach as far as the group's offset any more;

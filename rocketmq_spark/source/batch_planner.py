@@ -187,9 +187,7 @@ class BatchPlanner:
         first = first_positions(self._starting_point, {queue: survey.bounds[queue] for queue in unread}, found)
         # A topic of which some queues' positions are stored does not look unread any more.
         first |= self._unconfirmed_first
-        # Of the first offsets of a group and topic that come at once, a broker may confirm one and lose it
-        # (ConsumerOffsetManager#commitOffset makes the table for them unguarded). So look again: what is there stays.
-        confirmed = self._member.raise_offsets(first) & self._member.raise_offsets(first)
+        confirmed = self._member.raise_offsets(first)
         self._unconfirmed_first = {queue: offset for queue, offset in first.items() if queue not in confirmed}
         if not self._unconfirmed_first:
             self._started_topics |= {queue.topic for queue in queues}

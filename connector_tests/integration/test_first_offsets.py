@@ -1,0 +1,65 @@
+"""Of the first offsets of a group and topic that come at once, a broker confirms some and loses them.
+
+A thing of chance, hence the many groups: 9 of 2,000 in one run. ``unit/test_membership`` shows it in short.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from rocketmq_spark.consumer.membership import Membership
+from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.embedded.pytest_plugin import unique_name
+from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.cluster import RemoteCluster
+from rocketmq_spark.remoting.pool import ConnectionPool
+
+pytestmark = [pytest.mark.broker, pytest.mark.long, pytest.mark.timeout(600)]
+
+GROUPS = 2_000
+QUEUES = 8
+TIMEOUT_MS = 5_000
+OFFSET = 7
+
+
+@pytest.fixture
+def remote(cluster: EmbeddedCluster) -> Iterator[RemoteCluster]:
+    pool = ConnectionPool(TIMEOUT_MS)
+    yield RemoteCluster((cluster.namesrv_addr,), pool, TIMEOUT_MS)
+    pool.close()
+
+
+def test_a_member_looks_again_and_no_first_offset_is_lost(cluster: EmbeddedCluster, remote: RemoteCluster) -> None:
+    topic = unique_name("orders")
+    cluster.create_topic(topic, QUEUES)
+    (broker_name,) = cluster.broker_names
+    wanted = {MessageQueue(topic, broker_name, queue_id): OFFSET for queue_id in range(QUEUES)}
+    lost_by_broker = lost_by_member = 0
+    broker = remote.broker(cluster.broker_addr())
+    for _ in range(GROUPS):
+        told, raised = unique_name("told"), unique_name("raised")
+        broker.ensure_group(told)
+        assert broker.update_offsets(told, wanted) == {}
+        member = member_of(raised, topic, cluster, remote)
+        assert member.raise_offsets(wanted) == wanted.keys()
+        member.leave()
+        lost_by_broker += broker.query_offsets(told, wanted) != wanted
+        lost_by_member += broker.query_offsets(raised, wanted) != wanted
+    assert lost_by_broker > 0, "the broker has got better: nobody need look again"
+    assert lost_by_member == 0
+
+
+def member_of(group: str, topic: str, cluster: EmbeddedCluster, remote: RemoteCluster) -> Membership:
+    """One that has joined its group."""
+    given = {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": group, "subscribe": topic}
+    member = Membership(ReadOptions.parse(given), "me", remote, now_ms, now_ms, started_ms=now_ms())
+    member.survey()
+    return member
+
+
+def now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
