@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import sys
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from time import perf_counter
+from multiprocessing import get_context
+from time import perf_counter, process_time
 from typing import Final
 
 import psutil
@@ -18,7 +19,7 @@ from connector_tests.benchmarks.apart import run_apart
 from connector_tests.benchmarks.java_peers import java_peer
 from connector_tests.benchmarks.machine import Machine
 from connector_tests.benchmarks.names import JAVA_PULL, LITE_PULL
-from connector_tests.benchmarks.roles import BROKER, CLIENT
+from connector_tests.benchmarks.roles import BROKER, CLIENT, cpu_s
 from connector_tests.benchmarks.run import Contestant, Figures
 from connector_tests.benchmarks.schemas import ALL, BODY_ONLY
 from connector_tests.benchmarks.side import TOPIC, Side
@@ -32,6 +33,7 @@ from rocketmq_spark.source.partition_reader import read_ranges
 from rocketmq_spark.source.range_puller import puller_of
 
 PULL: Final = "pull"
+PULL_AT_ONCE: Final = "pull at once"
 DECODE: Final = "decode"
 DECODE_BODIES: Final = "decode body and queueOffset"
 
@@ -59,6 +61,24 @@ def pull_all(options: ReadOptions, broker_pid: int, queues: int, rows: int) -> F
     }
 
 
+def pull_at_once(options: ReadOptions, broker_pid: int, queues: int, rows: int) -> Figures:
+    """All queues, in as many processes at once as the machine has cores, as Spark would with as many tasks."""
+    tasks = min(psutil.cpu_count(), queues)
+    shares = [range(task, queues, tasks) for task in range(tasks)]
+    with get_context("fork").Pool(tasks) as pool, Machine() as machine, Usage({BROKER: broker_pid}) as usage:
+        begin = perf_counter()
+        pulled = pool.map(partial(_pull_share, options, rows // queues), shares, chunksize=1)
+        seconds = perf_counter() - begin
+    return {
+        "rows": rows,
+        "seconds": seconds,
+        "pulled_mb": sum(pulled_bytes for pulled_bytes, _ in pulled) / 1e6,
+        cpu_s(CLIENT): sum(used_s for _, used_s in pulled),
+        **usage.figures(),
+        **machine.figures(),
+    }
+
+
 def decode_all(schema: StructType, options: ReadOptions, broker_pid: int, queues: int, rows: int) -> Figures:
     """The same, and made into columns."""
     ranges = [QueueRange(MessageQueue(TOPIC, "broker-a", queue_id), 0, rows // queues) for queue_id in range(queues)]
@@ -68,6 +88,14 @@ def decode_all(schema: StructType, options: ReadOptions, broker_pid: int, queues
         seconds = perf_counter() - begin
     assert decoded == rows, f"{decoded} rows instead of {rows}"
     return {"rows": rows, "seconds": seconds, **usage.figures()}
+
+
+def _pull_share(options: ReadOptions, rows: int, queue_ids: Sequence[int]) -> tuple[int, float]:
+    """Bytes of some queues' messages, and the processor time that this process took, in seconds."""
+    client = ExecutorClient.shared(options)
+    begin_s = process_time()
+    pulled_bytes = sum(_pull(client, options, queue_id, rows) for queue_id in queue_ids)
+    return pulled_bytes, process_time() - begin_s
 
 
 def _pull(client: ExecutorClient, options: ReadOptions, queue_id: int, rows: int) -> int:
@@ -96,6 +124,7 @@ def _timed(jvm: ChildJvm, side: Side, rows: int, loop: object) -> Figures:
 
 KINDS: Final[Mapping[str, Callable[[ReadOptions, int, int, int], Figures]]] = {
     PULL: pull_all,
+    PULL_AT_ONCE: pull_at_once,
     DECODE: partial(decode_all, ALL),
     DECODE_BODIES: partial(decode_all, BODY_ONLY),
 }

@@ -18,10 +18,11 @@ from connector_tests.benchmarks.names import (
     OUR_DECODES,
     OUR_FLAT,
     OUR_PULLS,
+    OUR_PULLS_AT_ONCE,
     OUR_RARE,
     OURS,
 )
-from connector_tests.benchmarks.pulling import DECODE, DECODE_BODIES, PULL, java_pullers, read_apart
+from connector_tests.benchmarks.pulling import DECODE, DECODE_BODIES, PULL, PULL_AT_ONCE, java_pullers, read_apart
 from connector_tests.benchmarks.race import alternate
 from connector_tests.benchmarks.run import Contestant, Outcome, failure_of
 from connector_tests.benchmarks.schemas import BODY_ONLY, FLAT
@@ -86,6 +87,7 @@ def pullers(stand: Stand) -> dict[str, Contestant]:
     ours, queues, rows = stand.rocketmq, stand.workload.queues, stand.workload.count
     return {
         OUR_PULLS: lambda: read_apart(PULL, ours, queues, rows),
+        OUR_PULLS_AT_ONCE: lambda: read_apart(PULL_AT_ONCE, ours, queues, rows),
         OUR_DECODES: lambda: read_apart(DECODE, ours, queues, rows),
         OUR_BODY_DECODES: lambda: read_apart(DECODE_BODIES, ours, queues, rows),
     }

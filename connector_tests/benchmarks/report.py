@@ -29,6 +29,7 @@ from connector_tests.benchmarks.names import (
     OUR_BODY_DECODES,
     OUR_DECODES,
     OUR_PULLS,
+    OUR_PULLS_AT_ONCE,
     OURS,
 )
 from connector_tests.benchmarks.roles import BROKER, CLIENT, JVM, PLANNING, WORKER, cpu_s
@@ -42,8 +43,8 @@ IDLE_LIMIT: Final = 2.0
 
 WALL: Final = """CPU seconds for a million rows, and their share of what the machine had: seconds times cores.
 
-* pull: what our pull-only client takes; decode: what the client that also decodes takes more; Python to JVM: what
-  Spark's Python workers take more than that
+* pull: what our pull-only client takes, with one task; decode: what the client that also decodes takes more; Python to
+  JVM: what Spark's Python workers take more than that
 * unexplained: what no process of the query has used, and what was not idle either
 * bound: the rate if all cores were always busy, with nothing but broker and JVM, so with Python for nothing
 
@@ -149,13 +150,13 @@ def _peer(name: str) -> str:
 def _wall(runs: Sequence[Run], case: str) -> str:
     """Where the processor time goes, ours and of our pulls alone beside Kafka's; only where somebody did our parts."""
     racing = contestants(runs, "reading", case)
-    if not {OURS, OUR_BODIES, OUR_PULLS, OUR_DECODES, OUR_BODY_DECODES} <= racing.keys():
+    if not {OURS, OUR_BODIES, OUR_PULLS, OUR_PULLS_AT_ONCE, OUR_DECODES, OUR_BODY_DECODES} <= racing.keys():
         return ""
-    pulls = racing[OUR_PULLS]
+    pulls, pulls_at_once = racing[OUR_PULLS], racing[OUR_PULLS_AT_ONCE]
     found = {
         OURS: wall(racing[OURS], pulls, racing[OUR_DECODES]),
         OUR_BODIES: wall(racing[OUR_BODIES], pulls, racing[OUR_BODY_DECODES]),
-        OUR_PULLS: wall(pulls, pulls),
+        OUR_PULLS_AT_ONCE: wall(pulls_at_once, pulls_at_once),
     }
     if KAFKA in racing:
         found[KAFKA] = wall(racing[KAFKA])

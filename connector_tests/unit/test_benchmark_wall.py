@@ -4,7 +4,15 @@ from collections.abc import Mapping
 
 import pytest
 
-from connector_tests.benchmarks.names import KAFKA, OUR_BODIES, OUR_BODY_DECODES, OUR_DECODES, OUR_PULLS, OURS
+from connector_tests.benchmarks.names import (
+    KAFKA,
+    OUR_BODIES,
+    OUR_BODY_DECODES,
+    OUR_DECODES,
+    OUR_PULLS,
+    OUR_PULLS_AT_ONCE,
+    OURS,
+)
 from connector_tests.benchmarks.report import report
 from connector_tests.benchmarks.roles import BROKER, JVM
 from connector_tests.benchmarks.run import Run
@@ -48,6 +56,7 @@ def client(name: str, cpu_s: float) -> list[Run]:
 def everybody() -> list[Run]:
     kafka = QUERY | {"worker cpu_s": 0.0, "planning cpu_s": 0.27, "machine busy_cpu_s": 2.0}
     runs = measured(OURS, 4.0, QUERY) + client(OUR_PULLS, 0.5) + client(OUR_DECODES, 1.5)
+    runs += client(OUR_PULLS_AT_ONCE, 0.5)
     bodies = measured(OUR_BODIES, 4.0, QUERY) + client(OUR_BODY_DECODES, 0.7)
     return runs + bodies + measured(KAFKA, 2.0, kafka)
 
@@ -108,7 +117,7 @@ def test_the_bound_lets_broker_and_jvm_have_every_core() -> None:
 
 def test_the_report_shows_where_the_time_goes_beside_kafka() -> None:
     rows = section(report(everybody(), [], ENVIRONMENT, "chart.png"), f"Where the processor time goes: {CASE}")
-    columns = [OURS, OUR_BODIES, OUR_PULLS, KAFKA]
+    columns = [OURS, OUR_BODIES, OUR_PULLS_AT_ONCE, KAFKA]
     assert rows[""] == [cell for name in columns for cell in (f"{name}, s/M", "share")]
     assert rows["decode"] == ["1", "12.5 %", "0.2", "2.5 %", "0", "0.0 %", "0", "0.0 %"]
     assert rows["idle"] == ["2.8", "35.0 %", "2.8", "35.0 %", "0.25", "12.5 %", "5.8", "72.5 %"]
