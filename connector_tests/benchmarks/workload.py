@@ -72,13 +72,13 @@ FULL: Final = Scale(
         Workload(100, 200_000, is_compressed=True),
         Workload(1024, 200_000, is_compressed=True),
     ),
-    small_batches=8,
-    latency_seconds=7,
+    small_batches=4,
+    latency_seconds=6,
     latency_rates_per_second=(100, 10_000),
     decode_rounds=10,
     memory=Workload(100, 10_000_000, queues=1),
     idle_topics=(1, 10, 50),
-    idle_seconds=20,
+    idle_seconds=15,
 )
 """40 minutes at most on two cores."""
 
