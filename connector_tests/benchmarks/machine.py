@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from time import time
 from types import TracebackType
@@ -10,6 +9,8 @@ from typing import Final, Self
 
 import numpy as np
 import psutil
+
+from connector_tests.benchmarks.sampler import Sampler
 
 NOT_BUSY: Final = frozenset({"idle", "iowait", "steal"})
 COUNTED_ELSEWHERE: Final = frozenset({"guest", "guest_nice"})
@@ -36,15 +37,12 @@ class Machine:
 
     def __enter__(self) -> Self:
         self._readings = [_read()]
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="machine", daemon=True)
-        self._thread.start()
+        self._sampler = Sampler(self._look, SAMPLE_INTERVAL_S)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        self._end.set()
-        self._thread.join()
-        self._readings.append(_read())
+        self._sampler.stop()
+        self._look()
 
     def figures(self) -> dict[str, float]:
         """Once the block is over. Of ``machine core_s``, seconds times cores, ``machine busy_cpu_s`` was used by
@@ -64,9 +62,8 @@ class Machine:
         begin, end = np.interp((begin_s, end_s), clock, [reading.left_core_s for reading in self._readings])
         return float(end - begin)
 
-    def _watch(self) -> None:
-        while not self._end.wait(SAMPLE_INTERVAL_S):
-            self._readings.append(_read())
+    def _look(self) -> None:
+        self._readings.append(_read())
 
 
 def _read() -> _Reading:

@@ -45,25 +45,10 @@ def read_apart(kind: str, side: Side, queues: int, rows: int) -> Figures:
     return figures
 
 
-def pull_all(options: ReadOptions, broker_pid: int, queues: int, rows: int) -> Figures:
-    """All queues, one after another, as one task of an executor would."""
-    client = ExecutorClient.shared(options)
-    with Machine() as machine, Usage({BROKER: broker_pid, CLIENT: psutil.Process().pid}) as usage:
-        begin = perf_counter()
-        pulled_bytes = sum(_pull(client, options, queue_id, rows // queues) for queue_id in range(queues))
-        seconds = perf_counter() - begin
-    return {
-        "rows": rows,
-        "seconds": seconds,
-        "pulled_mb": pulled_bytes / 1e6,
-        **usage.figures(),
-        **machine.figures(),
-    }
-
-
-def pull_at_once(options: ReadOptions, broker_pid: int, queues: int, rows: int) -> Figures:
-    """All queues, in as many processes at once as the machine has cores, as Spark would with as many tasks."""
-    tasks = min(psutil.cpu_count(), queues)
+def pull_all(most_tasks: int, options: ReadOptions, broker_pid: int, queues: int, rows: int) -> Figures:
+    """All queues, in as many processes at once as an executor would have tasks: each pulls its share, one queue after
+    another."""
+    tasks = min(most_tasks, queues)
     shares = [range(task, queues, tasks) for task in range(tasks)]
     with get_context("fork").Pool(tasks) as pool, Machine() as machine, Usage({BROKER: broker_pid}) as usage:
         begin = perf_counter()
@@ -80,7 +65,7 @@ def pull_at_once(options: ReadOptions, broker_pid: int, queues: int, rows: int) 
 
 
 def decode_all(schema: StructType, options: ReadOptions, broker_pid: int, queues: int, rows: int) -> Figures:
-    """The same, and made into columns."""
+    """All queues, one after another, as one task would, and made into columns."""
     ranges = [QueueRange(MessageQueue(TOPIC, "broker-a", queue_id), 0, rows // queues) for queue_id in range(queues)]
     with Usage({BROKER: broker_pid, CLIENT: psutil.Process().pid}) as usage:
         begin = perf_counter()
@@ -123,8 +108,8 @@ def _timed(jvm: ChildJvm, side: Side, rows: int, loop: object) -> Figures:
 
 
 KINDS: Final[Mapping[str, Callable[[ReadOptions, int, int, int], Figures]]] = {
-    PULL: pull_all,
-    PULL_AT_ONCE: pull_at_once,
+    PULL: partial(pull_all, 1),
+    PULL_AT_ONCE: partial(pull_all, psutil.cpu_count()),
     DECODE: partial(decode_all, ALL),
     DECODE_BODIES: partial(decode_all, BODY_ONLY),
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ import psutil
 
 from connector_tests.benchmarks.figures import memory_figures
 from connector_tests.benchmarks.roles import BROKER, PLANNING, WORKER, cpu_s
+from connector_tests.benchmarks.sampler import Sampler
 
 SAMPLE_INTERVAL_S: Final = 0.25
 TASK_MODULE: Final = "pyspark.worker"
@@ -44,17 +44,14 @@ class Usage:
     roots: Mapping[str, int]
     children_of: int | None = None
     _seen: dict[psutil.Process, _Process] = field(default_factory=dict)
-    _end: threading.Event = field(default_factory=threading.Event)
 
     def __enter__(self) -> Self:
         self._sample(is_first=True)
-        self._thread = threading.Thread(target=self._watch, name="usage", daemon=True)
-        self._thread.start()
+        self._sampler = Sampler(self._sample, SAMPLE_INTERVAL_S)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        self._end.set()
-        self._thread.join()
+        self._sampler.stop()
         self._sample()
 
     def figures(self) -> dict[str, float]:
@@ -71,10 +68,6 @@ class Usage:
             one.last_written_bytes - one.first_written_bytes for one in self._seen.values() if one.role == BROKER
         ]
         return figures | {f"{BROKER} written_mb": sum(written) / 1e6}
-
-    def _watch(self) -> None:
-        while not self._end.wait(SAMPLE_INTERVAL_S):
-            self._sample()
 
     def _sample(self, *, is_first: bool = False) -> None:
         for role, process in self._processes():

@@ -5,7 +5,6 @@ A thing of chance, hence the many groups: 9 of 2,000 in one run. ``unit/test_mem
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -15,6 +14,7 @@ from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.cluster import RemoteCluster
 from rocketmq_spark.remoting.pool import ConnectionPool
 
@@ -56,10 +56,6 @@ def test_a_member_looks_again_and_no_first_offset_is_lost(cluster: EmbeddedClust
 def member_of(group: str, topic: str, cluster: EmbeddedCluster, remote: RemoteCluster) -> Membership:
     """One that has joined its group."""
     given = {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": group, "subscribe": topic}
-    member = Membership(ReadOptions.parse(given), "me", remote, now_ms, now_ms, started_ms=now_ms())
+    member = Membership(ReadOptions.parse(given), "me", remote, monotonic_ms, monotonic_ms, started_ms=1)
     member.survey()
     return member
-
-
-def now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000

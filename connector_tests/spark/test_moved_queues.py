@@ -20,14 +20,9 @@ BATCH = 100
 LIMIT = {"maxOffsetsPerTrigger": str(BATCH)}
 
 
-def places(stream: Stream) -> set[tuple[int, int]]:
-    """(queue id, queue offset) of every row."""
-    return {(queue.queue_id, offset) for queue, offset, _ in stream.places_and_bodies()}
-
-
 def read_by_both(staying: Stream, visitor: Stream) -> dict[int, dict[int, int]]:
     """By queue that the visitor got, by batch of the staying query: how many of its rows the visitor has read too."""
-    of_visitor = places(visitor)
+    of_visitor = set(visitor.places())
     doubled: dict[int, dict[int, int]] = {queue_id: defaultdict(int) for queue_id, _ in of_visitor}
     for batch_id, queue_id, offset in staying.batches_queues_and_offsets():
         if (queue_id, offset) in of_visitor:

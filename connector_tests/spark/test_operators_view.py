@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from connector_tests.spark.conftest import StreamOf
-from connector_tests.support.streams import TIMEOUT_S, Stream, Topic, eventually
+from connector_tests.support.streams import TIMEOUT_S, Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster
 
 pytestmark = pytest.mark.story
@@ -64,11 +64,6 @@ def offsets_on_disk(cluster: EmbeddedCluster, topic: str, group: str) -> dict[in
     return {int(queue_id): offset for queue_id, offset in table.get(f"{topic}@{group}", {}).items()}
 
 
-def places(stream: Stream) -> Counter[tuple[int, int]]:
-    """(queue id, queue offset) of every row."""
-    return Counter((queue.queue_id, offset) for queue, offset, _ in stream.places_and_bodies())
-
-
 def places_below(ends: Mapping[int, int]) -> Counter[tuple[int, int]]:
     """(queue id, queue offset) of everything below these ends."""
     return Counter((queue_id, offset) for queue_id, end in ends.items() for offset in range(end))
@@ -111,9 +106,9 @@ def test_rocketmqs_own_tool_tells_the_truth_and_is_obeyed(
         cluster.mqadmin("resetOffsetByTime", "-g", group, "-t", messages.name, "-s", "0")
         gate.open()
         as_told = places_below(planned_to) + places_below(dict.fromkeys(range(4), 10))
-        eventually(lambda: places(operated) == as_told, "everything once more")
+        eventually(lambda: Counter(operated.places()) == as_told, "everything once more")
         eventually(lambda: messages.lag(group) == 0, "and committed", timeout_s=2 * TRIGGER_S)
         at_max = {queue.queue_id: held.max_offset for queue, held in messages.bounds().items()}
         eventually(lambda: offsets_on_disk(cluster, messages.name, group) == at_max, "on disk", FLUSH_S)
-        assert places(operated) == as_told
+        assert Counter(operated.places()) == as_told
         assert sorted(set(operated.bodies())) == sorted(sent)

@@ -253,5 +253,9 @@ class Stream:
             for row in rows
         ]
 
+    def places(self) -> list[tuple[int, int]]:
+        """(queue id, queue offset) of every row, see ``places_and_bodies``."""
+        return [(queue.queue_id, offset) for queue, offset, _ in self.places_and_bodies()]
+
     def bodies(self) -> list[str]:
         return sorted(bytes(row["body"]).decode() for row in self.rows())
