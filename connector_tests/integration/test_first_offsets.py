@@ -1,6 +1,7 @@
 """Of the first offsets of a group and topic that come at once, a broker confirms some and loses them.
 
-A thing of chance, hence the many groups: 9 of 2,000 in one run. ``unit/test_membership`` shows it in short.
+A thing of chance, hence the many groups: 9, 8 and none of 2,000 in three runs. ``unit/test_membership`` shows it in
+short.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from rocketmq_spark.remoting.pool import ConnectionPool
 pytestmark = [pytest.mark.broker, pytest.mark.long, pytest.mark.timeout(600)]
 
 GROUPS = 2_000
+MOST_GROUPS = 10_000
+"""As long as the broker has lost none, what the member does says nothing."""
 QUEUES = 8
 TIMEOUT_MS = 5_000
 OFFSET = 7
@@ -40,7 +43,9 @@ def test_a_member_looks_again_and_no_first_offset_is_lost(cluster: EmbeddedClust
     wanted = {MessageQueue(topic, broker_name, queue_id): OFFSET for queue_id in range(QUEUES)}
     lost_by_broker = lost_by_member = 0
     broker = remote.broker(cluster.broker_addr())
-    for _ in range(GROUPS):
+    for tried in range(MOST_GROUPS):
+        if tried >= GROUPS and lost_by_broker:
+            break
         told, raised = unique_name("told"), unique_name("raised")
         broker.ensure_group(told)
         assert broker.update_offsets(told, wanted) == {}
