@@ -118,18 +118,13 @@ def _names_of_every_row(
     width, rest = divmod(len(ends), len(row_ends))
     if not width or rest or not (ends[width - 1 :: width] + 1 == row_ends).all():
         return None
-    names = [_common(text, begins[column::width], splits[column::width]) for column in range(width)]
-    known = tuple(name for name in names if name is not None)
-    return known if len(set(known)) == width else None
-
-
-def _common(text: pa.Buffer, begins: Numbers, ends: Numbers) -> bytes | None:
-    """What is in all the slices; None if they differ."""
-    size_bytes = int(ends[0] - begins[0])
-    if not (ends - begins == size_bytes).all():
+    sizes = (splits - begins).reshape(-1, width)
+    if not (sizes == sizes[0]).all():
         return None
-    slices = gather(text, np.dtype((np.void, size_bytes)), begins).view(np.uint8).reshape(len(begins), size_bytes)
-    return slices[0].tobytes() if (slices == slices[0]).all() else None
+    names = cut(text, begins, splits)
+    letters = np.frombuffer(names.buffers()[2], np.uint8)[: sizes.sum()].reshape(len(row_ends), -1)
+    known = tuple(names[:width].to_pylist())
+    return known if (letters == letters[0]).all() and len(set(known)) == width else None
 
 
 def _mixed_table(text: pa.Buffer, row_ends: Numbers, begins: Numbers, splits: Numbers, ends: Numbers) -> MixedTable:
