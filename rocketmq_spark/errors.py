@@ -134,6 +134,10 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         "NO_READABLE_QUEUE": Condition(
             "Topic {topic!r} has no readable queue.", "Give it read permission and at least one read queue."
         ),
+        "STATIC_TOPIC": Condition(
+            "Topic {topic!r} is a static topic, made by 'mqadmin updateStaticTopic'; these cannot be read or written.",
+            "Let its producers write to an ordinary topic, made by 'mqadmin updateTopic'.",
+        ),
         "QUEUES_MISSING": Condition(
             "Queues that this query has read are away: out of the route, without read permission, or no queues of "
             "their topic any more. For {waited_ms} ms: {queues}.",

@@ -114,16 +114,21 @@ class QueueData:
 
 @dataclass(frozen=True, slots=True)
 class TopicRoute:
-    """Where a topic lives. Source: ``remoting/protocol/route/TopicRouteData.java``."""
+    """Where a topic lives. Source: ``remoting/protocol/route/TopicRouteData.java``.
+
+    ``is_static``: the topic's queues have ids of their own, each mapped to one broker's queue after another; ``queues``
+    counts the brokers'.
+    """
 
     topic: str
     brokers: tuple[BrokerData, ...]
     queues: tuple[QueueData, ...]
+    is_static: bool = False
 
     def read_queues(self) -> tuple[MessageQueue, ...]:
-        """Queues a consumer may read, in Java's order.
+        """Queues a consumer may read, in Java's order. Not for static topics.
 
-        Source: ``MQClientInstance#topicRouteData2TopicSubscribeInfo`` (static topics are not covered).
+        Source: ``MQClientInstance#topicRouteData2TopicSubscribeInfo``.
         """
         readable = (data for data in self.queues if data.permission & PERM_READ)
         queues = (

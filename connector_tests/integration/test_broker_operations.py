@@ -142,6 +142,27 @@ def test_a_topic_that_does_not_exist_is_a_route_error(name_servers: NameServers)
         name_servers.topic_route("no_such_topic")
 
 
+def test_a_static_topic_is_a_route_error(cluster: EmbeddedCluster, name_servers: NameServers) -> None:
+    topic = unique_name("static")
+    cluster.mqadmin("updateStaticTopic", "-t", topic, "-qn", "2", "-b", cluster.broker_names[0])
+    with pytest.raises(RouteError, match=f"STATIC_TOPIC.*{topic}"):
+        await_route(name_servers, topic)
+
+
+def await_route(name_servers: NameServers, topic: str) -> None:
+    """Until a name server knows the topic."""
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        try:
+            name_servers.topic_route(topic)
+        except RouteError as error:
+            if error.condition != "TOPIC_NOT_FOUND" or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+        else:
+            return
+
+
 def test_the_cluster_info_names_the_broker(cluster: EmbeddedCluster, name_servers: NameServers) -> None:
     assert name_servers.cluster_info().brokers["broker-a"].master_address == cluster.broker_addr()
 

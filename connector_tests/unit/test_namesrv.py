@@ -108,6 +108,14 @@ def test_a_topic_that_nobody_knows_is_a_route_error_that_names_topic_and_server(
     assert (error.condition, error.context["topic"], error.context["address"]) == ("TOPIC_NOT_FOUND", "T", FIRST)
 
 
+def test_a_static_topic_is_a_route_error_that_names_it(two: TwoServers) -> None:
+    mapped = json.loads(bytes(A_ROUTE.body)) | {"topicQueueMappingByBroker": {"b": {"currIdMap": {"0": 0, "2": 1}}}}
+    two.on_route(answer(body=json.dumps(mapped).encode()), A_ROUTE)
+    two.down.add(SECOND)
+    error = failure(two)
+    assert (error.condition, error.context["topic"]) == ("STATIC_TOPIC", "T")
+
+
 def test_a_missing_topic_is_told_even_when_the_other_server_is_down(two: TwoServers) -> None:
     two.on_route(UNKNOWN_TOPIC, A_ROUTE)
     two.down.add(SECOND)

@@ -32,8 +32,9 @@ class NameServers:
         """Where ``topic`` lives.
 
         Raises RouteError[TOPIC_NOT_FOUND] when one name server says that it does not exist and no other knows it: one
-        that has just started knows nothing yet. Raises TransportError, BrokerError or RemoteProtocolError when none of
-        them answers, or not as a name server does.
+        that has just started knows nothing yet. Raises RouteError[STATIC_TOPIC] for a topic whose queue ids mean one
+        thing in a pull and another in a broker's statistics. Raises TransportError, BrokerError or RemoteProtocolError
+        when none of them answers, or not as a name server does.
         """
         command = _command(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest(topic=topic).to_fields())
         question = Question(command, lambda answer: decode_topic_route(topic, answer.body))
@@ -73,11 +74,14 @@ class NameServers:
 
 def _ask_route(peer: Peer, question: Question[TopicRoute], topic: str) -> TopicRoute:
     try:
-        return peer.ask(question)
+        route = peer.ask(question)
     except BrokerError as error:
         if error.code == ResponseCode.TOPIC_NOT_EXIST:
             raise RouteError("TOPIC_NOT_FOUND", topic=topic, address=peer.address) from error
         raise
+    if route.is_static:
+        raise RouteError("STATIC_TOPIC", topic=topic)
+    return route
 
 
 def _another_may_know(error: RocketMQError) -> bool:

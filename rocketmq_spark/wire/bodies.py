@@ -52,7 +52,8 @@ def decode_cluster_info(body: bytes | memoryview) -> ClusterInfo:
 
 def _topic_route(topic: str, route: Object) -> TopicRoute:
     brokers = tuple(_broker_data(entry) for entry in objects(route, "brokerDatas"))
-    return TopicRoute(topic, brokers, tuple(_queue_data(entry) for entry in objects(route, "queueDatas")))
+    queues = tuple(_queue_data(entry) for entry in objects(route, "queueDatas"))
+    return TopicRoute(topic, brokers, queues, is_static=bool(route.get("topicQueueMappingByBroker")))
 
 
 def _cluster_info(info: Object) -> ClusterInfo:

@@ -148,14 +148,12 @@ class PullMessageRequest(Header):
 class PullMessageResponse(Header):
     """Answer to PULL_MESSAGE with one of the codes that are outcomes (``wire.pull``).
 
-    ``offset_delta`` is to be added to the offsets of the messages (static topics).
+    Differs from ``PullMessageResponseHeader.java``: without what slaves and static topics would need.
     """
 
-    suggested_broker_id: int = wire("suggestWhichBrokerId", default=0)
     next_begin_offset: int = wire("nextBeginOffset")
     min_offset: int = wire("minOffset")
     max_offset: int = wire("maxOffset")
-    offset_delta: int = wire("offsetDelta", default=0)
 
 
 # ---------------------------------------------------------------------------------------------------- group offsets
