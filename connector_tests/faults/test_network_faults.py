@@ -176,6 +176,7 @@ def test_a_broker_that_stands_still_blocks_nobody_and_is_well_when_it_goes_on(
     queue = MessageQueue(topic, "broker-a", 0)
     broker, hasty = Broker(pausable.broker_addr(), pool, 10_000), Broker(pausable.broker_addr(), pool, SOON_MS)
     assert broker.max_offset(queue) == 0
+    connection = pool.get(pausable.broker_addr())
     pausable.pause_broker()
     began = time.monotonic()
     try:
@@ -183,7 +184,7 @@ def test_a_broker_that_stands_still_blocks_nobody_and_is_well_when_it_goes_on(
         large = Message(topic, bytes(4_000_000))
         errors = {failure(lambda: hasty.send(large, queue, "P")).condition for _ in range(5)}
         assert errors <= {"RESPONSE_TIMED_OUT", "CONNECTION_LOST", "CONNECT_FAILED"}
-        assert "CONNECTION_LOST" in errors  # the buffers are full, so this did test sending
+        assert not connection.is_open  # whichever deadline was seen: buffers were full, so this tested sending
     finally:
         pausable.resume_broker()
     assert time.monotonic() - began < 10
