@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from rocketmq_spark.errors import CONDITIONS
 from rocketmq_spark.options import Option, ReadOptions, rows
 from rocketmq_spark.source.schema import spark_type
-from rocketmq_spark.wire.column_table import COLUMNS, DEFAULT_COLUMNS
+from rocketmq_spark.wire.arrow.column_table import COLUMNS, DEFAULT_COLUMNS
 
 GENERATED: Final = "<!-- Written by tools/generate_docs.py. -->"
 COMMENT_WIDTH: Final = 100

@@ -56,7 +56,7 @@ def test_what_spark_imports_to_find_the_source_brings_no_other_package(when_foun
         "pyarrow",
         "numpy",
         "grpc",
-        "rocketmq_spark.wire.columns",
+        "rocketmq_spark.wire.arrow.columns",
         "rocketmq_spark.remoting.connection",
         "rocketmq_spark.consumer.member",
         "rocketmq_spark.embedded",
@@ -69,14 +69,16 @@ def test_finding_the_source_loads_nothing_that_only_reading_needs(when_found: fr
 
 
 def test_the_pure_core_needs_no_other_package(bare: frozenset[str]) -> None:
-    rooms = ("consumer.membership", "consumer.pull_request", "source.planning")
+    rooms = ("consumer.membership", "pull.pull_request", "source.stream.planning")
     loaded = loaded_by("\n".join(f"import rocketmq_spark.{room}" for room in rooms))
     assert packages(loaded - bare) == {"rocketmq_spark"}
 
 
 @pytest.mark.parametrize(
-    "heavy", ["pyarrow.compute", "rocketmq_spark.wire.columns", "rocketmq_spark.source.range_puller"]
+    "heavy", ["pyarrow.compute", "rocketmq_spark.wire.arrow.columns", "rocketmq_spark.pull.range_puller"]
 )
 def test_what_plans_a_query_does_not_load_what_reads_it(heavy: str) -> None:
     """Each query starts processes that plan."""
-    assert heavy not in loaded_by("import rocketmq_spark.source.stream_reader, rocketmq_spark.source.source_run")
+    assert heavy not in loaded_by(
+        "import rocketmq_spark.source.stream.stream_reader, rocketmq_spark.source.stream.source_run"
+    )

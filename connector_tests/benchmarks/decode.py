@@ -23,9 +23,9 @@ from connector_tests.benchmarks.figures import cases, contestants, rates, summar
 from connector_tests.benchmarks.run import Run
 from connector_tests.support.message_bytes import Record, pull_body
 from rocketmq_spark.source.partition_reader import BATCH_BYTES
-from rocketmq_spark.wire.column_table import COLUMNS, DEFAULT_COLUMNS
-from rocketmq_spark.wire.columns import ColumnDecoder
-from rocketmq_spark.wire.message import decode_messages
+from rocketmq_spark.wire.arrow.column_table import COLUMNS, DEFAULT_COLUMNS
+from rocketmq_spark.wire.arrow.columns import ColumnDecoder
+from rocketmq_spark.wire.message.stored_message import decode_messages
 
 PART: Final = "decode"
 ROUNDS: Final = 30

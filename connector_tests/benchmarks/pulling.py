@@ -28,9 +28,9 @@ from rocketmq_spark.embedded.jars import rocketmq_class_path
 from rocketmq_spark.embedded.jvm import ChildJvm
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.remoting.executor_client import ExecutorClient
+from rocketmq_spark.pull.executor_client import ExecutorClient
+from rocketmq_spark.pull.range_puller import puller_of
 from rocketmq_spark.source.partition_reader import read_ranges
-from rocketmq_spark.source.range_puller import puller_of
 
 PULL: Final = "pull"
 PULL_AT_ONCE: Final = "pull at once"

@@ -15,9 +15,9 @@ from rocketmq_spark.errors import RocketMQError, TransportError
 from rocketmq_spark.model import Message, MessageQueue
 from rocketmq_spark.remoting.broker import Broker, Pull
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.wire.codes import RequestCode
-from rocketmq_spark.wire.pull import PullResult, PullStatus
-from rocketmq_spark.wire.retriable import is_retriable
+from rocketmq_spark.remoting.retriable import is_retriable
+from rocketmq_spark.wire.remoting.codes import RequestCode
+from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
 
 QUEUE = MessageQueue("T", "broker-a", 0)
 FOUND = answer(fields={"nextBeginOffset": "1", "minOffset": "0", "maxOffset": "1"}, body=bytes(100_000))

@@ -19,13 +19,13 @@ from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
 from rocketmq_spark.remoting.routes import RouteCache
-from rocketmq_spark.wire.bodies import ConsumerData, Heartbeat
-from rocketmq_spark.wire.codes import MessageSysFlag, RequestCode, ResponseCode
-from rocketmq_spark.wire.command import RemotingCommand
-from rocketmq_spark.wire.compression import compress
-from rocketmq_spark.wire.message import decode_messages
-from rocketmq_spark.wire.pull import PullResult, PullStatus
-from rocketmq_spark.wire.subscription import build_subscription
+from rocketmq_spark.wire.body.bodies import ConsumerData, Heartbeat
+from rocketmq_spark.wire.body.subscription import build_subscription
+from rocketmq_spark.wire.message.compression import compress
+from rocketmq_spark.wire.message.stored_message import decode_messages
+from rocketmq_spark.wire.remoting.codes import MessageSysFlag, RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
+from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
 
 pytestmark = pytest.mark.broker
 
@@ -146,21 +146,7 @@ def test_a_static_topic_is_a_route_error(cluster: EmbeddedCluster, name_servers:
     topic = unique_name("static")
     cluster.mqadmin("updateStaticTopic", "-t", topic, "-qn", "2", "-b", cluster.broker_names[0])
     with pytest.raises(RouteError, match=f"STATIC_TOPIC.*{topic}"):
-        await_route(name_servers, topic)
-
-
-def await_route(name_servers: NameServers, topic: str) -> None:
-    """Until a name server knows the topic."""
-    deadline = time.monotonic() + WAIT_S
-    while True:
-        try:
-            name_servers.topic_route(topic)
-        except RouteError as error:
-            if error.condition != "TOPIC_NOT_FOUND" or time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)
-        else:
-            return
+        eventually(lambda: _is_routed(name_servers, topic), "the route of a static topic")
 
 
 def test_the_cluster_info_names_the_broker(cluster: EmbeddedCluster, name_servers: NameServers) -> None:
@@ -191,7 +177,9 @@ def test_a_topic_is_created_with_permission_and_attributes_and_deleted(
 def _is_routed(name_servers: NameServers, topic: str) -> bool:
     try:
         name_servers.topic_route(topic)
-    except RouteError:
+    except RouteError as error:
+        if error.condition != "TOPIC_NOT_FOUND":
+            raise
         return False
     return True
 

@@ -18,10 +18,10 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
-from rocketmq_spark.source.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.partition_reader import read_ranges
 from rocketmq_spark.source.schema import default_schema
-from rocketmq_spark.source.stream_reader import RocketMQStreamReader
+from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
+from rocketmq_spark.source.stream.stream_reader import RocketMQStreamReader
 
 pytestmark = pytest.mark.broker
 

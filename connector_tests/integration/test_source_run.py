@@ -18,8 +18,8 @@ TIMEOUT_S = 60
 RUNNER = """
 import logging, os, shutil, signal, sys
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.source.offsets import SourceOffset
-from rocketmq_spark.source.source_run import SourceRun
+from rocketmq_spark.source.stream.offsets import SourceOffset
+from rocketmq_spark.source.stream.source_run import SourceRun
 
 def terminated_before(step):
     def interrupted(*arguments, **named):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rocketmq_spark.model import MessageQueue, QueueBounds
-from rocketmq_spark.wire.bodies import (
+from rocketmq_spark.wire.body.bodies import (
     ConsumeProgress,
     ConsumerData,
     Heartbeat,
@@ -23,14 +23,14 @@ from rocketmq_spark.wire.bodies import (
     encode_heartbeat,
     encode_lock_batch,
 )
-from rocketmq_spark.wire.running_info import (
+from rocketmq_spark.wire.body.running_info import (
     PROP_CONSUME_TYPE,
     PROP_CONSUMER_START_TIMESTAMP,
     ConsumerRunningInfo,
     ProcessQueueInfo,
     encode_consumer_running_info,
 )
-from rocketmq_spark.wire.subscription import build_subscription
+from rocketmq_spark.wire.body.subscription import build_subscription
 
 QUEUE = MessageQueue("T", "broker-a", 3)
 

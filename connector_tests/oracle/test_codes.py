@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from rocketmq_spark.wire import running_info
-from rocketmq_spark.wire.codes import CLIENT_VERSION, MessageSysFlag, PullSysFlag, RequestCode, ResponseCode
+from rocketmq_spark.wire.body import running_info
+from rocketmq_spark.wire.remoting.codes import CLIENT_VERSION, MessageSysFlag, PullSysFlag, RequestCode, ResponseCode
 
 PROTOCOL = "org.apache.rocketmq.remoting.protocol"
 SYS_FLAG = "org.apache.rocketmq.common.sysflag"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from connector_tests.support.java_values import random_text
-from rocketmq_spark.wire.codes import LanguageCode
-from rocketmq_spark.wire.command import RemotingCommand, Serialization, decode, encode
+from rocketmq_spark.wire.remoting.codes import LanguageCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand, Serialization, decode, encode
 
 EDGES = [0, 1, -1, 127, 128, 2**31 - 1, -(2**31)]
 both_serializations = pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from typing import Any, Final, get_type_hints
 import pytest
 
 from connector_tests.support.java_values import random_text
-from rocketmq_spark.wire import headers
-from rocketmq_spark.wire.command import RemotingCommand, Serialization, decode, encode
-from rocketmq_spark.wire.fields import Header
+from rocketmq_spark.wire.remoting import headers
+from rocketmq_spark.wire.remoting.command import RemotingCommand, Serialization, decode, encode
+from rocketmq_spark.wire.remoting.fields import Header
 
 OURS: Final = [kind for kind in vars(headers).values() if isinstance(kind, type) and Header in kind.__bases__]
 

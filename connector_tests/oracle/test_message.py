@@ -14,11 +14,11 @@ from connector_tests.support.java_values import random_text
 from connector_tests.support.message_bytes import COMPRESSED, INNER_BATCH, V1, V2, Record, inner_batch, pull_body
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import Message, MessageExt
-from rocketmq_spark.wire.batch import decode_batch, encode_batch, message_properties
-from rocketmq_spark.wire.codes import MessageSysFlag
-from rocketmq_spark.wire.compression import compress, decompress
-from rocketmq_spark.wire.message import decode_messages
-from rocketmq_spark.wire.message_id import offset_msg_id, parse_offset_msg_id
+from rocketmq_spark.wire.message.batch import decode_batch, encode_batch, message_properties
+from rocketmq_spark.wire.message.compression import compress, decompress
+from rocketmq_spark.wire.message.message_id import offset_msg_id, parse_offset_msg_id
+from rocketmq_spark.wire.message.stored_message import decode_messages
+from rocketmq_spark.wire.remoting.codes import MessageSysFlag
 
 COMPRESSIONS = [MessageSysFlag.LZ4, MessageSysFlag.ZSTD, MessageSysFlag.ZLIB]
 HOSTS = ["127.0.0.1", "0.0.0.0", "255.255.255.255", "::1", "2001:db8::17:0:0:1", "fe80::1"]

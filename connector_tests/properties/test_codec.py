@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import MessageQueue
-from rocketmq_spark.wire import bodies
-from rocketmq_spark.wire.codes import LanguageCode
-from rocketmq_spark.wire.command import RemotingCommand, Serialization, decode, encode
-from rocketmq_spark.wire.fastjson import parse_fastjson, write_fastjson
+from rocketmq_spark.wire.body import bodies
+from rocketmq_spark.wire.remoting.codes import LanguageCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand, Serialization, decode, encode
+from rocketmq_spark.wire.remoting.fastjson import parse_fastjson, write_fastjson
 
 INT16 = st.integers(-(2**15), 2**15 - 1)
 INT32 = st.integers(-(2**31), 2**31 - 1)

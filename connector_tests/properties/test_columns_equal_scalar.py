@@ -13,9 +13,9 @@ from connector_tests.support.message_bytes import COMPRESSED, INNER_BATCH, V2, R
 from connector_tests.support.message_strategies import TAG_VALUES, pull_bodies, records
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import MessageExt
-from rocketmq_spark.wire.column_table import COLUMNS
-from rocketmq_spark.wire.columns import ColumnDecoder
-from rocketmq_spark.wire.message import decode_messages
+from rocketmq_spark.wire.arrow.column_table import COLUMNS
+from rocketmq_spark.wire.arrow.columns import ColumnDecoder
+from rocketmq_spark.wire.message.stored_message import decode_messages
 
 EVERYTHING = (-(2**63), 2**63 - 1)
 Row = dict[str, object]

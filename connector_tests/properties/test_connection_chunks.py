@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from connector_tests.support.scripted_broker import answer
 from rocketmq_spark.remoting.connection import Connection
 from rocketmq_spark.remoting.memory import MemoryStream, memory_pair
-from rocketmq_spark.wire.command import FLAG_ONEWAY, FLAG_RESPONSE, RemotingCommand, decode, encode
-from rocketmq_spark.wire.frame import FrameBuffer
+from rocketmq_spark.wire.remoting.command import FLAG_ONEWAY, FLAG_RESPONSE, RemotingCommand, decode, encode
+from rocketmq_spark.wire.remoting.frame import FrameBuffer
 
 LONG_MS = 60_000
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketmq_spark.errors import RemoteProtocolError
-from rocketmq_spark.wire.frame import FrameBuffer
+from rocketmq_spark.wire.remoting.frame import FrameBuffer
 
 LIMIT_BYTES = 1000
 PAYLOADS = st.lists(st.binary(min_size=4, max_size=300), max_size=8)

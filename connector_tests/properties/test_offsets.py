@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from connector_tests.support.queues import QUEUES, progress, source_offsets
 from rocketmq_spark.model import MessageQueue
-from rocketmq_spark.source.offsets import QueueProgress, SourceOffset
+from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 
 
 def text(offset: SourceOffset) -> str:

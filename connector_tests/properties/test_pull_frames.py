@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketmq_spark.model import MessageQueue
-from rocketmq_spark.wire.codes import PullSysFlag, RequestCode
-from rocketmq_spark.wire.command import RemotingCommand, encode
-from rocketmq_spark.wire.headers import PullMessageRequest
-from rocketmq_spark.wire.pull_frames import PLACE, PullFrames
+from rocketmq_spark.wire.remoting.codes import PullSysFlag, RequestCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand, encode
+from rocketmq_spark.wire.remoting.headers import PullMessageRequest
+from rocketmq_spark.wire.remoting.pull_frames import PLACE, PullFrames
 
 TRICKY = ["%", "%d", "{}", str(PLACE), f'"opaque":{PLACE}', f'"queueOffset":"{PLACE}"', "\\", "\U0001f600", "\n"]
 NAMES = st.lists(st.sampled_from(TRICKY) | st.text(st.characters(exclude_categories=["Cs"]), max_size=5)).map("".join)

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.simulated_queue import QUEUE, SimulatedNetwork, SimulatedQueue, offsets_of
-from rocketmq_spark.consumer.pull_request import PulledRange
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import MessageQueue, QueueRange
-from rocketmq_spark.source.range_puller import ABSENT_LIMIT_MS, MAX_DEPTH, Answer, RangePuller
-from rocketmq_spark.wire.codes import ResponseCode
-from rocketmq_spark.wire.pull import PullResult, PullStatus
+from rocketmq_spark.pull.pull_request import PulledRange
+from rocketmq_spark.pull.range_puller import ABSENT_LIMIT_MS, MAX_DEPTH, Answer, RangePuller
+from rocketmq_spark.wire.remoting.codes import ResponseCode
+from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
 
 MOST_PULLS = 20_000
 LIMIT_MS = 600_000

@@ -22,8 +22,8 @@ from connector_tests.support.scripted_broker import ScriptedBroker, answer
 from connector_tests.support.streams import Stream, Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
-from rocketmq_spark.wire.codes import RequestCode
-from rocketmq_spark.wire.command import RemotingCommand
+from rocketmq_spark.wire.remoting.codes import RequestCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
 
 pytestmark = pytest.mark.story
 

@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 from connector_tests.support.spark_session import test_session
 from rocketmq_spark.source.datasource import RocketMQDataSource
-from rocketmq_spark.source.stream_reader import RocketMQStreamReader
+from rocketmq_spark.source.stream.stream_reader import RocketMQStreamReader
 
 POINTS: Final = (
     "before offsets/N",

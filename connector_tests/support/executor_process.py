@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rocketmq_spark.remoting import executor_client, pool
+from rocketmq_spark.pull import executor_client
+from rocketmq_spark.remoting import pool
 
 
 def close_executor_connections() -> None:

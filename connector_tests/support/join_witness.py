@@ -16,7 +16,7 @@ from typing import Protocol
 from connector_tests.support.simulated_cluster import SimulatedCluster
 from rocketmq_spark.consumer.process_queue import ProcessQueue
 from rocketmq_spark.model import MessageQueue, QueueRange
-from rocketmq_spark.source.offsets import SourceOffset
+from rocketmq_spark.source.stream.offsets import SourceOffset
 
 
 class Harm(Enum):

@@ -17,9 +17,9 @@ from rocketmq_spark.consumer.ports import Survey
 from rocketmq_spark.consumer.rebalance import RebalanceImpl, RebalancePlan
 from rocketmq_spark.consumer.strategy_names import strategy_of
 from rocketmq_spark.model import MessageQueue, QueueRange
-from rocketmq_spark.source.batch_planner import BatchPlanner
-from rocketmq_spark.source.offsets import QueueProgress, SourceOffset
-from rocketmq_spark.source.planning import Position
+from rocketmq_spark.source.stream.batch_planner import BatchPlanner
+from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
+from rocketmq_spark.source.stream.planning import Position
 
 Stored = Mapping[MessageQueue, int | None]
 Positions = dict[MessageQueue, Position]

@@ -13,8 +13,8 @@ from importlib import import_module
 from typing import Final
 
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.source.offsets import SourceOffset
-from rocketmq_spark.source.source_run import SourceRun
+from rocketmq_spark.source.stream.offsets import SourceOffset
+from rocketmq_spark.source.stream.source_run import SourceRun
 
 PARENT: Final = "parent"
 CHILD: Final = "child"

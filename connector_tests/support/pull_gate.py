@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from connector_tests.support.fault_proxy import Direction, FaultProxy
-from rocketmq_spark.wire.codes import PullSysFlag, RequestCode
-from rocketmq_spark.wire.command import RemotingCommand, decode
-from rocketmq_spark.wire.frame import FrameBuffer
+from rocketmq_spark.wire.remoting.codes import PullSysFlag, RequestCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand, decode
+from rocketmq_spark.wire.remoting.frame import FrameBuffer
 
 REACHED_TIMEOUT_S = 60
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from rocketmq_spark.model import MessageQueue
-from rocketmq_spark.source.offsets import QueueProgress, SourceOffset
+from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 
 TOPICS = st.sampled_from(["orders", "payments", "%RETRY%g", "\U0001f600", "\uff5e", "A", "a"])
 BROKER_NAMES = st.sampled_from(["broker-a", "broker-b", "broker-10", "broker-9"])

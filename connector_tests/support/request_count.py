@@ -11,9 +11,9 @@ from typing import Final
 
 from connector_tests.support.fault_proxy import Direction, FaultProxy
 from rocketmq_spark.embedded import EmbeddedCluster
-from rocketmq_spark.wire.codes import RequestCode
-from rocketmq_spark.wire.command import RemotingCommand, decode
-from rocketmq_spark.wire.frame import FrameBuffer
+from rocketmq_spark.wire.remoting.codes import RequestCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand, decode
+from rocketmq_spark.wire.remoting.frame import FrameBuffer
 
 HOST: Final = "127.0.0.2"
 

@@ -18,9 +18,9 @@ from rocketmq_spark.errors import TransportError
 from rocketmq_spark.remoting.memory import memory_pair
 from rocketmq_spark.remoting.stream import Stream
 from rocketmq_spark.remoting.tcp import TcpStream
-from rocketmq_spark.wire.codes import ResponseCode
-from rocketmq_spark.wire.command import FLAG_RESPONSE, RemotingCommand, decode, encode
-from rocketmq_spark.wire.frame import FrameBuffer
+from rocketmq_spark.wire.remoting.codes import ResponseCode
+from rocketmq_spark.wire.remoting.command import FLAG_RESPONSE, RemotingCommand, decode, encode
+from rocketmq_spark.wire.remoting.frame import FrameBuffer
 
 WAIT_S = 10.0
 FOREVER_MS = 3_600_000

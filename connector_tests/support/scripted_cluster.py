@@ -11,8 +11,8 @@ from rocketmq_spark.errors import TransportError
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.stream import Stream
-from rocketmq_spark.wire.codes import RequestCode
-from rocketmq_spark.wire.command import RemotingCommand
+from rocketmq_spark.wire.remoting.codes import RequestCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
 
 NAME_SERVER = "ns:9876"
 TIMEOUT_MS = 10_000

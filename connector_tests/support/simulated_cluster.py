@@ -15,11 +15,11 @@ from typing import Final, TypeVar
 
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.strand import point
-from rocketmq_spark.consumer.patience import LONGEST_WAIT_MS
 from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import BrokerData, MessageQueue, QueueBounds, QueueData, TopicRoute
-from rocketmq_spark.wire.bodies import Heartbeat
-from rocketmq_spark.wire.running_info import ConsumerRunningInfo
+from rocketmq_spark.remoting.patience import LONGEST_WAIT_MS
+from rocketmq_spark.wire.body.bodies import Heartbeat
+from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo
 
 CONNECTION_EXPIRY_MS: Final = 120_000
 LOCK_EXPIRY_MS: Final = 60_000

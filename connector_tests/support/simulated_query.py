@@ -22,8 +22,8 @@ from rocketmq_spark.consumer.ports import Survey
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.source.batch_planner import BatchPlanner
-from rocketmq_spark.source.offsets import SourceOffset
+from rocketmq_spark.source.stream.batch_planner import BatchPlanner
+from rocketmq_spark.source.stream.offsets import SourceOffset
 
 ASK: Final = "latestOffset"
 LOG_OFFSETS: Final = "offsets/N"

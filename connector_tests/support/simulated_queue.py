@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from connector_tests.support.manual_clock import ManualClock
-from rocketmq_spark.consumer.pull_request import PulledRange, PullRequest
 from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.pull.pull_request import PulledRange, PullRequest
+from rocketmq_spark.pull.range_puller import Answer
 from rocketmq_spark.remoting.broker import Pull
-from rocketmq_spark.source.range_puller import Answer
-from rocketmq_spark.wire.pull import PullResult, PullStatus
+from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from connector_tests.support.queues import queue, queues
-from rocketmq_spark.source.admission import fair_shares
+from rocketmq_spark.source.stream.admission import fair_shares
 
 A, B, C = queues(3)
 

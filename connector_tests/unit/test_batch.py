@@ -5,7 +5,7 @@ import pytest
 from connector_tests.support.message_bytes import inner_batch
 from rocketmq_spark.errors import LocalProtocolError
 from rocketmq_spark.model import Message
-from rocketmq_spark.wire.batch import InnerMessage, decode_batch, encode_batch, message_properties
+from rocketmq_spark.wire.message.batch import InnerMessage, decode_batch, encode_batch, message_properties
 
 
 def test_a_batch_is_its_messages_one_after_another() -> None:

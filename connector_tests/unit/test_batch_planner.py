@@ -14,9 +14,9 @@ from rocketmq_spark.consumer.ports import Survey
 from rocketmq_spark.errors import DataLossError, RouteError
 from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.source.available_now import AvailableNowTargets
-from rocketmq_spark.source.batch_planner import BatchPlanner
-from rocketmq_spark.source.offsets import QueueProgress, SourceOffset
+from rocketmq_spark.source.stream.available_now import AvailableNowTargets
+from rocketmq_spark.source.stream.batch_planner import BatchPlanner
+from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 
 A, B = queues(2)
 PATIENCE_MS = 60_000

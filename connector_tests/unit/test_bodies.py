@@ -8,7 +8,7 @@ import pytest
 
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import BrokerData, MessageQueue, QueueBounds, QueueData
-from rocketmq_spark.wire.bodies import (
+from rocketmq_spark.wire.body.bodies import (
     ClusterInfo,
     ConsumeProgress,
     ConsumerData,
@@ -26,8 +26,8 @@ from rocketmq_spark.wire.bodies import (
     encode_subscription_group,
     subscription_fields,
 )
-from rocketmq_spark.wire.java_hash import java_hash_code
-from rocketmq_spark.wire.subscription import build_subscription
+from rocketmq_spark.wire.body.java_hash import java_hash_code
+from rocketmq_spark.wire.body.subscription import build_subscription
 
 ADDRESSES = {0: "127.0.0.1:34459", 1: "127.0.0.1:34460"}
 ROUTE = (

@@ -12,11 +12,11 @@ from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RocketMQErro
 from rocketmq_spark.model import Message, MessageQueue
 from rocketmq_spark.remoting.broker import Broker, Pull, SendStatus
 from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.retriable import is_retriable
 from rocketmq_spark.remoting.stream import Stream
-from rocketmq_spark.wire.codes import RequestCode, ResponseCode
-from rocketmq_spark.wire.command import RemotingCommand
-from rocketmq_spark.wire.pull import PullResult, PullStatus
-from rocketmq_spark.wire.retriable import is_retriable
+from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
+from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
 
 ADDRESS = "10.0.0.1:10911"
 QUEUE = MessageQueue("T", "b", 0)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rocketmq_spark.wire.codes import MessageSysFlag, PullSysFlag, RequestCode, ResponseCode, code_name
+from rocketmq_spark.wire.remoting.codes import MessageSysFlag, PullSysFlag, RequestCode, ResponseCode, code_name
 
 
 @pytest.mark.parametrize(

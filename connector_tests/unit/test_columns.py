@@ -17,11 +17,11 @@ from connector_tests.support.message_bytes import (
     with_a_v1_topic_of_128_bytes,
 )
 from rocketmq_spark.errors import RemoteProtocolError
-from rocketmq_spark.wire import columns as subject
-from rocketmq_spark.wire.codes import MessageSysFlag
-from rocketmq_spark.wire.column_table import COLUMNS, DEFAULT_COLUMNS
-from rocketmq_spark.wire.columns import ColumnDecoder
-from rocketmq_spark.wire.compression import compress
+from rocketmq_spark.wire.arrow import columns as subject
+from rocketmq_spark.wire.arrow.column_table import COLUMNS, DEFAULT_COLUMNS
+from rocketmq_spark.wire.arrow.columns import ColumnDecoder
+from rocketmq_spark.wire.message.compression import compress
+from rocketmq_spark.wire.remoting.codes import MessageSysFlag
 
 MESSAGE = Record(
     topic="TopicA",

@@ -9,8 +9,8 @@ from types import MappingProxyType
 import pytest
 
 from rocketmq_spark.errors import LocalProtocolError, RemoteProtocolError
-from rocketmq_spark.wire.codes import LanguageCode, RequestCode
-from rocketmq_spark.wire.command import (
+from rocketmq_spark.wire.remoting.codes import LanguageCode, RequestCode
+from rocketmq_spark.wire.remoting.command import (
     FLAG_ONEWAY,
     FLAG_RESPONSE,
     MAX_HEADER_BYTES,

@@ -5,8 +5,8 @@ import zlib
 
 import pytest
 
-from rocketmq_spark.wire.codes import MessageSysFlag
-from rocketmq_spark.wire.compression import compress, compression_kind, decompress
+from rocketmq_spark.wire.message.compression import compress, compression_kind, decompress
+from rocketmq_spark.wire.remoting.codes import MessageSysFlag
 
 PLAIN = b"the quick brown fox " * 500
 LZ4, ZSTD, ZLIB = MessageSysFlag.LZ4, MessageSysFlag.ZSTD, MessageSysFlag.ZLIB

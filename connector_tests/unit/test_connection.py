@@ -14,8 +14,8 @@ from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, TransportE
 from rocketmq_spark.remoting.connection import SILENCE_LIMIT_MS, Connection, Pending
 from rocketmq_spark.remoting.memory import MemoryStream, memory_pair
 from rocketmq_spark.remoting.stream import Buffer
-from rocketmq_spark.wire.codes import RequestCode, ResponseCode
-from rocketmq_spark.wire.command import FLAG_ONEWAY, RemotingCommand
+from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.command import FLAG_ONEWAY, RemotingCommand
 
 ADDRESS = "10.0.0.1:10911"
 LONG_MS = 60_000

@@ -10,10 +10,10 @@ from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluste
 from rocketmq_spark.errors import BrokerError, RocketMQError, TransportError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pull.executor_client import ExecutorClient
 from rocketmq_spark.remoting.broker import Pull
-from rocketmq_spark.remoting.executor_client import ExecutorClient
-from rocketmq_spark.wire.codes import RequestCode, ResponseCode
-from rocketmq_spark.wire.pull import PullResult
+from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.pull import PullResult
 
 QUEUE = MessageQueue("T", "a", 0)
 FOUND = answer(fields={"nextBeginOffset": "10", "minOffset": "0", "maxOffset": "10"}, body=b"messages")

@@ -4,7 +4,7 @@ import pytest
 
 from rocketmq_spark.errors import LocalProtocolError, RemoteProtocolError
 from rocketmq_spark.model import MessageQueue
-from rocketmq_spark.wire.fastjson import MAX_DEPTH, parse_fastjson, write_fastjson
+from rocketmq_spark.wire.remoting.fastjson import MAX_DEPTH, parse_fastjson, write_fastjson
 
 QUEUE = b'{"brokerName":"b","queueId":1,"topic":"T"}'
 QUEUE_KEY = (("brokerName", "b"), ("queueId", 1), ("topic", "T"))

@@ -5,7 +5,7 @@ import tracemalloc
 import pytest
 
 from rocketmq_spark.errors import RemoteProtocolError
-from rocketmq_spark.wire.frame import FrameBuffer
+from rocketmq_spark.wire.remoting.frame import FrameBuffer
 
 
 def framed(payload: bytes) -> bytes:

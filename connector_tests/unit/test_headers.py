@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from rocketmq_spark.errors import RemoteProtocolError
-from rocketmq_spark.wire import headers
-from rocketmq_spark.wire.codes import PullSysFlag
-from rocketmq_spark.wire.fields import Header
-from rocketmq_spark.wire.headers import (
+from rocketmq_spark.wire.remoting import headers
+from rocketmq_spark.wire.remoting.codes import PullSysFlag
+from rocketmq_spark.wire.remoting.fields import Header
+from rocketmq_spark.wire.remoting.headers import (
     GetConsumerRunningInfoRequest,
     GetRouteInfoRequest,
     OffsetResponse,

@@ -12,7 +12,7 @@ from rocketmq_spark.consumer.ports import BrokerPort
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import BrokerData, MessageQueue, QueueBounds, QueueData, TopicRoute
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.wire.codes import ResponseCode
+from rocketmq_spark.wire.remoting.codes import ResponseCode
 
 LIMIT_MS = 60_000
 NOBODY = "an address that is not known"

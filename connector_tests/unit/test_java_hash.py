@@ -2,7 +2,7 @@
 
 import pytest
 
-from rocketmq_spark.wire.java_hash import java_hash_code
+from rocketmq_spark.wire.body.java_hash import java_hash_code
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,10 @@ from connector_tests.support.message_bytes import (
 )
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import MessageExt
-from rocketmq_spark.wire import message as subject
-from rocketmq_spark.wire.codes import MessageSysFlag
-from rocketmq_spark.wire.compression import compress
-from rocketmq_spark.wire.message import decode_messages
+from rocketmq_spark.wire.message import stored_message as subject
+from rocketmq_spark.wire.message.compression import compress
+from rocketmq_spark.wire.message.stored_message import decode_messages
+from rocketmq_spark.wire.remoting.codes import MessageSysFlag
 
 FULL = Record(
     topic="TopicA",

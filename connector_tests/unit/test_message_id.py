@@ -4,7 +4,7 @@ import pytest
 
 from connector_tests.support.message_bytes import host_bytes
 from rocketmq_spark.errors import RemoteProtocolError
-from rocketmq_spark.wire.message_id import format_host, offset_msg_id, parse_offset_msg_id
+from rocketmq_spark.wire.message.message_id import format_host, offset_msg_id, parse_offset_msg_id
 
 IPV4 = ("127.0.0.1", 10911)
 IPV6 = ("2001:db8::1", 10911)

@@ -8,10 +8,10 @@ from connector_tests.support.scripted_broker import answer
 from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
 from rocketmq_spark.model import StoredMessage
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.remoting.executor_client import ExecutorClient
-from rocketmq_spark.source.message_sender import MessageSender
-from rocketmq_spark.wire.codes import RequestCode, ResponseCode
-from rocketmq_spark.wire.command import RemotingCommand
+from rocketmq_spark.pull.executor_client import ExecutorClient
+from rocketmq_spark.sink.message_sender import MessageSender
+from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
 
 MESSAGE = StoredMessage("T", "a", 77, "ID")
 

@@ -5,8 +5,8 @@ import pytest
 from connector_tests.support.queues import queues
 from rocketmq_spark.errors import RouteError
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.source.missing_queues import MissingQueues
-from rocketmq_spark.source.offsets import QueueProgress, SourceOffset
+from rocketmq_spark.source.stream.missing_queues import MissingQueues
+from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 
 A, B = queues(2)
 AWAY = {B: "10.0.0.1:10911"}

@@ -22,7 +22,7 @@ from rocketmq_spark.model import (
     java_string_order,
     nested,
 )
-from rocketmq_spark.wire.message import decode_messages
+from rocketmq_spark.wire.message.stored_message import decode_messages
 
 BOTH, READ, WRITE, INHERIT, NEITHER = 6, 4, 2, 1, 0
 

@@ -8,7 +8,7 @@ import pytest
 from connector_tests.support.queues import queue
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import QueueRange
-from rocketmq_spark.source.offsets import QueueProgress, SourceOffset
+from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 
 SPELLED: dict[str, Any] = {
     "v": 1,

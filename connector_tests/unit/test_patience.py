@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from rocketmq_spark.consumer.patience import FIRST_WAIT_MS, LONGEST_WAIT_MS, Patience
 from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
+from rocketmq_spark.remoting.patience import FIRST_WAIT_MS, LONGEST_WAIT_MS, Patience
 
 BROKER = "broker broker-a"
 CUT = TransportError("CONNECTION_LOST", address="a:1", reason="cut")

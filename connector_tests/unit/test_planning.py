@@ -4,8 +4,8 @@ import pytest
 
 from connector_tests.support.queues import queues
 from rocketmq_spark.model import MessageQueue, QueueBounds
-from rocketmq_spark.source.offsets import QueueProgress, SourceOffset
-from rocketmq_spark.source.planning import (
+from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
+from rocketmq_spark.source.stream.planning import (
     RECREATED,
     RETENTION,
     TRUNCATED,

@@ -14,8 +14,8 @@ from connector_tests.support.scripted_broker import ScriptedBroker, answer
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.remoting.pool import ConnectionPool, connections_to_close, shared_pool
 from rocketmq_spark.remoting.stream import Stream
-from rocketmq_spark.wire.codes import RequestCode
-from rocketmq_spark.wire.command import RemotingCommand
+from rocketmq_spark.wire.remoting.codes import RequestCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
 
 ADDRESS = "10.0.0.1:10911"
 LONG_MS = 60_000

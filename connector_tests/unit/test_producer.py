@@ -9,10 +9,10 @@ from connector_tests.support.scripted_cluster import TIMEOUT_MS, ScriptedCluster
 from rocketmq_spark.errors import BrokerError, LocalProtocolError, RouteError, TransportError
 from rocketmq_spark.model import Message, MessageQueue
 from rocketmq_spark.remoting.producer import Producer
-from rocketmq_spark.wire.batch import decode_batch
-from rocketmq_spark.wire.codes import RequestCode, ResponseCode
-from rocketmq_spark.wire.command import RemotingCommand
-from rocketmq_spark.wire.properties import decode_properties
+from rocketmq_spark.wire.message.batch import decode_batch
+from rocketmq_spark.wire.message.properties import decode_properties
+from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
 
 STORED = answer(fields={"msgId": "ID", "queueId": "0", "queueOffset": "0"})
 BUSY = answer(ResponseCode.SYSTEM_BUSY)

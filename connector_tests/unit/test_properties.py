@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rocketmq_spark.errors import LocalProtocolError
-from rocketmq_spark.wire.properties import (
+from rocketmq_spark.wire.message.properties import (
     PROPERTIES_LIMIT_BYTES,
     decode_properties,
     decode_utf8,

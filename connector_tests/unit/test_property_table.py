@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from connector_tests.support.message_bytes import Record, pull_body
-from rocketmq_spark.wire.property_table import MixedTable, PropertyTable, UniformTable, read_properties
-from rocketmq_spark.wire.record_index import index_records
+from rocketmq_spark.wire.arrow.property_table import MixedTable, PropertyTable, UniformTable, read_properties
+from rocketmq_spark.wire.arrow.record_index import index_records
 
 Rows = list[dict[str, str]]
 

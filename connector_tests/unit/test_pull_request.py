@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from connector_tests.support.simulated_queue import QUEUE, encoded, offsets_of
-from rocketmq_spark.consumer.pull_request import (
+from connector_tests.support.simulated_queue import encoded, offsets_of
+from rocketmq_spark.pull.pull_request import (
     MOST_MESSAGES,
     PullAction,
     PulledRange,
@@ -11,7 +11,7 @@ from rocketmq_spark.consumer.pull_request import (
     PullWindow,
     pull_action,
 )
-from rocketmq_spark.wire.pull import PullResult, PullStatus
+from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
 
 MIN, MAX = 10, 10_000
 
@@ -35,7 +35,7 @@ def too_small(min_offset: int) -> PullResult:
 
 
 def window(begin: int = 100, end: int = 1_000, max_depth: int = 4, max_bytes: int = 2**20) -> PullWindow:
-    return PullWindow(QUEUE, begin, end, max_depth=max_depth, max_bytes=max_bytes)
+    return PullWindow(begin, end, max_depth=max_depth, max_bytes=max_bytes)
 
 
 def sent(subject: PullWindow) -> list[PullRequest]:
@@ -365,9 +365,9 @@ def test_the_process_queue_says_what_is_complete() -> None:
     subject = window(max_depth=3)
     first, second, _third = opened(subject, stride=40)
     subject.step(second, found(180, 220))
-    assert subject.process_queue.committable == 140
+    assert subject.sliding_window.committable == 140
     subject.step(first, found(140, 180))
-    assert subject.process_queue.committable == 220
+    assert subject.sliding_window.committable == 220
 
 
 # ---------------------------------------------------------------------------------------------------- losses

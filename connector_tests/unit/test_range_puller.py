@@ -12,10 +12,10 @@ from connector_tests.support.simulated_queue import (
     offsets_of,
     unexpected_reset,
 )
-from rocketmq_spark.consumer.pull_request import PulledRange
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import QueueRange
-from rocketmq_spark.source.range_puller import (
+from rocketmq_spark.pull.pull_request import PulledRange
+from rocketmq_spark.pull.range_puller import (
     ABSENT_LIMIT_MS,
     LONGEST_PAUSE_MS,
     MAX_DEPTH,
@@ -23,8 +23,8 @@ from rocketmq_spark.source.range_puller import (
     Answer,
     RangePuller,
 )
-from rocketmq_spark.wire.codes import ResponseCode
-from rocketmq_spark.wire.pull import PullResult, PullStatus
+from rocketmq_spark.wire.remoting.codes import ResponseCode
+from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
 
 LOST_CONNECTION = TransportError("CONNECTION_LOST", address="a:1", reason="cut")
 NO_ROUTE = RouteError("TOPIC_NOT_FOUND", topic="orders", address="a:1")

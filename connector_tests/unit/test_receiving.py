@@ -10,13 +10,13 @@ import pytest
 
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.scripted_broker import ScriptedBroker, answer
-from rocketmq_spark.consumer.pull_request import PullRequest
 from rocketmq_spark.errors import RocketMQError, TransportError
+from rocketmq_spark.pull.pull_request import PullRequest
+from rocketmq_spark.pull.range_puller import PullInbox
 from rocketmq_spark.remoting.connection import Pending
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.source.range_puller import PullInbox
-from rocketmq_spark.wire.codes import RequestCode
-from rocketmq_spark.wire.command import RemotingCommand
+from rocketmq_spark.wire.remoting.codes import RequestCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
 
 A, B = "10.0.0.1:10911", "10.0.0.2:10911"
 LONG_MS = 60_000

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RocketMQError, TransportError
-from rocketmq_spark.wire.codes import ResponseCode
-from rocketmq_spark.wire.retriable import is_retriable
+from rocketmq_spark.remoting.retriable import is_retriable
+from rocketmq_spark.wire.remoting.codes import ResponseCode
 
 
 def refused(code: int) -> BrokerError:

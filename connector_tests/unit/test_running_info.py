@@ -4,15 +4,15 @@ import pytest
 
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import MessageQueue
-from rocketmq_spark.wire.fastjson import parse_fastjson
-from rocketmq_spark.wire.running_info import (
+from rocketmq_spark.wire.body.running_info import (
     PROP_CONSUME_TYPE,
     ConsumerRunningInfo,
     ProcessQueueInfo,
     decode_consumer_running_info,
     encode_consumer_running_info,
 )
-from rocketmq_spark.wire.subscription import build_subscription
+from rocketmq_spark.wire.body.subscription import build_subscription
+from rocketmq_spark.wire.remoting.fastjson import parse_fastjson
 
 # Fields of Java's class, in the order of their names.
 PROCESS_QUEUE_FIELDS = {

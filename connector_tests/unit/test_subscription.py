@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rocketmq_spark.errors import LocalProtocolError
-from rocketmq_spark.wire.subscription import SubscriptionData, build_subscription, exact_tags
+from rocketmq_spark.wire.body.subscription import SubscriptionData, build_subscription, exact_tags
 
 
 @pytest.mark.parametrize("expression", ["*", "", " * "])

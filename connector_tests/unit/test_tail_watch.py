@@ -5,7 +5,7 @@ import pytest
 from rocketmq_spark.errors import RocketMQError, TransportError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.remoting.tail_watch import SHORTEST_SUSPEND_MS, SUSPEND_MS_PER_QUEUE, Answer, TailWatch
-from rocketmq_spark.wire.pull import PullResult, PullStatus
+from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
 
 FIRST, SECOND = MessageQueue("T", "b", 0), MessageQueue("T", "b", 1)
 LOST = TransportError("CONNECTION_LOST", address="a:1", reason="cut")

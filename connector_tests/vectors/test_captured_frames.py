@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from rocketmq_spark.model import MessageExt, MessageQueue
-from rocketmq_spark.wire.bodies import decode_cluster_info, decode_lock_ok, decode_topic_route, decode_topic_stats
-from rocketmq_spark.wire.codes import CLIENT_VERSION, ResponseCode
-from rocketmq_spark.wire.command import RemotingCommand, decode
-from rocketmq_spark.wire.frame import FrameBuffer
-from rocketmq_spark.wire.headers import PullMessageResponse
-from rocketmq_spark.wire.message import decode_messages
+from rocketmq_spark.wire.body.bodies import decode_cluster_info, decode_lock_ok, decode_topic_route, decode_topic_stats
+from rocketmq_spark.wire.message.stored_message import decode_messages
+from rocketmq_spark.wire.remoting.codes import CLIENT_VERSION, ResponseCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand, decode
+from rocketmq_spark.wire.remoting.frame import FrameBuffer
+from rocketmq_spark.wire.remoting.headers import PullMessageResponse
 
 FRAMES: dict[str, bytes] = {
     name: bytes.fromhex(frame)

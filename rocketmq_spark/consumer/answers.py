@@ -12,11 +12,8 @@ from typing import Final
 
 from rocketmq_spark.consumer.process_queue import ProcessQueue
 from rocketmq_spark.model import MessageQueue
-from rocketmq_spark.wire.bodies import ConsumerData, encode_consumer_status
-from rocketmq_spark.wire.codes import CLIENT_VERSION, RequestCode, ResponseCode
-from rocketmq_spark.wire.command import RemotingCommand
-from rocketmq_spark.wire.headers import GetConsumerStatusRequest
-from rocketmq_spark.wire.running_info import (
+from rocketmq_spark.wire.body.bodies import ConsumerData, encode_consumer_status
+from rocketmq_spark.wire.body.running_info import (
     PROP_CLIENT_VERSION,
     PROP_CONSUME_ORDERLY,
     PROP_CONSUME_TYPE,
@@ -26,6 +23,9 @@ from rocketmq_spark.wire.running_info import (
     ProcessQueueInfo,
     encode_consumer_running_info,
 )
+from rocketmq_spark.wire.remoting.codes import CLIENT_VERSION, RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
+from rocketmq_spark.wire.remoting.headers import GetConsumerStatusRequest
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,14 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, TypeVar
 
-from rocketmq_spark.consumer.patience import Patience
 from rocketmq_spark.consumer.ports import BrokerPort, Cluster
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError
 from rocketmq_spark.model import MessageQueue, QueueBounds, TopicRoute
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.wire.codes import ResponseCode
-from rocketmq_spark.wire.retriable import is_retriable
-from rocketmq_spark.wire.subscription import SubscriptionData
+from rocketmq_spark.remoting.patience import Patience
+from rocketmq_spark.remoting.retriable import is_retriable
+from rocketmq_spark.wire.body.subscription import SubscriptionData
+from rocketmq_spark.wire.remoting.codes import ResponseCode
 
 log = logging.getLogger(__name__)
 

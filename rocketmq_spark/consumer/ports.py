@@ -12,8 +12,8 @@ from typing import Protocol
 
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import MessageQueue, QueueBounds, TopicRoute
-from rocketmq_spark.wire.bodies import Heartbeat
-from rocketmq_spark.wire.running_info import ConsumerRunningInfo
+from rocketmq_spark.wire.body.bodies import Heartbeat
+from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo
 
 
 class BrokerPort(Protocol):

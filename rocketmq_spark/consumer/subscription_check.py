@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from rocketmq_spark.errors import MembershipError
-from rocketmq_spark.wire.subscription import TAG, SubscriptionData
+from rocketmq_spark.wire.body.subscription import TAG, SubscriptionData
 
 Wanted = dict[str, tuple[str, frozenset[str] | str]]
 """By topic: the kind of expression, and what it lets through."""

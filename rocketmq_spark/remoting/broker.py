@@ -17,8 +17,7 @@ from typing import Final, NamedTuple
 from rocketmq_spark.errors import BrokerError, DataLossError, RocketMQError
 from rocketmq_spark.model import Message, MessageQueue, QueueBounds, StoredMessage
 from rocketmq_spark.remoting.peer import Peer, Question, code_only
-from rocketmq_spark.wire.batch import encode_batch, message_properties
-from rocketmq_spark.wire.bodies import (
+from rocketmq_spark.wire.body.bodies import (
     ConsumeProgress,
     Heartbeat,
     decode_consume_stats,
@@ -30,10 +29,13 @@ from rocketmq_spark.wire.bodies import (
     encode_lock_batch,
     encode_subscription_group,
 )
-from rocketmq_spark.wire.codes import RequestCode, ResponseCode
-from rocketmq_spark.wire.command import RemotingCommand
-from rocketmq_spark.wire.fields import Header
-from rocketmq_spark.wire.headers import (
+from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo, decode_consumer_running_info
+from rocketmq_spark.wire.message.batch import encode_batch, message_properties
+from rocketmq_spark.wire.message.properties import encode_properties
+from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
+from rocketmq_spark.wire.remoting.fields import Header
+from rocketmq_spark.wire.remoting.headers import (
     ALL_QUEUES,
     ConsumerSendMsgBackRequest,
     CreateTopicRequest,
@@ -55,10 +57,8 @@ from rocketmq_spark.wire.headers import (
     UnregisterClientRequest,
     UpdateConsumerOffsetRequest,
 )
-from rocketmq_spark.wire.properties import encode_properties
-from rocketmq_spark.wire.pull import OFFSET_RESET, PULL_STATUS, PullResult
-from rocketmq_spark.wire.pull_frames import PullFrames, pull_frames, pull_header
-from rocketmq_spark.wire.running_info import ConsumerRunningInfo, decode_consumer_running_info
+from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PULL_STATUS, PullResult
+from rocketmq_spark.wire.remoting.pull_frames import PullFrames, pull_frames, pull_header
 
 HOLD_SLACK_MS: Final = 6_000
 """A broker looks at the pulls that it holds every 5 s."""

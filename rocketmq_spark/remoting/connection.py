@@ -20,9 +20,9 @@ from typing import Final, Protocol, TypeAlias
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, TransportError
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.stream import Stream, not_taken
-from rocketmq_spark.wire.codes import RequestCode, ResponseCode, code_name
-from rocketmq_spark.wire.command import FLAG_ONEWAY, FLAG_RESPONSE, RemotingCommand, decode
-from rocketmq_spark.wire.frame import FrameBuffer
+from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode, code_name
+from rocketmq_spark.wire.remoting.command import FLAG_ONEWAY, FLAG_RESPONSE, RemotingCommand, decode
+from rocketmq_spark.wire.remoting.frame import FrameBuffer
 
 READ_BYTES: Final = 512 * 1024
 SWEEP_INTERVAL_MS: Final = 200

@@ -9,11 +9,11 @@ from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RocketMQErro
 from rocketmq_spark.model import TopicRoute
 from rocketmq_spark.remoting.peer import Peer, Question, code_only
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.wire.bodies import ClusterInfo, decode_cluster_info, decode_topic_route
-from rocketmq_spark.wire.codes import RequestCode, ResponseCode
-from rocketmq_spark.wire.command import RemotingCommand
-from rocketmq_spark.wire.headers import DeleteTopicFromNamesrvRequest, GetRouteInfoRequest
-from rocketmq_spark.wire.retriable import is_retriable
+from rocketmq_spark.remoting.retriable import is_retriable
+from rocketmq_spark.wire.body.bodies import ClusterInfo, decode_cluster_info, decode_topic_route
+from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
+from rocketmq_spark.wire.remoting.headers import DeleteTopicFromNamesrvRequest, GetRouteInfoRequest
 
 T = TypeVar("T")
 

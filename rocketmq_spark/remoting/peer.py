@@ -9,8 +9,8 @@ from typing import Final, Generic, TypeVar, cast
 from rocketmq_spark.errors import BrokerError, RocketMQError
 from rocketmq_spark.remoting.connection import Connection, Pending, Request
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.wire.codes import RequestCode, ResponseCode, code_name
-from rocketmq_spark.wire.command import RemotingCommand
+from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode, code_name
+from rocketmq_spark.wire.remoting.command import RemotingCommand
 
 T = TypeVar("T")
 C = TypeVar("C", bound=Request)

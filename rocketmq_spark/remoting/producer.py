@@ -14,8 +14,8 @@ from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.routes import RouteCache
 from rocketmq_spark.remoting.unique_id import UniqueIds
-from rocketmq_spark.wire.codes import ResponseCode
-from rocketmq_spark.wire.properties import UNIQ_KEY
+from rocketmq_spark.wire.message.properties import UNIQ_KEY
+from rocketmq_spark.wire.remoting.codes import ResponseCode
 
 T = TypeVar("T")
 

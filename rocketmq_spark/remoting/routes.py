@@ -18,7 +18,7 @@ class RouteCache:
         self._routes: dict[str, TopicRoute] = {}
 
     def route(self, topic: str, refresh: bool = False) -> TopicRoute:
-        """Raises RouteError[TOPIC_NOT_FOUND], and what reaching no name server raises."""
+        """Raises what ``NameServers.topic_route`` raises."""
         route = None if refresh else self._routes.get(topic)
         if route is None:
             route = self._routes[topic] = self._name_servers.topic_route(topic)

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import MessageQueue
-from rocketmq_spark.wire.pull import PullResult, PullStatus
+from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
 
 SHORTEST_SUSPEND_MS: Final = 15_000
 SUSPEND_MS_PER_QUEUE: Final = 1_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from rocketmq_spark.errors import DataLossError
-from rocketmq_spark.source.planning import LostRange
+from rocketmq_spark.source.stream.planning import LostRange
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from rocketmq_spark.consumer.strategy_names import strategy_of
 from rocketmq_spark.options import ReadOptions
 
 if TYPE_CHECKING:
-    from rocketmq_spark.source.stream_reader import RocketMQStreamReader
+    from rocketmq_spark.source.stream.stream_reader import RocketMQStreamReader
 
 
 class RocketMQDataSource(DataSource):
@@ -43,7 +43,7 @@ class RocketMQDataSource(DataSource):
         return default_schema()
 
     def streamReader(self, schema: StructType) -> RocketMQStreamReader:
-        from rocketmq_spark.source.stream_reader import RocketMQStreamReader
+        from rocketmq_spark.source.stream.stream_reader import RocketMQStreamReader
 
         return RocketMQStreamReader(self.read_options, schema)
 

@@ -14,18 +14,18 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from rocketmq_spark.consumer.pull_request import PulledRange
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import QueueRange
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.remoting.executor_client import ExecutorClient
+from rocketmq_spark.pull.executor_client import ExecutorClient
+from rocketmq_spark.pull.pull_request import PulledRange
+from rocketmq_spark.pull.range_puller import puller_of
 from rocketmq_spark.source.data_loss import report_loss
-from rocketmq_spark.source.planning import RETENTION, LostRange
-from rocketmq_spark.source.range_puller import puller_of
 from rocketmq_spark.source.schema import arrow_schema, canonical_names
-from rocketmq_spark.wire.columns import ColumnDecoder
-from rocketmq_spark.wire.message import decode_messages
-from rocketmq_spark.wire.subscription import exact_tags
+from rocketmq_spark.source.stream.planning import RETENTION, LostRange
+from rocketmq_spark.wire.arrow.columns import ColumnDecoder
+from rocketmq_spark.wire.body.subscription import exact_tags
+from rocketmq_spark.wire.message.stored_message import decode_messages
 
 BATCH_BYTES: Final = 4 * 1024 * 1024
 """Encoded size at which pulled messages become a record batch. Spark takes 1 to 4 MiB best, and to decode a batch costs

@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 )
 
 from rocketmq_spark.errors import OptionError
-from rocketmq_spark.wire.column_table import COLUMNS, DEFAULT_COLUMNS
+from rocketmq_spark.wire.arrow.column_table import COLUMNS, DEFAULT_COLUMNS
 
 _SPARK_TYPES: Final[dict[pa.DataType, DataType]] = {
     pa.string(): StringType(),

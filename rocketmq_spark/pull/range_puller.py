@@ -1,0 +1,220 @@
+"""RangePuller: the PullRequest loop of an executor. Reads one logged range to its end, whatever happens on the way.
+
+``consumer.pull_request`` decides; this module sends what it opens, waits for what comes, and tries again what failed.
+Whoever waits at the inbox reads from the network, so a range is one thread's. While rows are decoded, answers gather in
+the socket's buffer.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, Protocol, TypeAlias
+
+from rocketmq_spark.errors import RemoteProtocolError, RocketMQError
+from rocketmq_spark.model import MessageQueue, QueueRange
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pull.executor_client import ExecutorClient
+from rocketmq_spark.pull.pull_request import PullAction, PulledRange, PullRequest, PullWindow
+from rocketmq_spark.remoting.broker import Pull
+from rocketmq_spark.remoting.clock import Clock, monotonic_ms
+from rocketmq_spark.remoting.patience import Patience
+from rocketmq_spark.remoting.retriable import is_away, is_retriable
+from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullResult
+
+log = logging.getLogger(__name__)
+
+MAX_DEPTH: Final = 128
+"""Pulls in flight. The more there are, the less a broker's threads wait for each other and the less often they wake."""
+
+MAX_BYTES: Final = 8 * 1024 * 1024
+"""In flight, or waiting for delivery. By default a broker answers with at most 256 KiB, or one message."""
+
+ABSENT_LIMIT_MS: Final = 30_000
+"""How long messages may be missing that the broker had when the range was planned. It corrects its min offset every
+10 s while retention deletes; after that they are lost."""
+
+SHORTEST_PAUSE_MS: Final = 50
+LONGEST_PAUSE_MS: Final = 2_000
+
+RECEIVE_MS: Final = 200
+"""Waited for at once; what has not been answered in its time is noticed between two waits."""
+
+BROKER: Final = "the broker"
+
+Answer: TypeAlias = PullResult | RocketMQError
+SubmitPulls: TypeAlias = Callable[[MessageQueue, Sequence[Pull]], None]
+"""Send pulls of a queue; each is told its answer or the error, once, and nothing is raised."""
+PutBackReset: TypeAlias = Callable[[MessageQueue, int], None]
+"""Mark a queue as reset by an operator, again; nothing is raised."""
+
+
+class Inbox(Protocol):
+    """Where the thread that reads the range waits for answers."""
+
+    def put(self, item: tuple[PullRequest, Answer]) -> None: ...
+
+    def wait(self, timeout_ms: int | None) -> bool:
+        """Until an answer is there; False: none has come within the time, of which None is no end."""
+
+    def take(self) -> tuple[PullRequest, Answer] | None:
+        """The next of those that are there."""
+
+
+class PullInbox:
+    """The Inbox of an executor. ``receive`` lets answers come in, and waits for some so many milliseconds at most."""
+
+    def __init__(self, receive: Callable[[int], None], clock: Clock = monotonic_ms) -> None:
+        self._receive = receive
+        self._clock = clock
+        self._answers: deque[tuple[PullRequest, Answer]] = deque()
+
+    def put(self, item: tuple[PullRequest, Answer]) -> None:
+        self._answers.append(item)
+
+    def wait(self, timeout_ms: int | None) -> bool:
+        until_ms = None if timeout_ms is None else self._clock() + timeout_ms
+        while not self._answers:
+            left_ms = RECEIVE_MS if until_ms is None else min(until_ms - self._clock(), RECEIVE_MS)
+            if left_ms <= 0:
+                return False
+            self._receive(left_ms)
+        return True
+
+    def take(self) -> tuple[PullRequest, Answer] | None:
+        return self._answers.popleft() if self._answers else None
+
+
+class RangePuller:
+    """Pulls one range. Used by one thread.
+
+    What is tried again may fail for ``limit_ms``, or for ``missing_ms`` while nobody serves the queue. The range was
+    planned from a route, so it may be served again: the broker comes back, or a name server has only just been started.
+
+    An operator's reset that a pull is told of is put back at the end, for the member to learn of it when the batch is
+    proven. Any sooner, and the next pull would be told. A batch that begins where the operator wants it obeys already.
+    """
+
+    def __init__(
+        self,
+        wanted: QueueRange,
+        submit: SubmitPulls,
+        put_back_reset: PutBackReset,
+        *,
+        limit_ms: int,
+        missing_ms: int,
+        inbox: Inbox,
+        clock: Clock = monotonic_ms,
+    ) -> None:
+        self._wanted = wanted
+        self._submit = submit
+        self._put_back_reset = put_back_reset
+        self._limit_ms = limit_ms
+        self._missing_ms = missing_ms
+        self._clock = clock
+        self._window = PullWindow(wanted.begin_offset, wanted.end_offset, max_depth=MAX_DEPTH, max_bytes=MAX_BYTES)
+        self._inbox = inbox
+        self._postponed: list[PullRequest] = []
+        self._pause_ms = SHORTEST_PAUSE_MS
+        self._patience = Patience()
+        self._absent_since_ms: int | None = None
+        self._reset_to: int | None = None
+
+    def start(self) -> None:
+        """Send the first pull, ahead of ``pulled``. Its answer waits."""
+        self._send()
+
+    def pulled(self) -> Iterator[PulledRange]:
+        """Ranges that touch, in the queue's order, and that together are the wanted one.
+
+        Raises TransportError[CLUSTER_UNREACHABLE] when nothing has worked for too long, RouteError or BrokerError when
+        nobody has served the queue for too long, BrokerError for any other refusal, RemoteProtocolError[PULL_STALLED]
+        for answers that lead nowhere.
+        """
+        try:
+            while not self._window.is_finished:
+                self._send()
+                self._take_answers()
+                yield from self._window.deliver()
+        finally:
+            if self._reset_to is not None:
+                self._put_back_reset(self._wanted.queue, self._reset_to)
+
+    def _send(self) -> None:
+        pulls = [self._pull(request) for request in self._window.to_pull()]
+        if pulls:
+            self._submit(self._wanted.queue, pulls)
+
+    def _pull(self, request: PullRequest) -> Pull:
+        return Pull(request.next_offset, request.max_messages, lambda answer: self._inbox.put((request, answer)))
+
+    def _take_answers(self) -> None:
+        """All that are there; one is waited for."""
+        if not self._inbox.wait(self._pause_ms if self._postponed else None):
+            self._try_postponed_again()
+        while (item := self._inbox.take()) is not None:
+            self._take(*item)
+
+    def _take(self, request: PullRequest, answer: Answer) -> None:
+        if isinstance(answer, RocketMQError):
+            self._failed(request, answer)
+        else:
+            self._answered(request, answer)
+
+    def _answered(self, request: PullRequest, result: PullResult) -> None:
+        self._patience.succeeded(BROKER)
+        if result.reason == OFFSET_RESET:
+            reset_to = result.next_begin_offset
+            self._reset_to = None if reset_to == self._wanted.planned_from else reset_to
+        if self._window.step(request, result) is PullAction.WAIT:
+            self._absent(request, result)
+        else:
+            self._pause_ms = SHORTEST_PAUSE_MS
+            self._absent_since_ms = None
+
+    def _failed(self, request: PullRequest, error: RocketMQError) -> None:
+        if not (is_away(error) or is_retriable(error)):
+            raise error
+        now_ms = self._clock()
+        limit_ms = self._missing_ms if is_away(error) else self._limit_ms
+        self._patience.failed(BROKER, error, now_ms=now_ms, limit_ms=limit_ms)
+        self._patience.check(now_ms)
+        self._window.busy()
+        self._postponed.append(request)
+
+    def _absent(self, request: PullRequest, result: PullResult) -> None:
+        """The broker does not have the next offset now: ask again later. Lost when nothing else has come for long."""
+        now_ms = self._clock()
+        self._absent_since_ms = now_ms if self._absent_since_ms is None else self._absent_since_ms
+        waited_ms, offset = now_ms - self._absent_since_ms, request.next_offset
+        if waited_ms >= ABSENT_LIMIT_MS and self._window.give_up(request, result):
+            log.warning("giving up queue=%s offset=%d reason=%s", self._wanted.queue, offset, result.reason)
+        elif waited_ms >= max(ABSENT_LIMIT_MS, self._limit_ms):
+            raise RemoteProtocolError(
+                "PULL_STALLED",
+                queue=str(self._wanted.queue),
+                offset=offset,
+                reason=result.reason,
+                waited_ms=waited_ms,
+            )
+        else:
+            self._postponed.append(request)
+
+    def _try_postponed_again(self) -> None:
+        self._pause_ms = min(2 * self._pause_ms, LONGEST_PAUSE_MS)
+        for request in self._postponed:
+            self._window.retry(request)
+        self._postponed.clear()
+
+
+def puller_of(wanted: QueueRange, client: ExecutorClient, options: ReadOptions) -> RangePuller:
+    """The puller of an executor, which waits as long as the options say."""
+    return RangePuller(
+        wanted,
+        client.submit_pulls,
+        client.put_back_reset,
+        inbox=PullInbox(client.receive),
+        limit_ms=options.cluster_timeout_ms,
+        missing_ms=options.missing_queues_limit_ms,
+    )

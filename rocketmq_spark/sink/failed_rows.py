@@ -1,0 +1,108 @@
+"""Rows that could not be processed: sent back to their brokers, which deliver them to the group again, later.
+
+A failed row holds nothing up: the batch goes on, the row comes again through the group's retry topic, and in the end
+it is in the group's dead letter queue. Source: ``DefaultMQPushConsumerImpl#sendMessageBack``; differs: what its broker
+does not take is an error here, and is not sent as a new message to another broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from rocketmq_spark.errors import OptionError, RocketMQError
+from rocketmq_spark.model import StoredMessage
+from rocketmq_spark.options import ReadOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row
+
+    from rocketmq_spark.sink.message_sender import MessageSender
+
+Refused = tuple[StoredMessage, str]
+"""A message that its broker did not take, and why."""
+
+NEEDED: Final = ("topic", "brokerName", "commitLogOffset", "msgId")
+"""The columns that say which message a row is, in the order of StoredMessage's fields."""
+
+PROBLEM: Final = "problem"
+NAMED_IN_AN_ERROR: Final = 10
+RETRY_TOPIC_EXPECTED: Final = (
+    "'true' for a query that sends rows back, or the group never reads them again; "
+    "a delay level of -1 sends them to the dead letter queue instead"
+)
+
+
+def send_back(
+    failed: DataFrame | Iterable[Row],
+    options: Mapping[str, str],
+    *,
+    delay_level: int = 0,
+    max_reconsume_times: int | None = None,
+) -> None:
+    """Have failed rows delivered to the group again; returns when the brokers have stored all of them.
+
+    Parameters
+    ----------
+    failed : rows with the columns ``topic``, ``brokerName``, ``commitLogOffset`` and ``msgId``. A DataFrame's are sent
+        by the executors, and read once more for it unless the batch is persisted; Rows are sent from where this is
+        called, which may be an executor
+    options : those of the query that has read them; with ``retryTopic``, or the group would never read them again
+    delay_level : from 1 on one of the broker's (1 s, 5 s, 10 s, 30 s, 1 min, ...); 0 grows with ``reconsumeTimes``;
+        -1: to the dead letter queue at once
+    max_reconsume_times : what has been sent back so often goes to the dead letter queue; by default the group's, 16
+
+    Raises OptionError, and RocketMQError[NOT_SENT_BACK] that names the rows which were not taken. A batch that fails by
+    it is replayed, and sends back once more what was taken: sent-back rows come at least once.
+    """
+    from rocketmq_spark.sink.message_sender import MessageSender
+
+    read_options = ReadOptions.parse(options)
+    if delay_level >= 0 and read_options.retry_topic not in read_options.read_topics:
+        raise OptionError("BAD_OPTION_VALUE", option="retryTopic", value="false", expected=RETRY_TOPIC_EXPECTED)
+    refused = _send(failed, MessageSender(read_options, delay_level, max_reconsume_times))
+    if refused:
+        named = [str(message) for message, _ in refused[:NAMED_IN_AN_ERROR]]
+        raise RocketMQError(
+            "NOT_SENT_BACK",
+            count=len(refused),
+            group=read_options.consumer_group,
+            messages=", ".join(named + ["..."] * (len(refused) > NAMED_IN_AN_ERROR)),
+            cause=refused[0][1],
+        )
+
+
+def _send(failed: DataFrame | Iterable[Row], sender: MessageSender) -> list[Refused]:
+    from pyspark.sql import DataFrame
+
+    if isinstance(failed, DataFrame):
+        return _send_from_executors(failed, sender)
+    results = [(message, sender.problem_with(message)) for message in list(_messages(failed))]
+    return [(message, problem) for message, problem in results if problem is not None]
+
+
+def _send_from_executors(failed: DataFrame, sender: MessageSender) -> list[Refused]:
+    from pyspark.sql.functions import col, udf
+
+    def send(*values: Any) -> str | None:
+        return sender.problem_with(StoredMessage(*values))
+
+    _check_columns(failed.columns)
+    problem = udf(send, "string", useArrow=False).asNondeterministic()(*NEEDED)  # else Spark may call it twice a row
+    refused = failed.select(*(col(name).alias(name) for name in NEEDED), problem.alias(PROBLEM))
+    rows = refused.where(col(PROBLEM).isNotNull()).collect()
+    return [(StoredMessage(*(row[name] for name in NEEDED)), row[PROBLEM]) for row in rows]
+
+
+def _messages(rows: Iterable[Row]) -> Iterator[StoredMessage]:
+    for row in rows:
+        _check_columns(row.__fields__)
+        by_name = {name.lower(): value for name, value in row.asDict().items()}
+        yield StoredMessage(*(by_name[name.lower()] for name in NEEDED))
+
+
+def _check_columns(names: Sequence[str]) -> None:
+    there = {name.lower() for name in names}
+    missing = [name for name in NEEDED if name.lower() not in there]
+    if missing:
+        raise OptionError("MISSING_COLUMNS", missing=", ".join(missing), needed=", ".join(NEEDED))

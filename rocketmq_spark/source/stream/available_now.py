@@ -1,0 +1,52 @@
+"""AvailableNow: where the queues ended when the query started, and whether the group has come so far. Pure."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+
+from rocketmq_spark.consumer.ports import Survey
+from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.source.stream.offsets import SourceOffset
+from rocketmq_spark.source.stream.planning import unreached
+
+log = logging.getLogger(__name__)
+
+
+class AvailableNowTargets:
+    """Where each queue of the topics ended when the query started."""
+
+    def __init__(self, patience_ms: int) -> None:
+        self.offsets: dict[MessageQueue, int] = {}
+        self._is_fixed = False
+        self._patience_ms = patience_ms
+        self._missing: dict[MessageQueue, int] = {}
+        self._unchanged_since_ms = 0
+
+    def fix(self, survey: Survey) -> None:
+        """Take the targets from the first complete survey; until then nothing is read."""
+        if survey.is_complete and not self._is_fixed:
+            self.offsets = {queue: bounds.max_offset for queue, bounds in survey.bounds.items()}
+            self._is_fixed = True
+
+    def give_up(self, queues: Collection[MessageQueue]) -> None:
+        """These are not read any more for now."""
+        self.offsets = {queue: target for queue, target in self.offsets.items() if queue not in queues}
+
+    def wait(self, now_ms: int) -> None:
+        """Nobody can go on now: the patience with others begins anew."""
+        self._unchanged_since_ms = now_ms
+
+    def are_reached(self, start: SourceOffset, stored: Mapping[MessageQueue, int | None], now_ms: int) -> bool:
+        """Whether the query may end: the group has reached every target, or has not moved on for too long."""
+        if not self._is_fixed:
+            return False
+        missing = unreached(self.offsets, start, stored)
+        if missing != self._missing:
+            self._missing, self._unchanged_since_ms = missing, now_ms
+        if not missing:
+            return True
+        if now_ms - self._unchanged_since_ms < self._patience_ms:
+            return False
+        log.warning("ending before other members have read %s", ", ".join(map(str, missing)))
+        return True

@@ -1,0 +1,279 @@
+"""BatchPlanner: the order of things inside ``latestOffset``. It asks the member, lets ``planning`` decide, and acts.
+
+    1. commit what ``start`` proves, answers awaited;
+    2. with something to plan: routes, members and bounds afresh, and rebalance;
+    3. a topic that nobody has read: write the first positions of all its queues to the broker, answered;
+    4. per queue the larger of checkpoint and broker, and raise the broker to it;
+    5. plan.
+
+DESIGN.md says what breaks when a step is left out or moved.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Final, Protocol
+
+from rocketmq_spark.consumer.consume_from_where import starting_point
+from rocketmq_spark.consumer.ports import GroupMember, Survey
+from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.options import BROADCASTING, ReadOptions
+from rocketmq_spark.remoting.clock import Clock, monotonic_ms
+from rocketmq_spark.source.data_loss import report_loss
+from rocketmq_spark.source.stream.available_now import AvailableNowTargets
+from rocketmq_spark.source.stream.first_positions import first_positions, unread_queues
+from rocketmq_spark.source.stream.missing_queues import MissingQueues
+from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
+from rocketmq_spark.source.stream.planning import (
+    Position,
+    lost_ranges,
+    moved_back,
+    plan_batch,
+    position_of,
+    resumed,
+)
+from rocketmq_spark.source.stream.waiting import WaitingTimes
+
+log = logging.getLogger(__name__)
+
+IDLE_WAIT_MS: Final = 200
+"""How long an idle call waits for news; Spark would ask again every 12 ms."""
+
+
+class Drain(Protocol):
+    """Whether somebody wants this query to end without leaving anything unproven; ``answer``: that is so now."""
+
+    def is_made(self) -> bool: ...
+
+    def answer(self) -> None: ...
+
+
+class BatchPlanner:
+    """Plans the micro-batches of one query start. Used by one thread, the source runner's main thread."""
+
+    def __init__(self, member: GroupMember, options: ReadOptions, drain: Drain, clock: Clock = monotonic_ms) -> None:
+        self._member = member
+        self._options = options
+        self._starting_point = starting_point(options)
+        self._missing = MissingQueues(options)
+        self._drain = drain
+        self._clock = clock
+        self._positions: dict[MessageQueue, int] = {}
+        self._max_offsets: dict[MessageQueue, int] = {}
+        self._waiting = WaitingTimes()
+        self._started_topics: set[str] = set()
+        self._unconfirmed_first: dict[MessageQueue, int] = {}
+        self._verified: set[MessageQueue] = set()
+        self._served: list[MessageQueue] = []
+        self._survey_at_once = True
+        self._targets: AvailableNowTargets | None = None
+
+    def stop_at_what_is_there(self) -> None:
+        """AvailableNow: the first complete survey fixes where every queue of the topics ends, our own or not."""
+        self._targets = AvailableNowTargets(self._options.cluster_timeout_ms)
+
+    @property
+    def lag(self) -> dict[MessageQueue, int]:
+        """Offsets not yet planned, for each queue of ours, as of the last survey."""
+        return {queue: max(0, self._max_offsets[queue] - at) for queue, at in self._positions.items()}
+
+    def waiting_ms(self, now_ms: int) -> dict[MessageQueue, int]:
+        """How long the first of those offsets has been waiting at least, see ``WaitingTimes``."""
+        return {queue: self._waiting.waiting_ms(queue, now_ms) for queue in self._positions}
+
+    @property
+    def max_offsets(self) -> Mapping[MessageQueue, int]:
+        """The brokers' max offsets of our queues, as of the last survey."""
+        return {queue: self._max_offsets[queue] for queue in self._positions}
+
+    def latest_offset(self, start: SourceOffset, limit: int | None) -> SourceOffset:
+        """The end of the next micro-batch; ``start`` itself when there is nothing to read.
+
+        ``start`` proves that everything below its ends is in the sink. An empty one, the first of all, is answered only
+        when it is settled where the topics begin. ``limit``: offsets in all, None for no limit.
+        Raises DataLossError (with ``failOnDataLoss``) and what ``Member.survey`` raises.
+        """
+        self._member.prove({queue: progress.end_offset for queue, progress in start.queues.items()})
+        while True:
+            if self._drain.is_made():
+                if self._has_handed_over():
+                    return start
+            elif self._must_survey():
+                with self._member.turn():
+                    end = self._plan(start, limit)
+                if end is not start:
+                    return end
+            if self._may_rest(start):
+                return start
+
+    def _must_survey(self) -> bool:
+        """Whether there may be something to plan. If nothing is known of that, wait a little for news."""
+        if self._survey_at_once or self._missing.is_overdue(self._clock()):
+            return True
+        return self._member.wait_for_news(self._positions, IDLE_WAIT_MS)
+
+    def _may_rest(self, start: SourceOffset) -> bool:
+        """Whether Spark may be told that there is nothing to read now."""
+        if self._targets is not None:
+            return self._has_ended(start, self._targets)
+        return bool(start.queues) or self._started_topics.issuperset(self._options.read_topics)
+
+    def _has_ended(self, start: SourceOffset, targets: AvailableNowTargets) -> bool:
+        targets.give_up(self._missing.dropped)
+        if self._missing.waited_for:
+            targets.wait(self._clock())
+            return False
+        stored = self._member.stored_offsets(targets.offsets)
+        return targets.are_reached(start, stored, self._clock()) and self._member.persist()
+
+    def _has_handed_over(self) -> bool:
+        """Leave the group once the brokers have confirmed what is proven, or the next owners read it again. Until then
+        plan nothing; the survey raises what is silent for its limit."""
+        if self._member.persist():
+            self._member.hand_over()
+            self._drain.answer()
+            return True
+        self._member.wait_for_news({}, IDLE_WAIT_MS)
+        self._member.survey()
+        return False
+
+    def recover(self, end: SourceOffset) -> None:
+        """The batch that ends here is about to be read again, before any plan. Its pulls would be told of operators'
+        resets, and nobody after them."""
+        self._member.look_for_resets([one.queue for one in end.ranges()])
+
+    # ------------------------------------------------------------------------------------------ one plan
+
+    def _plan(self, start: SourceOffset, limit: int | None) -> SourceOffset:
+        survey = self._member.survey(start.queues)
+        self._missing.see(survey.away, start, self._clock())
+        if self._targets is not None and not self._missing.waited_for:
+            self._targets.fix(survey)
+        self._start_topics(start, survey)
+        candidates = self._candidates(start, survey)
+        stored = self._member.stored_offsets(candidates)
+        if any(offset is not None and offset > survey.bounds[queue].max_offset for queue, offset in stored.items()):
+            # Another member has read on since the survey; bounds that are asked for now cannot be older.
+            survey = replace(survey, bounds=self._member.ask_bounds())
+            stored = {queue: offset for queue, offset in stored.items() if queue in survey.bounds}
+        positions = self._settle(start, survey, {queue: stored[queue] for queue in candidates if queue in stored})
+        targets = None if self._targets is None else self._targets.offsets
+        planned = plan_batch(positions, survey.bounds, limit=limit, targets=targets, served=self._served)
+        if start.advanced(planned) == start:
+            # The very ranges of the last batch, after a reset. To Spark an equal offset is no batch: move back first.
+            planned = {}
+        self._member.take({queue: (plan.begin_offset, plan.end_offset) for queue, plan in planned.items()})
+        self._remember(survey, positions, planned)
+        lower = moved_back(positions, {queue: progress.end_offset for queue, progress in start.queues.items()})
+        self._survey_at_once = bool(planned or lower)
+        if not self._survey_at_once and (start.queues or not self._positions):
+            return start
+        return start.advanced(self._at_rest(survey) | planned)
+
+    def _start_topics(self, start: SourceOffset, survey: Survey) -> None:
+        """Write first positions for topics without any. Only complete knowledge tells that a topic has none."""
+        if not survey.is_complete:
+            return
+        queues = [queue for queue in survey.bounds if queue.topic not in self._started_topics]
+        stored = self._member.stored_offsets(queues)
+        if len(stored) < len(queues):
+            return
+        unread = unread_queues(start, stored)
+        found = self._found_by_time(unread)
+        if found is None:
+            return
+        first = first_positions(self._starting_point, {queue: survey.bounds[queue] for queue in unread}, found)
+        # A topic of which some queues' positions are stored does not look unread any more.
+        first |= self._unconfirmed_first
+        confirmed = self._member.raise_offsets(first)
+        self._unconfirmed_first = {queue: offset for queue, offset in first.items() if queue not in confirmed}
+        if not self._unconfirmed_first:
+            self._started_topics |= {queue.topic for queue in queues}
+
+    def _found_by_time(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, int] | None:
+        """Where each queue begins if a time says so; None: not all are known, and a topic starts as a whole."""
+        timestamp_ms = self._starting_point.timestamp_ms
+        if timestamp_ms is None:
+            return {}
+        found = self._member.search_offsets(dict.fromkeys(queues, timestamp_ms))
+        return found if len(found) == len(queues) else None
+
+    def _candidates(self, start: SourceOffset, survey: Survey) -> list[MessageQueue]:
+        """Our queues that have grown or that we have just gained, if it is known where they begin."""
+        return [
+            queue
+            for queue in sorted(survey.owned, key=MessageQueue.sort_key)
+            if queue in survey.bounds
+            and (queue in start.queues or queue.topic in self._started_topics)
+            and self._positions.get(queue) != survey.bounds[queue].max_offset
+        ]
+
+    def _settle(
+        self, start: SourceOffset, survey: Survey, stored: Mapping[MessageQueue, int | None]
+    ) -> dict[MessageQueue, Position]:
+        """Positions of ``stored``'s queues, with the broker raised to them, or lowered where a queue does not reach so
+        far any more; those that it did not confirm are left out."""
+        read_up_to_ms = resumed(stored, start, self._verified)
+        first_later = self._first_later(read_up_to_ms)
+        positions = {
+            queue: position_of(queue, survey.bounds[queue], start.queues.get(queue), offset, first_later.get(queue))
+            for queue, offset in self._believed(stored, start).items()
+            if queue in first_later or queue not in read_up_to_ms
+        }
+        for lost in lost_ranges(positions.values()):
+            report_loss(lost, is_failure=self._options.fail_on_data_loss)
+        lower = moved_back(positions, stored)
+        unsettled = lower.keys() - self._member.lower_offsets(lower)
+        wanted = {queue: position.offset for queue, position in positions.items() if queue not in unsettled}
+        confirmed = self._member.raise_offsets(wanted)
+        self._verified |= confirmed
+        settled = {queue: position for queue, position in positions.items() if queue in confirmed}
+        return settled | self._obey_resets(survey)
+
+    def _believed(
+        self, stored: Mapping[MessageQueue, int | None], start: SourceOffset
+    ) -> Mapping[MessageQueue, int | None]:
+        """What counts beside the checkpoint. In BROADCASTING the file is this query's alone: where the checkpoint knows
+        a queue it says nothing, though it were larger."""
+        if self._options.message_model != BROADCASTING:
+            return stored
+        return {queue: None if queue in start.queues else offset for queue, offset in stored.items()}
+
+    def _obey_resets(self, survey: Survey) -> dict[MessageQueue, Position]:
+        """Positions that an operator has set, also lower ones: they win over checkpoint and group."""
+        told = self._member.take_resets()
+        resets = {
+            queue: min(max(offset, survey.bounds[queue].min_offset), survey.bounds[queue].max_offset)
+            for queue, offset in told.items()
+            if queue in survey.bounds and queue in survey.owned
+        }
+        obeyed = self._member.lower_offsets(resets)
+        self._member.keep_resets({queue: offset for queue, offset in told.items() if queue not in obeyed})
+        for queue in obeyed:
+            log.warning("an operator has reset queue=%s to offset=%d", queue, resets[queue])
+        return {queue: Position(resets[queue]) for queue in obeyed}
+
+    def _first_later(self, read_up_to_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """The first offset of each queue that was stored after the given time."""
+        return self._member.search_offsets({queue: at_ms + 1 for queue, at_ms in read_up_to_ms.items()})
+
+    def _remember(
+        self, survey: Survey, positions: Mapping[MessageQueue, Position], planned: Mapping[MessageQueue, QueueProgress]
+    ) -> None:
+        self._served = [queue for queue in self._served if queue not in planned] + list(planned)
+        self._positions |= {queue: position.offset for queue, position in positions.items()}
+        self._positions |= {queue: progress.end_offset for queue, progress in planned.items()}
+        # A broker that was silent may have forgotten offsets: its queues are looked at anew when it is back.
+        seen = survey.owned & survey.bounds.keys()
+        self._positions = {queue: at for queue, at in self._positions.items() if queue in seen}
+        self._max_offsets |= {queue: bounds.max_offset for queue, bounds in survey.bounds.items()}
+        self._waiting.surveyed(self._positions, survey.bounds)
+
+    def _at_rest(self, survey: Survey) -> dict[MessageQueue, QueueProgress]:
+        return {
+            queue: QueueProgress(at, at, survey.bounds[queue].last_store_timestamp_ms)
+            for queue, at in self._positions.items()
+            if queue in survey.bounds
+        }

@@ -1,0 +1,71 @@
+"""First positions: where the queues of a topic begin that neither the checkpoint nor the group knows. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from rocketmq_spark.consumer.consume_from_where import ConsumeFromWhere, StartingPoint
+from rocketmq_spark.errors import OptionError
+from rocketmq_spark.model import RETRY_TOPIC_PREFIX, MessageQueue, QueueBounds
+from rocketmq_spark.source.stream.offsets import SourceOffset
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+"""In ``startingOffsets``, instead of a queue's offset, as Spark's Kafka connector has them."""
+
+
+def unread_queues(checkpoint: SourceOffset, stored: Mapping[MessageQueue, int | None]) -> list[MessageQueue]:
+    """The queues of ``stored`` whose topic nobody has ever read: neither the checkpoint nor the group knows any of its
+    queues.
+
+    ``stored``: the group's offsets of all queues of the subscribed topics, owned or not.
+    """
+    started = {queue.topic for queue in checkpoint.queues}
+    started |= {queue.topic for queue, offset in stored.items() if offset is not None}
+    return [queue for queue in stored if queue.topic not in started]
+
+
+def first_positions(
+    start: StartingPoint, bounds: Mapping[MessageQueue, QueueBounds], found: Mapping[MessageQueue, int]
+) -> dict[MessageQueue, int]:
+    """Where each queue of ``bounds`` begins: all the queues of topics that nobody has ever read.
+
+    A retry topic holds what a group has sent back, and always begins at its first message.
+
+    ``found``: the first offset stored at ``start.timestamp_ms`` or later, of the same queues where there is such a
+    time. Raises OptionError[BAD_OPTION_VALUE] for an offset that its queue does not have.
+
+    Source of the policies: ``RebalancePushImpl#computePullFromWhereWithException``; differs: a topic starts as a whole,
+    so that a queue which it gains later is new and begins at its min offset instead of at "latest".
+    """
+    listed = dict(start.offsets)
+    topics = {queue.topic for queue in bounds}
+    for queue, offset in start.offsets:
+        if queue.topic in topics and queue not in bounds:
+            raise _bad_offset(queue, offset, "a readable queue of the topic")
+    return {
+        queue: _listed(queue, listed[queue], held) if queue in listed else _by_policy(start.where, held, found, queue)
+        for queue, held in bounds.items()
+    }
+
+
+def _by_policy(
+    where: ConsumeFromWhere, held: QueueBounds, found: Mapping[MessageQueue, int], queue: MessageQueue
+) -> int:
+    if queue.topic.startswith(RETRY_TOPIC_PREFIX):
+        return held.min_offset
+    if where is ConsumeFromWhere.TIMESTAMP:
+        return max(found[queue], held.min_offset)
+    return held.min_offset if where is ConsumeFromWhere.FIRST_OFFSET else held.max_offset
+
+
+def _listed(queue: MessageQueue, offset: int, held: QueueBounds) -> int:
+    offset_meant = {EARLIEST: held.min_offset, LATEST: held.max_offset}.get(offset, offset)
+    if not held.min_offset <= offset_meant <= held.max_offset:
+        raise _bad_offset(queue, offset, f"an offset from {held.min_offset} to {held.max_offset}, which the queue has")
+    return offset_meant
+
+
+def _bad_offset(queue: MessageQueue, offset: int, expected: str) -> OptionError:
+    return OptionError("BAD_OPTION_VALUE", option="startingOffsets", value=f"{queue}: {offset}", expected=expected)

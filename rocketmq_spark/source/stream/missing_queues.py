@@ -1,0 +1,66 @@
+"""Missing queues: what becomes of a query while queues that it has read are away. Pure; times come from the caller.
+
+Away is what no server that answers can give: the name servers' route is without the queue's broker, or without its read
+permission, or has fewer queues, or the topic is gone. A broker that the route names and that does not answer is silent,
+not away; ``clusterTimeoutMs`` is for that. Positions of both stay in the offset.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from rocketmq_spark.errors import RouteError
+from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.source.stream.offsets import SourceOffset
+
+log = logging.getLogger(__name__)
+
+
+class MissingQueues:
+    """Since when which queues are away, and whether ``missingQueues`` lets the query go on without them."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._is_dropping = options.missing_queues == "drop"
+        self._limit_ms = options.missing_queues_limit_ms
+        self._since_ms: dict[MessageQueue, int] = {}
+
+    @property
+    def waited_for(self) -> frozenset[MessageQueue]:
+        """Queues without which the query has not all that it is to read."""
+        return frozenset() if self._is_dropping else frozenset(self._since_ms)
+
+    @property
+    def dropped(self) -> frozenset[MessageQueue]:
+        """Queues without which the query goes on, until they are back."""
+        return frozenset(self._since_ms) if self._is_dropping else frozenset()
+
+    def is_overdue(self, now_ms: int) -> bool:
+        """Whether a queue has been away for the whole limit, as far as is known: look again, then ``see`` decides."""
+        return bool(self._overdue(now_ms))
+
+    def see(self, away: Mapping[MessageQueue, str], start: SourceOffset, now_ms: int) -> None:
+        """``away`` are all the queues that are away now, with their brokers' last addresses; their positions are in
+        ``start``. Raises RouteError[QUEUES_MISSING] for those that have been away for the whole limit."""
+        places = {
+            queue: f"{queue} at offset {start.queues[queue].end_offset}, last at {address}"
+            for queue, address in away.items()
+        }
+        for queue in away.keys() - self._since_ms.keys():
+            log.warning("%s queue=%s", "going on without" if self._is_dropping else "waiting for", places[queue])
+        for queue in self._since_ms.keys() - away.keys():
+            log.warning("back again: queue=%s", queue)
+        self._since_ms = {queue: self._since_ms.get(queue, now_ms) for queue in away}
+        if overdue := self._overdue(now_ms):
+            raise RouteError(
+                "QUEUES_MISSING",
+                queues="; ".join(places[queue] for queue in sorted(overdue, key=MessageQueue.sort_key)),
+                waited_ms=max(overdue.values()),
+                limit_ms=self._limit_ms,
+            )
+
+    def _overdue(self, now_ms: int) -> dict[MessageQueue, int]:
+        """How long each queue has been away that must not be away any longer."""
+        waited_ms = {queue: now_ms - self._since_ms[queue] for queue in self.waited_for}
+        return {queue: ms for queue, ms in waited_ms.items() if ms >= self._limit_ms}

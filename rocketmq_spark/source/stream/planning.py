@@ -1,0 +1,153 @@
+"""Planning: from positions and bounds to the ranges of the next micro-batch. Decides; the batch planner does.
+
+The rules are DESIGN.md's "two stores, one truth": every number that the checkpoint or the broker holds is true
+("all below is in some member's output"), so the larger of two is true as well, and a plan starts there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from rocketmq_spark.model import MessageQueue, QueueBounds
+from rocketmq_spark.source.stream.admission import fair_shares
+from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
+
+
+@dataclass(frozen=True, slots=True)
+class LostRange:
+    """Offsets ``[begin_offset, end_offset)`` that were promised and that the broker does not hold any more."""
+
+    queue: MessageQueue
+    begin_offset: int
+    end_offset: int
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where the next range of a queue begins, and what is missing in front of it."""
+
+    offset: int
+    lost: LostRange | None = None
+
+
+RETENTION = "the broker deleted them (retention)"
+RECREATED = "the topic was deleted and created again, or its queue was emptied"
+TRUNCATED = "the broker lost the end of the queue"
+
+
+def position_of(
+    queue: MessageQueue,
+    bounds: QueueBounds,
+    checkpoint: QueueProgress | None,
+    stored: int | None,
+    first_later: int | None = None,
+) -> Position:
+    """Where to go on in a queue: the larger of checkpoint and broker; where neither knows it, the queue is new.
+
+    ``stored`` is the group's offset at the broker. A new queue begins at its min offset: the first positions of a topic
+    have been written to the broker before anything is planned (``first_positions``). ``first_later``, if it was asked
+    for, is the first offset stored after the checkpoint was planned: one that the checkpoint has passed belongs to
+    another topic of the same name.
+    """
+    held_and_read = min(bounds.max_offset, checkpoint.end_offset if checkpoint is not None else 0)
+    if checkpoint is not None and first_later is not None and first_later < held_and_read:
+        return Position(bounds.min_offset, LostRange(queue, first_later, checkpoint.end_offset, RECREATED))
+    known = [progress.end_offset for progress in (checkpoint,) if progress is not None]
+    if stored is not None:
+        known.append(stored)
+    if not known:
+        return Position(bounds.min_offset)
+    return _within(queue, max(known), bounds, checkpoint)
+
+
+def _within(queue: MessageQueue, offset: int, bounds: QueueBounds, checkpoint: QueueProgress | None) -> Position:
+    if offset < bounds.min_offset:
+        return Position(bounds.min_offset, LostRange(queue, offset, bounds.min_offset, RETENTION))
+    if offset <= bounds.max_offset:
+        return Position(offset)
+    if checkpoint is not None and bounds.last_store_timestamp_ms <= checkpoint.last_store_timestamp_ms:
+        return Position(bounds.max_offset, LostRange(queue, bounds.max_offset, offset, TRUNCATED))
+    return Position(bounds.min_offset, LostRange(queue, bounds.max_offset, offset, RECREATED))
+
+
+def resumed(
+    queues: Iterable[MessageQueue], checkpoint: SourceOffset, verified: Container[MessageQueue]
+) -> dict[MessageQueue, int]:
+    """Queues that this query start goes on with for the first time: the store time up to which it has read them, in ms.
+
+    Left out are those of which nothing is known that another topic of the same name could contradict.
+    """
+    return {
+        queue: progress.last_store_timestamp_ms
+        for queue in queues
+        if queue not in verified
+        and (progress := checkpoint.queues.get(queue)) is not None
+        and progress.end_offset > 0
+        and progress.last_store_timestamp_ms > 0
+    }
+
+
+def plan_batch(
+    positions: Mapping[MessageQueue, Position],
+    bounds: Mapping[MessageQueue, QueueBounds],
+    *,
+    limit: int | None,
+    targets: Mapping[MessageQueue, int] | None = None,
+    served: Sequence[MessageQueue] = (),
+) -> dict[MessageQueue, QueueProgress]:
+    """The next range of every queue that has something to read.
+
+    Parameters
+    ----------
+    positions, bounds : of the queues that may be planned, same keys
+    limit : offsets in all; None: no limit
+    targets : the end that AvailableNow fixed for each queue; a queue without one is not read. None: read what there is
+    served : see ``fair_shares``
+
+    Returns
+    -------
+    Progress with ``begin_offset < end_offset`` for each planned queue, never beyond its bounds or target.
+    """
+    waiting = {}
+    for queue, position in positions.items():
+        end = bounds[queue].max_offset if targets is None else min(targets.get(queue, 0), bounds[queue].max_offset)
+        if end > position.offset:
+            waiting[queue] = end - position.offset
+    return {
+        queue: QueueProgress(
+            positions[queue].offset, positions[queue].offset + share, bounds[queue].last_store_timestamp_ms
+        )
+        for queue, share in fair_shares(waiting, limit, served).items()
+    }
+
+
+def unreached(
+    targets: Mapping[MessageQueue, int], checkpoint: SourceOffset, stored: Mapping[MessageQueue, int | None]
+) -> dict[MessageQueue, int]:
+    """Offsets left to each AvailableNow target that neither this query nor, by the group's offsets, another member has
+    reached."""
+    missing = {}
+    for queue, target in targets.items():
+        progress = checkpoint.queues.get(queue)
+        reached = max(progress.end_offset if progress else 0, stored.get(queue) or 0)
+        if reached < target:
+            missing[queue] = target - reached
+    return missing
+
+
+def moved_back(
+    positions: Mapping[MessageQueue, Position], known: Mapping[MessageQueue, int | None]
+) -> dict[MessageQueue, int]:
+    """Positions below what is ``known`` of their queues: these do not reach so far any more."""
+    return {
+        queue: position.offset
+        for queue, position in positions.items()
+        if (before := known.get(queue)) is not None and position.offset < before
+    }
+
+
+def lost_ranges(positions: Iterable[Position]) -> list[LostRange]:
+    """What is missing in front of any of ``positions``."""
+    return [position.lost for position in positions if position.lost is not None]

@@ -1,0 +1,140 @@
+"""RocketMQStreamReader: Spark's calls, translated. The work is the batch planner's and the partition reader's.
+
+The same class lives in three kinds of process. In the planner it is built and pickled. In the source runner it makes
+the member of the group, with the first call for an offset. On executors only ``read`` runs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from rocketmq_spark.errors import OptionError
+from rocketmq_spark.model import QueueRange, nested
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.source.partitioning import tasks_of
+from rocketmq_spark.source.schema import check_schema
+from rocketmq_spark.source.stream.graceful_stop import CONTROL
+from rocketmq_spark.source.stream.offsets import SourceOffset
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from rocketmq_spark.source.stream.source_run import SourceRun
+
+
+@dataclass
+class RocketMQInputPartition(InputPartition):
+    """Ranges that one task reads, one after another. Plain data: all that the driver tells an executor."""
+
+    ranges: tuple[QueueRange, ...]
+
+
+class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A streaming reader. Building it opens nothing, starts nothing and joins nothing."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+        self._run: SourceRun | None = None
+        self._stops_at_what_is_there = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What executors need; a running member stays where it is."""
+        return self.__dict__ | {"_run": None}
+
+    # ------------------------------------------------------------------------------------------ source runner
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Spark's first call. A bad user schema is raised here: raised earlier, PySpark would mask it."""
+        check_schema(self._schema)
+        limit = self._options.max_offsets_per_trigger
+        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._stops_at_what_is_there = True
+
+    def initialOffset(self) -> dict[str, Any]:
+        """No positions: the first ``latestOffset`` finds them, and the offset that it answers is the durable one."""
+        return SourceOffset().to_json()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """The end of the next batch; ``start`` itself, to the letter, when there is nothing to read."""
+        begin = SourceOffset.from_json(start)
+        end = self._running().planner.latest_offset(begin, _max_offsets(limit))
+        return start if end is begin else end.to_json()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """What the query progress shows as ``latestOffset``, as of the last survey; asks nobody.
+
+        ``clientId``: who we are in the group. ``maxOffsets``: the brokers' of our queues. ``lagByQueue``: of each of
+        our queues, ``messages``, the offsets below the max offset that are in no batch yet, and ``ms``, how long the
+        first of them has been waiting at least (see ``WaitingTimes``), by this machine's clock against the broker's
+        store times; both are 0 when all is planned. ``lag``: the sum of the messages. ``control``: for
+        ``rocketmq_spark.stop``.
+        """
+        if self._run is None:
+            return None
+        planner = self._run.planner
+        lag, waiting_ms = planner.lag, planner.waiting_ms(int(time.time() * 1000))
+        return {
+            "clientId": self._run.client_id,
+            "maxOffsets": nested(planner.max_offsets),
+            "lag": sum(lag.values()),
+            "lagByQueue": nested({queue: {"messages": lag[queue], "ms": ms} for queue, ms in waiting_ms.items()}),
+            CONTROL: self._run.drain.folder,
+        }
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The ranges that ``end`` names, as tasks. Nothing else decides on them: a replay after a crash reads the
+        same."""
+        offset = SourceOffset.from_json(end)
+        if self._run is None:
+            self._running().planner.recover(offset)
+        tasks = tasks_of(
+            list(offset.ranges()),
+            min_partitions=self._options.min_partitions,
+            max_records=self._options.max_records_per_partition,
+        )
+        return [RocketMQInputPartition(task) for task in tasks]
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Only a hint: what proves ``end`` is the next ``latestOffset``, and it commits, answers awaited."""
+
+    def stop(self) -> None:
+        """Leave the group. May be called twice."""
+        if self._run is not None:
+            self._run.stop()
+            self._run = None
+
+    def _running(self) -> SourceRun:
+        if self._run is None:
+            from rocketmq_spark.source.stream.source_run import SourceRun
+
+            self._run = SourceRun(self._options)
+            if self._stops_at_what_is_there:
+                self._run.planner.stop_at_what_is_there()
+        return self._run
+
+    # ------------------------------------------------------------------------------------------ executors
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """All messages of the partition's ranges, in order within each queue."""
+        from rocketmq_spark.source.partition_reader import read_ranges
+
+        assert isinstance(partition, RocketMQInputPartition)
+        return read_ranges(partition.ranges, self._options, self._schema)
+
+
+def _max_offsets(limit: ReadLimit) -> int | None:
+    if isinstance(limit, ReadMaxRows):
+        return limit.max_rows
+    if isinstance(limit, ReadAllAvailable):
+        return None
+    raise OptionError("BAD_OPTION_VALUE", option="read limit", value=repr(limit), expected="maxOffsetsPerTrigger")

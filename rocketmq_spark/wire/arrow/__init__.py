@@ -1,0 +1,1 @@
+"""Many stored messages as Arrow columns."""

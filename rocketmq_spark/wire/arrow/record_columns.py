@@ -1,0 +1,166 @@
+"""Each column of many records as one Arrow array."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rocketmq_spark.wire.arrow.column_table import TIMESTAMP_LIMIT_MS, TIMESTAMP_TYPE
+from rocketmq_spark.wire.arrow.property_table import PropertyTable, read_properties
+from rocketmq_spark.wire.arrow.record_index import COMMIT_LOG_OFFSET_AT, HEAD, TAIL, TIMESTAMP, RecordIndex, gather
+from rocketmq_spark.wire.arrow.slices import Positions, as_text, cut
+from rocketmq_spark.wire.message.compression import decompress
+from rocketmq_spark.wire.message.message_id import format_host
+from rocketmq_spark.wire.message.properties import KEYS, ORIGIN_MESSAGE_ID, RETRY_TOPIC, TAGS, UNIQ_KEY
+from rocketmq_spark.wire.remoting.codes import MessageSysFlag
+
+_HEX: Final = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), np.dtype("V2"))
+
+
+class DamagedBodyError(ValueError):
+    """Some compressed body cannot be decompressed. The scalar decoder says which, and why."""
+
+
+class RecordColumns:
+    """The columns of records without inner batches. Each is computed when it is asked for.
+
+    Named as the attributes of MessageExt, whose values they have; but times are null where ``TIMESTAMP_TYPE`` cannot
+    hold them. ``body`` raises DamagedBodyError, also where all compressed ones together have more than ``limit_bytes``.
+    """
+
+    def __init__(self, records: RecordIndex, broker_name: str, limit_bytes: int) -> None:
+        self._records = records
+        self._limit_bytes = limit_bytes
+        self._broker_name = broker_name
+
+    def topic(self) -> pa.StringArray:
+        return as_text(self._cut(self._records.topic_begins, self._records.topic_ends))
+
+    def broker_name(self) -> pa.StringArray:
+        return pa.repeat(pa.scalar(self._broker_name, pa.string()), len(self._records))
+
+    def queue_id(self) -> pa.Int32Array:
+        return _integers(self._records.head["queue_id"])
+
+    def queue_offset(self) -> pa.Int64Array:
+        return _integers(self._records.head["queue_offset"])
+
+    def msg_id(self) -> pa.StringArray:
+        producers_id = self.properties_table.value_of(UNIQ_KEY)
+        return pc.coalesce(producers_id, self.offset_msg_id()) if producers_id.null_count else producers_id
+
+    def origin_topic(self) -> pa.StringArray:
+        return pc.coalesce(self.properties_table.value_of(RETRY_TOPIC), self.topic())
+
+    def origin_msg_id(self) -> pa.StringArray:
+        ids = (self.properties_table.value_of(name) for name in (UNIQ_KEY, ORIGIN_MESSAGE_ID))
+        return pc.coalesce(*ids, self.offset_msg_id())
+
+    def keys(self) -> pa.StringArray:
+        return self.properties_table.value_of(KEYS)
+
+    def tags(self) -> pa.StringArray:
+        return self.properties_table.value_of(TAGS)
+
+    def body(self) -> pa.BinaryArray:
+        begins, ends = self._records.tails + TAIL.itemsize, self._records.body_ends
+        stored = self._cut(begins, ends)
+        is_packed = self._records.has_flags(MessageSysFlag.COMPRESSED) & (begins < ends)
+        if not is_packed.any():
+            return stored
+        plain = self._unpacked(begins[is_packed], ends[is_packed], self._records.head["sys_flag"][is_packed])
+        return pc.replace_with_mask(stored, pa.array(is_packed), plain)
+
+    def _unpacked(self, begins: Positions, ends: Positions, sys_flags: npt.NDArray[Any]) -> pa.BinaryArray:
+        """One by one: each is a stream of its own."""
+        data, left_bytes = memoryview(self._records.data), self._limit_bytes
+        plain: list[bytes] = []
+        for begin, end, sys_flag in zip(begins.tolist(), ends.tolist(), sys_flags.tolist(), strict=True):
+            try:
+                plain.append(decompress(data[begin:end], sys_flag, left_bytes))
+            except ValueError as problem:
+                raise DamagedBodyError from problem
+            left_bytes -= len(plain[-1])
+        return pa.array(plain, pa.binary())
+
+    def properties(self) -> pa.MapArray:
+        return self.properties_table.as_map()
+
+    def born_timestamp_ms(self) -> pa.TimestampArray:
+        return _timestamps(self._records.head["born_timestamp_ms"])
+
+    def store_timestamp_ms(self) -> pa.TimestampArray:
+        return _timestamps(gather(self._records.data, TIMESTAMP, self._records.store_timestamps))
+
+    def reconsume_times(self) -> pa.Int32Array:
+        return _integers(self._records.tail["reconsume_times"])
+
+    def born_host(self) -> pa.StringArray:
+        return _hosts(self._cut(self._records.begins + HEAD.itemsize, self._records.store_timestamps))
+
+    def store_host(self) -> pa.StringArray:
+        return _hosts(self._stored_store_hosts())
+
+    def offset_msg_id(self) -> pa.StringArray:
+        place = self._records.begins + COMMIT_LOG_OFFSET_AT
+        offsets = self._cut(place, place + TIMESTAMP.itemsize)
+        return _upper_hex(pc.binary_join_element_wise(self._stored_store_hosts(), offsets, b""))
+
+    def commit_log_offset(self) -> pa.Int64Array:
+        return _integers(self._records.head["commit_log_offset"])
+
+    def sys_flag(self) -> pa.Int32Array:
+        """Without the bit that asks for decompression, where there is something to decompress."""
+        stored = self._records.head["sys_flag"]
+        return _integers(
+            np.where(self._records.tail["body_bytes"] > 0, stored & ~MessageSysFlag.COMPRESSED.value, stored)
+        )
+
+    def flag(self) -> pa.Int32Array:
+        return _integers(self._records.head["flag"])
+
+    def body_crc(self) -> pa.Int32Array:
+        return _integers(self._records.head["body_crc"])
+
+    @cached_property
+    def properties_table(self) -> PropertyTable:
+        return read_properties(self._records)
+
+    @cached_property
+    def _buffer(self) -> pa.Buffer:
+        return pa.py_buffer(self._records.data)
+
+    def _cut(self, begins: Positions, ends: Positions) -> pa.BinaryArray:
+        return cut(self._buffer, begins, ends)
+
+    def _stored_store_hosts(self) -> pa.BinaryArray:
+        return self._cut(self._records.store_timestamps + TIMESTAMP.itemsize, self._records.tails)
+
+
+def _integers(stored: npt.NDArray[Any]) -> pa.Array:
+    """Big-endian numbers as Arrow's."""
+    return pa.array(stored.astype(stored.dtype.newbyteorder("=")))
+
+
+def _timestamps(stored_ms: npt.NDArray[np.int64]) -> pa.TimestampArray:
+    milliseconds = stored_ms.astype(np.int64)
+    too_far = (milliseconds > TIMESTAMP_LIMIT_MS) | (milliseconds < -TIMESTAMP_LIMIT_MS)
+    return pa.array(milliseconds * 1000, mask=too_far if too_far.any() else None).view(TIMESTAMP_TYPE)
+
+
+def _hosts(stored: pa.BinaryArray) -> pa.StringArray:
+    """Few hosts send and store many messages, so each is formatted once."""
+    distinct = stored.dictionary_encode()
+    return pa.array([format_host(host) for host in distinct.dictionary.to_pylist()], pa.string()).take(distinct.indices)
+
+
+def _upper_hex(values: pa.BinaryArray) -> pa.StringArray:
+    _, offsets, data = values.buffers()
+    ends = np.frombuffer(offsets, np.int32)[: len(values) + 1] * np.int32(2)
+    text = _HEX[np.frombuffer(data, np.uint8)]
+    return pa.Array.from_buffers(pa.string(), len(values), [None, pa.py_buffer(ends), pa.py_buffer(text)])

@@ -1,0 +1,153 @@
+"""Where the parts of many stored records lie: the layout of ``message.py``, checked and measured with numpy."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from rocketmq_spark.wire.arrow.slices import Mask, Numbers, Positions
+from rocketmq_spark.wire.message.compression import Buffer
+from rocketmq_spark.wire.message.message_id import IPV4_HOST_BYTES, IPV6_HOST_BYTES
+from rocketmq_spark.wire.message.stored_message import MIN_RECORD_BYTES, MessageMagic
+from rocketmq_spark.wire.remoting.codes import MessageSysFlag
+
+HEAD: Final = np.dtype(
+    [
+        ("total_bytes", ">i4"),
+        ("magic", ">i4"),
+        ("body_crc", ">i4"),
+        ("queue_id", ">i4"),
+        ("flag", ">i4"),
+        ("queue_offset", ">i8"),
+        ("commit_log_offset", ">i8"),
+        ("sys_flag", ">i4"),
+        ("born_timestamp_ms", ">i8"),
+    ]
+)
+"""What every record begins with; the born host follows."""
+
+TAIL: Final = np.dtype([("reconsume_times", ">i4"), ("prepared_transaction_offset", ">i8"), ("body_bytes", ">i4")])
+"""What follows the store host; the body comes next."""
+
+TIMESTAMP: Final = np.dtype(">i8")
+LENGTH: Final = np.dtype(">i2")
+COMMIT_LOG_OFFSET_AT: Final = 28
+
+_DATA_LIMIT_BYTES: Final = 2**31
+_SIZE: Final = struct.Struct(">i")
+
+
+class DamagedRecordError(ValueError):
+    """Some record is not what it should be. The scalar decoder says which, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordIndex:
+    """The parts of ``n`` records in ``data``; each array has one entry a record, positions are absolute.
+
+    Between them lie born host ``[begins + HEAD, store_timestamps)``, store host ``[store_timestamps + 8, tails)``, body
+    ``[tails + TAIL, body_ends)``, topic ``[topic_begins, topic_ends)``, properties ``[topic_ends + 2, ends)``.
+    """
+
+    data: bytes
+    begins: Positions
+    ends: Positions
+    head: npt.NDArray[np.void]
+    store_timestamps: Positions
+    tails: Positions
+    tail: npt.NDArray[np.void]
+    body_ends: Positions
+    topic_begins: Positions
+    topic_ends: Positions
+
+    def __len__(self) -> int:
+        return len(self.begins)
+
+    def has_flags(self, flags: MessageSysFlag) -> Mask:
+        """Whether a record's sysFlag has all of ``flags``."""
+        found: Mask = self.head["sys_flag"] & flags.value == flags.value
+        return found
+
+    def select(self, wanted: Mask) -> RecordIndex:
+        """The records for which ``wanted`` is true."""
+        if wanted.all():
+            return self
+        arrays = (getattr(self, field.name) for field in fields(self)[1:])
+        return RecordIndex(self.data, *(array[wanted] for array in arrays))
+
+
+def index_records(bodies: Sequence[Buffer]) -> RecordIndex:
+    """Index the records of pull response bodies, one after another. DamagedRecordError if any is damaged."""
+    data = b"".join(bodies)
+    assert len(data) < _DATA_LIMIT_BYTES, "Arrow's 32-bit offsets would overflow"
+    begins = _follow_sizes(data, [len(body) for body in bodies])
+    ends = np.append(begins[1:], len(data))
+    head = gather(data, HEAD, begins)
+    is_v1 = head["magic"] == MessageMagic.V1
+    _require(is_v1 | (head["magic"] == MessageMagic.V2))
+
+    store_timestamps = begins + HEAD.itemsize + _host_bytes(head, MessageSysFlag.BORNHOST_V6)
+    tails = store_timestamps + TIMESTAMP.itemsize + _host_bytes(head, MessageSysFlag.STOREHOST_V6)
+    _require(tails + TAIL.itemsize <= ends)
+    tail = gather(data, TAIL, tails)
+    body_ends = tails + TAIL.itemsize + tail["body_bytes"]
+    topic_begins = body_ends + np.where(is_v1, 1, 2)
+    _require((tail["body_bytes"] >= 0) & (topic_begins + LENGTH.itemsize <= ends))
+    lengths = gather(data, LENGTH, body_ends).astype(np.int64)
+    topic_lengths = np.where(is_v1, lengths >> 8, lengths)
+    topic_ends = topic_begins + topic_lengths
+    _require((topic_lengths >= 0) & (topic_ends + LENGTH.itemsize <= ends))
+    properties_bytes = gather(data, LENGTH, topic_ends)
+    _require(topic_ends + LENGTH.itemsize + properties_bytes == ends)
+    return RecordIndex(data, begins, ends, head, store_timestamps, tails, tail, body_ends, topic_begins, topic_ends)
+
+
+def locate(data: bytes, bodies_bytes: Sequence[int], position: int) -> tuple[int, int, int]:
+    """Which record of its body begins at ``position``, where that is in the body, and how long the body is."""
+    body_begin = 0
+    for body_bytes in bodies_bytes:
+        if position < body_begin + body_bytes:
+            before = data[body_begin:position]
+            return len(_follow_sizes(before, [len(before)])), len(before), body_bytes
+        body_begin += body_bytes
+    raise AssertionError(f"no body has position {position}")
+
+
+def gather(data: Any, kind: np.dtype[Any], positions: Positions | Numbers) -> npt.NDArray[Any]:
+    """The values of type ``kind`` at any, also unaligned, positions."""
+    everywhere = np.ndarray((max(0, len(data) - kind.itemsize + 1),), np.dtype((np.void, kind.itemsize)), data, 0, (1,))
+    found: npt.NDArray[Any] = everywhere[positions].view(kind)
+    return found
+
+
+def _follow_sizes(data: bytes, bodies_bytes: Sequence[int]) -> Positions:
+    """Begin of each record. The one loop over rows: each record says where the next one begins."""
+    begins: list[int] = []
+    append, unpack = begins.append, _SIZE.unpack_from
+    position = body_end = 0
+    for body_bytes in bodies_bytes:
+        body_end += body_bytes
+        last_begin = body_end - MIN_RECORD_BYTES
+        while position <= last_begin:
+            append(position)
+            (total_bytes,) = unpack(data, position)
+            if total_bytes < MIN_RECORD_BYTES:
+                raise DamagedRecordError
+            position += total_bytes
+        if position != body_end:
+            raise DamagedRecordError
+    return np.array(begins, np.int64)
+
+
+def _host_bytes(head: npt.NDArray[np.void], is_ipv6: MessageSysFlag) -> Positions:
+    return np.where(head["sys_flag"] & is_ipv6.value, IPV6_HOST_BYTES, IPV4_HOST_BYTES)
+
+
+def _require(holds: Mask) -> None:
+    if not holds.all():
+        raise DamagedRecordError

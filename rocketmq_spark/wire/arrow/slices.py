@@ -1,0 +1,48 @@
+"""Arrow arrays cut out of a buffer by positions, without Python objects on the way."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from rocketmq_spark.wire.message.properties import decode_utf8
+
+Positions: TypeAlias = npt.NDArray[np.int64]
+Numbers: TypeAlias = npt.NDArray[np.int32]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+
+def interleave(first: Positions | Numbers, second: Positions | Numbers) -> Numbers:
+    """``[first[0], second[0], first[1], second[1], ...]``"""
+    both = np.empty(2 * len(first), np.int32)
+    both[0::2] = first
+    both[1::2] = second
+    return both
+
+
+def cut(buffer: Any, begins: Positions | Numbers, ends: Positions | Numbers) -> pa.BinaryArray:
+    """The slices ``buffer[begins[i]:ends[i]]``, copied. They must ascend and not overlap; the buffer is below 2 GiB.
+
+    Begins and ends together are the offsets of an array whose every other value is wanted.
+    """
+    if not len(begins):
+        return pa.array([], pa.binary())
+    offsets = interleave(begins, ends)
+    slices_and_gaps = pa.Array.from_buffers(pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), buffer])
+    return slices_and_gaps.take(pa.array(np.arange(0, len(offsets), 2, dtype=np.int32)))
+
+
+def as_text(values: pa.BinaryArray) -> pa.StringArray:
+    """The values as text; where they are malformed, as ``decode_utf8`` reads them."""
+    try:
+        return values.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([decode_utf8(value) for value in values.to_pylist()], pa.string())
+
+
+def trusted_text(values: pa.BinaryArray) -> pa.StringArray:
+    """The values as text, where they are known to be UTF-8."""
+    return pa.Array.from_buffers(pa.string(), len(values), values.buffers())

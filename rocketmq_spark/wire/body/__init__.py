@@ -1,0 +1,1 @@
+"""JSON bodies of remoting commands: routes, heartbeats, consumer lists, running info, statistics."""

@@ -1,0 +1,52 @@
+"""What a member subscribes to, as it is told to brokers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from rocketmq_spark.errors import LocalProtocolError
+from rocketmq_spark.wire.body.java_hash import java_hash_code
+
+SUB_ALL: Final = "*"
+TAG: Final = "TAG"
+_JAVA_BLANKS: Final = "".join(map(chr, range(0x21)))
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionData:
+    """Source: ``remoting/protocol/heartbeat/SubscriptionData.java``.
+
+    A broker filters by ``code_set``, hashes that different tags may share; whoever pulls filters again by ``tags_set``.
+    Both empty: everything. ``version_ms``: a broker replaces what it knows only by something newer.
+    """
+
+    topic: str
+    sub_string: str
+    tags_set: frozenset[str]
+    code_set: frozenset[int]
+    version_ms: int
+    expression_type: str = TAG
+
+
+def build_subscription(topic: str, expression: str, version_ms: int) -> SubscriptionData:
+    """A subscription by tags: ``TagA || TagB``, or ``*`` for all.
+
+    Raises LocalProtocolError[UNSENDABLE] for an expression without any tag.
+    Source: ``remoting/protocol/filter/FilterAPI.java#buildSubscriptionData`` -- differs: Java lets ``" * "`` and
+    ``" || "`` pass as subscriptions that no message fits.
+    """
+    tags = exact_tags(expression)
+    if tags is None:
+        return SubscriptionData(topic, SUB_ALL, frozenset(), frozenset(), version_ms)
+    return SubscriptionData(topic, expression, tags, frozenset(map(java_hash_code, tags)), version_ms)
+
+
+def exact_tags(expression: str) -> frozenset[str] | None:
+    """The tags of which a message must have one; None for all messages. Raises LocalProtocolError[UNSENDABLE]."""
+    if expression.strip(_JAVA_BLANKS) in ("", SUB_ALL):
+        return None
+    tags = frozenset(tag.strip(_JAVA_BLANKS) for tag in expression.split("||")) - {""}
+    if not tags:
+        raise LocalProtocolError("UNSENDABLE", problem=f"the subscription {expression!r} names no tag")
+    return tags

@@ -1,0 +1,1 @@
+"""One stored message, the readable reference: its fields, properties, compression and ids."""

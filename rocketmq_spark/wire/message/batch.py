@@ -1,0 +1,69 @@
+"""Several messages in one body: what SEND_BATCH_MESSAGE carries, and what a queue of type BatchCQ stores as one.
+
+Each message: ``int32 size, int32 0, int32 0, int32 flag, int32 n, body, int16 n, properties``; ``size`` counts itself.
+Source: ``common/message/MessageDecoder.java#encodeMessages`` and ``#decodeMessages``; differs: a size that is
+wrong is an error.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from rocketmq_spark.model import Message
+from rocketmq_spark.wire.message.byte_reader import ByteReader
+from rocketmq_spark.wire.message.properties import KEYS, TAGS, decode_properties, encode_properties
+
+_HEAD: Final = struct.Struct(">iiiii")
+_PROPERTIES_LENGTH: Final = struct.Struct(">h")
+
+
+@dataclass(frozen=True, slots=True)
+class InnerMessage:
+    """One message of a batch: what it has of its own."""
+
+    flag: int
+    body: bytes
+    properties: dict[str, str]
+
+
+def message_properties(message: Message) -> dict[str, str]:
+    """All properties that travel with a message, its tags and keys among them."""
+    named = {TAGS: message.tags, KEYS: message.keys}
+    return {name: value for name, value in named.items() if value is not None} | dict(message.properties)
+
+
+def encode_batch(messages: Iterable[Message]) -> bytes:
+    """The body of a SEND_BATCH_MESSAGE. LocalProtocolError[UNSENDABLE] for properties that cannot travel."""
+    return b"".join(_encode(message) for message in messages)
+
+
+def decode_batch(body: bytes) -> list[InnerMessage]:
+    """The messages of a stored batch. ValueError says what is wrong with it."""
+    reader = ByteReader(memoryview(body))
+    messages: list[InnerMessage] = []
+    while reader.remaining_bytes:
+        messages.append(_decode(reader))
+    if not messages:
+        raise ValueError("its inner batch is empty")
+    return messages
+
+
+def _encode(message: Message) -> bytes:
+    properties = encode_properties(message_properties(message))
+    size_bytes = _HEAD.size + len(message.body) + _PROPERTIES_LENGTH.size + len(properties)
+    head = _HEAD.pack(size_bytes, 0, 0, message.flag, len(message.body))
+    return b"".join((head, message.body, _PROPERTIES_LENGTH.pack(len(properties)), properties))
+
+
+def _decode(reader: ByteReader) -> InnerMessage:
+    begin = reader.position
+    size_bytes, _, _, flag, body_bytes = reader.unpack(_HEAD, "inner head")
+    body = reader.take(body_bytes, "inner body")
+    (properties_bytes,) = reader.unpack(_PROPERTIES_LENGTH, "inner properties' length")
+    properties = decode_properties(reader.take(properties_bytes, "inner properties"))
+    if reader.position - begin != size_bytes:
+        raise ValueError(f"an inner message of {reader.position - begin} bytes says that it has {size_bytes}")
+    return InnerMessage(flag, body, properties)

@@ -1,0 +1,97 @@
+"""Bodies of messages, compressed and back. LZ4 means the LZ4 frame format; Zstandard frames carry no content size.
+
+Source: ``common/compression/*.java``. Differs: a stream that ends early is an error for every type, and what comes out
+is bounded, because a few kilobytes can stand for gigabytes.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+
+from rocketmq_spark.wire.remoting.codes import MessageSysFlag
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+DECOMPRESSED_LIMIT_BYTES: Final = 512 * 1024 * 1024
+"""What the bodies of one pull may grow to, together; a single one has 4 MiB at most by RocketMQ's defaults."""
+
+_JAVA_ZLIB_LEVEL: Final = 5
+_READ_BYTES: Final = 256 * 1024
+_LZ4_FRAME_BYTES: Final = 64 * 1024
+"""A frame of one block is all that Arrow writes and Java's LZ4FrameInputStream reads: no block refers to another."""
+
+_ARROW_CODEC: Final[dict[MessageSysFlag, str]] = {MessageSysFlag.LZ4: "lz4", MessageSysFlag.ZSTD: "zstd"}
+
+_KIND_BY_BITS: Final[dict[int, MessageSysFlag]] = {
+    0: MessageSysFlag.ZLIB,  # producers before 5.0 do not say
+    MessageSysFlag.LZ4.value: MessageSysFlag.LZ4,
+    MessageSysFlag.ZSTD.value: MessageSysFlag.ZSTD,
+    MessageSysFlag.ZLIB.value: MessageSysFlag.ZLIB,
+}
+
+
+def compression_kind(sys_flag: int) -> MessageSysFlag:
+    """``LZ4``, ``ZSTD`` or ``ZLIB``, as a compressed message's sysFlag says. ValueError for anything else.
+
+    Source: ``common/compression/CompressionType.java#findByValue``.
+    """
+    bits = sys_flag & MessageSysFlag.COMPRESSION_MASK.value
+    if bits not in _KIND_BY_BITS:
+        raise ValueError(f"its compression {bits:#x} is unknown")
+    return _KIND_BY_BITS[bits]
+
+
+def compress(body: Buffer, kind: MessageSysFlag) -> bytes:
+    """Compress as the Java client does. The message's sysFlag must then have ``COMPRESSED | kind``."""
+    if kind is MessageSysFlag.ZLIB:
+        return zlib.compress(body, _JAVA_ZLIB_LEVEL)
+    if kind is MessageSysFlag.LZ4:
+        return _compress_lz4(memoryview(body))
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, _ARROW_CODEC[kind]) as stream:
+        stream.write(body)
+    return bytes(sink.getvalue())
+
+
+def _compress_lz4(body: memoryview) -> bytes:
+    codec = pa.Codec(_ARROW_CODEC[MessageSysFlag.LZ4])
+    begins = range(0, max(len(body), 1), _LZ4_FRAME_BYTES)
+    return b"".join(codec.compress(body[begin : begin + _LZ4_FRAME_BYTES], asbytes=True) for begin in begins)
+
+
+def decompress(body: Buffer, sys_flag: int, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> bytes:
+    """Decompress the body of a message whose sysFlag says that it is compressed.
+
+    ValueError when the type is unknown, the stream is damaged or ends early, or more than ``limit_bytes`` come out.
+    """
+    kind = compression_kind(sys_flag)
+    try:
+        if kind is MessageSysFlag.ZLIB:
+            plain = _decompress_zlib(body, limit_bytes + 1)
+        else:
+            plain = _decompress_frames(body, _ARROW_CODEC[kind], limit_bytes + 1)
+    except (zlib.error, OSError) as damage:
+        raise ValueError(f"its {kind.name} body is damaged: {damage}") from damage
+    if len(plain) > limit_bytes:
+        raise ValueError(f"its body has more than the {limit_bytes} bytes allowed when decompressed")
+    return plain
+
+
+def _decompress_zlib(body: Buffer, wanted_bytes: int) -> bytes:
+    stream = zlib.decompressobj()
+    plain = stream.decompress(body, wanted_bytes)
+    if not stream.eof and len(plain) < wanted_bytes:
+        raise zlib.error("it ends early")
+    return plain
+
+
+def _decompress_frames(body: Buffer, codec: str, wanted_bytes: int) -> bytes:
+    stream = pa.CompressedInputStream(pa.BufferReader(body), codec)
+    parts: list[bytes] = []
+    while wanted_bytes > 0 and (part := stream.read(min(wanted_bytes, _READ_BYTES))):
+        parts.append(part)
+        wanted_bytes -= len(part)
+    return b"".join(parts)

@@ -1,0 +1,199 @@
+"""Stored messages, one after another, as a pull answers them: the scalar decoder, made to be read.
+
+``columns.py`` decodes the same bytes to Arrow, faster; this one is the reference that it must equal. One record::
+
+      0 int32 total size      20 int64 queue offset        48 born host: IPv4 or IPv6, int32 port
+      4 int32 magic           28 int64 commit log offset   .. int64 store timestamp
+      8 int32 body CRC        36 int32 sysFlag             .. store host: IPv4 or IPv6, int32 port
+     12 int32 queue id        40 int64 born timestamp      .. int32 reconsume times, int64 prepared offset
+     16 int32 flag                                         .. int32 n, body
+                        .. int8 n (V1) or int16 n (V2), topic
+                        .. int16 n, properties
+
+Source: ``common/message/MessageDecoder.java#decode``, ``client/impl/consumer/PullAPIWrapper.java#processPullResult``.
+Differs: Java drops the rest of a pull silently where a record is damaged, here that is an error; a record must be as
+long as it says; port numbers are not judged.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+from enum import IntEnum
+from typing import Final
+
+from rocketmq_spark.errors import RemoteProtocolError
+from rocketmq_spark.model import MessageExt
+from rocketmq_spark.wire.message.batch import InnerMessage, decode_batch
+from rocketmq_spark.wire.message.byte_reader import ByteReader
+from rocketmq_spark.wire.message.compression import DECOMPRESSED_LIMIT_BYTES, Buffer, decompress
+from rocketmq_spark.wire.message.message_id import IPV4_HOST_BYTES, IPV6_HOST_BYTES, format_host, offset_msg_id
+from rocketmq_spark.wire.message.properties import UNIQ_KEY, decode_properties, decode_utf8
+from rocketmq_spark.wire.remoting.codes import MessageSysFlag
+
+
+class MessageMagic(IntEnum):
+    """The second number of a record. Source: ``common/message/MessageVersion.java``."""
+
+    V1 = -626843481
+    V2 = -626843477
+    """Has an int16 for the length of the topic; used when that is over 127 bytes."""
+    BLANK = -875286124
+    """The end of a commit log file, never a message."""
+
+
+MIN_RECORD_BYTES: Final = 91
+"""A V1 record with IPv4 hosts, an empty body, an empty topic and no properties."""
+
+MAX_OFFSET: Final = 2**63 - 1
+
+_SIZE: Final = struct.Struct(">i")
+_HEAD: Final = struct.Struct(">iiiiiqqiq")
+_STORE_TIMESTAMP: Final = struct.Struct(">q")
+_TAIL: Final = struct.Struct(">iqi")
+_TOPIC_LENGTH: Final = {MessageMagic.V1: struct.Struct(">b"), MessageMagic.V2: struct.Struct(">h")}
+_PROPERTIES_LENGTH: Final = struct.Struct(">h")
+
+
+def decode_messages(body: Buffer, *, broker_name: str) -> list[MessageExt]:
+    """All messages of a pull response body, in order, bodies decompressed (to ``DECOMPRESSED_LIMIT_BYTES`` in all) and
+    inner batches unwrapped.
+
+    RemoteProtocolError[CORRUPT_MESSAGE] for the first record that cannot be decoded: ``index`` counts records from 0,
+    ``position`` is where it begins, ``length_bytes`` the size of the whole body.
+    """
+    data = memoryview(body)
+    messages: list[MessageExt] = []
+    left_bytes = DECOMPRESSED_LIMIT_BYTES
+    index = position = 0
+    while position < len(data):
+        try:
+            record = data[position : position + _record_bytes(data[position:])]
+            found = decode_record(record, broker_name, left_bytes)
+        except ValueError as problem:
+            raise corrupt_message(index, position, len(data), problem) from problem
+        messages += found
+        left_bytes -= sum(len(message.body) for message in found)
+        index += 1
+        position += len(record)
+    return messages
+
+
+def decode_record(record: memoryview, broker_name: str, limit_bytes: int) -> list[MessageExt]:
+    """The messages of one record: one, or those of an inner batch.
+
+    ValueError says what is wrong; a body that has more than ``limit_bytes`` when decompressed is.
+    """
+    message = _decode_stored(record, broker_name, limit_bytes)
+    if not is_inner_batch(message.sys_flag):
+        return [message]
+    inner = decode_batch(message.body)
+    if message.queue_offset > MAX_OFFSET - len(inner) + 1:
+        raise ValueError("the offsets of its inner batch overflow")
+    return [_unwrap(message, number, part) for number, part in enumerate(inner)]
+
+
+def corrupt_message(index: int, position: int, length_bytes: int, problem: ValueError) -> RemoteProtocolError:
+    """The error for record ``index`` at ``position`` of a body of ``length_bytes``."""
+    return RemoteProtocolError(
+        "CORRUPT_MESSAGE", index=index, position=position, length_bytes=length_bytes, problem=str(problem)
+    )
+
+
+def is_inner_batch(sys_flag: int) -> bool:
+    """Whether a record stands for several messages. Source: ``PullAPIWrapper#processPullResult``."""
+    return _has(sys_flag, MessageSysFlag.INNER_BATCH) and _has(sys_flag, MessageSysFlag.NEED_UNWRAP)
+
+
+def _has(sys_flag: int, bit: MessageSysFlag) -> bool:
+    return sys_flag & bit.value != 0
+
+
+def _record_bytes(rest: memoryview) -> int:
+    if len(rest) < MIN_RECORD_BYTES:
+        raise ValueError(f"only {len(rest)} bytes are left")
+    (total_bytes,) = _SIZE.unpack_from(rest)
+    if not MIN_RECORD_BYTES <= total_bytes <= len(rest):
+        raise ValueError(f"it says that it has {total_bytes} bytes where {len(rest)} are left")
+    return int(total_bytes)
+
+
+def _decode_stored(record: memoryview, broker_name: str, limit_bytes: int) -> MessageExt:
+    reader = ByteReader(record)
+    _, magic, body_crc, queue_id, flag, queue_offset, commit_log_offset, sys_flag, born_timestamp_ms = reader.unpack(
+        _HEAD, "head"
+    )
+    topic_length = _topic_length(magic)
+    born_host = _take_host(reader, _has(sys_flag, MessageSysFlag.BORNHOST_V6))
+    (store_timestamp_ms,) = reader.unpack(_STORE_TIMESTAMP, "store timestamp")
+    store_host = _take_host(reader, _has(sys_flag, MessageSysFlag.STOREHOST_V6))
+    reconsume_times, prepared_transaction_offset, body_bytes = reader.unpack(_TAIL, "tail")
+    stored_body = reader.take(body_bytes, "body")
+    topic = decode_utf8(_take_counted(reader, topic_length, "topic"))
+    properties = decode_properties(_take_counted(reader, _PROPERTIES_LENGTH, "properties"))
+    if reader.remaining_bytes:
+        raise ValueError(f"{reader.remaining_bytes} bytes follow its properties")
+    body, plain_sys_flag = _decompressed(stored_body, sys_flag, limit_bytes)
+    place_id = offset_msg_id(store_host, commit_log_offset)
+    return MessageExt(
+        topic=topic,
+        broker_name=broker_name,
+        queue_id=queue_id,
+        queue_offset=queue_offset,
+        msg_id=properties.get(UNIQ_KEY, place_id),
+        offset_msg_id=place_id,
+        body=body,
+        properties=properties,
+        born_timestamp_ms=born_timestamp_ms,
+        store_timestamp_ms=store_timestamp_ms,
+        born_host=format_host(born_host),
+        store_host=format_host(store_host),
+        reconsume_times=reconsume_times,
+        commit_log_offset=commit_log_offset,
+        sys_flag=plain_sys_flag,
+        flag=flag,
+        body_crc=body_crc,
+        prepared_transaction_offset=prepared_transaction_offset,
+    )
+
+
+def _topic_length(magic: int) -> struct.Struct:
+    if magic == MessageMagic.BLANK:
+        raise ValueError("it is the blank end of a commit log file")
+    if magic not in _TOPIC_LENGTH:
+        raise ValueError(f"its magic number {magic} is unknown")
+    return _TOPIC_LENGTH[MessageMagic(magic)]
+
+
+def _take_host(reader: ByteReader, is_ipv6: bool) -> bytes:
+    return reader.take(IPV6_HOST_BYTES if is_ipv6 else IPV4_HOST_BYTES, "host")
+
+
+def _take_counted(reader: ByteReader, length: struct.Struct, field: str) -> bytes:
+    (length_bytes,) = reader.unpack(length, f"length of the {field}")
+    return reader.take(length_bytes, field)
+
+
+def _decompressed(stored_body: bytes, sys_flag: int, limit_bytes: int) -> tuple[bytes, int]:
+    """The plain body, and the sysFlag without the bit that asked for this; the type bits stay, as in Java."""
+    if not stored_body or not _has(sys_flag, MessageSysFlag.COMPRESSED):
+        return stored_body, sys_flag
+    return decompress(stored_body, sys_flag, limit_bytes), sys_flag & ~MessageSysFlag.COMPRESSED.value
+
+
+def _unwrap(batch: MessageExt, number: int, inner: InnerMessage) -> MessageExt:
+    """Message ``number`` of an inner batch. Source: ``MessageDecoder#decodeMessage``.
+
+    It keeps the batch's place in the commit log, where Java has no offsetMsgId. What Java leaves unset is 0.
+    """
+    return replace(
+        batch,
+        queue_offset=batch.queue_offset + number,
+        msg_id=inner.properties.get(UNIQ_KEY, batch.offset_msg_id),
+        body=inner.body,
+        properties=inner.properties,
+        flag=inner.flag,
+        reconsume_times=0,
+        body_crc=0,
+        prepared_transaction_offset=0,
+    )

@@ -1,0 +1,1 @@
+"""Frames and headers: one remoting command, its codes, and the values of its header."""

@@ -1,0 +1,109 @@
+"""How a header becomes a map of texts and back: one table a class, read from its dataclass fields.
+
+    @header
+    class GetMaxOffsetRequest(Header):
+        queue_id: int = wire("queueId")
+
+Integers travel as decimal text, booleans as ``true`` and ``false``; what is None is left out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar, cast, dataclass_transform, get_type_hints
+
+from rocketmq_spark.errors import RemoteProtocolError
+from rocketmq_spark.wire.remoting.typed import INT64_MAX, INT64_MIN
+
+T = TypeVar("T", bound="Header")
+
+
+class _Row(NamedTuple):
+    attribute: str
+    wire_name: str
+    write: Callable[[Any], str]
+    read: Callable[[str], object]
+    is_required: bool
+
+
+def wire(name: str, *, default: Any = dataclasses.MISSING) -> Any:
+    """A field that is called ``name`` on the wire. Without a default it must be there."""
+    return dataclasses.field(default=default, metadata={"wire": name})
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(wire,))
+def header(cls: type[T]) -> type[T]:
+    """Make a frozen keyword-only dataclass of ``cls`` and lay out its table."""
+    frozen: Any = dataclasses.dataclass(frozen=True, slots=True, kw_only=True)(cls)
+    hints = get_type_hints(frozen)
+    frozen.rows = tuple(_row(field, hints[field.name]) for field in dataclasses.fields(frozen))
+    return cast(type[T], frozen)
+
+
+class Header:
+    """Base of all headers."""
+
+    __slots__ = ()
+    rows: ClassVar[tuple[_Row, ...]] = ()
+
+    def to_fields(self) -> dict[str, str]:
+        """The header as extFields, in the order of definition."""
+        fields = {}
+        for attribute, name, write, _, _ in self.rows:
+            value = getattr(self, attribute)
+            if value is not None:
+                fields[name] = write(value)
+        return fields
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, str]) -> Self:
+        """The header in ``fields``; names that it does not know are passed over.
+
+        Raises RemoteProtocolError[BAD_HEADER].
+        """
+        values = {}
+        name = text = ""
+        try:
+            for attribute, name, _, read, is_required in cls.rows:
+                if name in fields:
+                    text = fields[name]
+                    values[attribute] = read(text)
+                elif is_required:
+                    raise _bad_header(cls, f"'{name}' is missing")
+        except ValueError as error:
+            raise _bad_header(cls, f"'{name}' is {text[:100]!r}") from error
+        return cls(**values)
+
+
+def _bad_header(cls: type[Header], problem: str) -> RemoteProtocolError:
+    return RemoteProtocolError("BAD_HEADER", subject=cls.__name__, problem=problem)
+
+
+def _read_int(text: str) -> int:
+    value = int(text)
+    if not INT64_MIN <= value <= INT64_MAX:
+        raise ValueError(text)
+    return value
+
+
+def _write_bool(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _read_bool(text: str) -> bool:
+    """Source: ``java.lang.Boolean#parseBoolean``."""
+    return text.lower() == "true"
+
+
+_KINDS: Final[Mapping[object, tuple[Callable[[Any], str], Callable[[str], object]]]] = {
+    str: (str, str),
+    int: (int.__repr__, _read_int),
+    bool: (_write_bool, _read_bool),
+}
+
+
+def _row(field: dataclasses.Field[Any], hint: Any) -> _Row:
+    kind = next(kind for kind in (*getattr(hint, "__args__", ()), hint) if kind in _KINDS)
+    write, read = _KINDS[kind]
+    return _Row(field.name, field.metadata["wire"], write, read, field.default is dataclasses.MISSING)

@@ -1,0 +1,292 @@
+"""The headers of requests and responses, a class each; ``wire.fields`` says how they become extFields.
+
+Names on the wire are those of the Java classes in ``remoting/protocol/header``. Left out is what no broker reads and
+what this package never says.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rocketmq_spark.wire.remoting.fields import Header, header, wire
+
+AUTO_CREATE_TOPIC_KEY: Final = "TBW102"
+"""The topic that a missing one is modelled on. Source: ``common/topic/TopicValidator.java``."""
+
+ALL_QUEUES: Final = -1
+
+# ---------------------------------------------------------------------------------------------------- name server
+
+
+@header
+class GetRouteInfoRequest(Header):
+    """RequestCode GET_ROUTEINFO_BY_TOPIC; the answer's body is for ``decode_topic_route``."""
+
+    topic: str = wire("topic")
+    accept_standard_json_only: bool = wire("acceptStandardJsonOnly", default=True)
+
+
+@header
+class DeleteTopicFromNamesrvRequest(Header):
+    """RequestCode DELETE_TOPIC_IN_NAMESRV; every name server must be told."""
+
+    topic: str = wire("topic")
+    cluster_name: str | None = wire("clusterName", default=None)
+
+
+# ---------------------------------------------------------------------------------------------------- topics, groups
+
+
+@header
+class CreateTopicRequest(Header):
+    """RequestCode UPDATE_AND_CREATE_TOPIC. ``attributes`` such as ``+message.type=FIFO,+cleanup.policy=COMPACTION``."""
+
+    topic: str = wire("topic")
+    default_topic: str = wire("defaultTopic", default=AUTO_CREATE_TOPIC_KEY)
+    read_queue_count: int = wire("readQueueNums")
+    write_queue_count: int = wire("writeQueueNums")
+    permission: int = wire("perm")
+    topic_filter_type: str = wire("topicFilterType", default="SINGLE_TAG")
+    topic_sys_flag: int = wire("topicSysFlag", default=0)
+    order: bool = wire("order", default=False)
+    attributes: str | None = wire("attributes", default=None)
+
+
+@header
+class DeleteTopicRequest(Header):
+    """RequestCode DELETE_TOPIC_IN_BROKER; the committed offsets of the topic go with it."""
+
+    topic: str = wire("topic")
+
+
+@header
+class GetTopicStatsInfoRequest(Header):
+    """RequestCode GET_TOPIC_STATS_INFO; the answer's body is for ``decode_topic_stats``."""
+
+    topic: str = wire("topic")
+
+
+@header
+class GetSubscriptionGroupRequest(Header):
+    """RequestCode GET_SUBSCRIPTIONGROUP_CONFIG; a broker that may create groups creates the one that is missing."""
+
+    group: str = wire("group")
+
+
+@header
+class GetConsumeStatsRequest(Header):
+    """RequestCode GET_CONSUME_STATS; the answer's body is for ``decode_consume_stats``. No topic: all of the group."""
+
+    consumer_group: str = wire("consumerGroup")
+    topic: str | None = wire("topic", default=None)
+
+
+# ---------------------------------------------------------------------------------------------------- queue bounds
+
+
+@header
+class GetMaxOffsetRequest(Header):
+    """RequestCode GET_MAX_OFFSET; a queue that does not exist has max offset 0."""
+
+    topic: str = wire("topic")
+    queue_id: int = wire("queueId")
+
+
+@header
+class GetMinOffsetRequest(Header):
+    """RequestCode GET_MIN_OFFSET; a queue that does not exist has min offset 0."""
+
+    topic: str = wire("topic")
+    queue_id: int = wire("queueId")
+
+
+@header
+class SearchOffsetRequest(Header):
+    """RequestCode SEARCH_OFFSET_BY_TIMESTAMP: the first message stored at or after ``timestamp_ms``, else max offset.
+
+    ``boundary_type`` "upper" asks for the last one stored at or before it instead.
+    """
+
+    topic: str = wire("topic")
+    queue_id: int = wire("queueId")
+    timestamp_ms: int = wire("timestamp")
+    boundary_type: str | None = wire("boundaryType", default=None)
+
+
+@header
+class OffsetResponse(Header):
+    """Answer to GET_MAX_OFFSET, GET_MIN_OFFSET, SEARCH_OFFSET_BY_TIMESTAMP and QUERY_CONSUMER_OFFSET."""
+
+    offset: int = wire("offset")
+
+
+# ---------------------------------------------------------------------------------------------------- pull
+
+
+@header
+class PullMessageRequest(Header):
+    """RequestCode PULL_MESSAGE. ``sys_flag`` is a PullSysFlag.
+
+    ``subscription`` counts only with SUBSCRIPTION, ``suspend_timeout_ms`` only with SUSPEND, ``commit_offset`` only
+    with COMMIT_OFFSET. A broker looks at a suspended pull every 5 s, so the answer may be that much later.
+    """
+
+    consumer_group: str = wire("consumerGroup")
+    topic: str = wire("topic")
+    queue_id: int = wire("queueId")
+    queue_offset: int = wire("queueOffset")
+    max_message_count: int = wire("maxMsgNums")
+    sys_flag: int = wire("sysFlag")
+    commit_offset: int = wire("commitOffset", default=0)
+    suspend_timeout_ms: int = wire("suspendTimeoutMillis", default=0)
+    subscription: str | None = wire("subscription", default=None)
+    sub_version: int = wire("subVersion", default=0)
+    expression_type: str | None = wire("expressionType", default=None)
+
+
+@header
+class PullMessageResponse(Header):
+    """Answer to PULL_MESSAGE with one of the codes that are outcomes (``wire.pull``).
+
+    Differs from ``PullMessageResponseHeader.java``: without what slaves and static topics would need.
+    """
+
+    next_begin_offset: int = wire("nextBeginOffset")
+    min_offset: int = wire("minOffset")
+    max_offset: int = wire("maxOffset")
+
+
+# ---------------------------------------------------------------------------------------------------- group offsets
+
+
+@header
+class QueryConsumerOffsetRequest(Header):
+    """RequestCode QUERY_CONSUMER_OFFSET. Unless told otherwise a broker says 0 for a young queue without an offset."""
+
+    consumer_group: str = wire("consumerGroup")
+    topic: str = wire("topic")
+    queue_id: int = wire("queueId")
+    set_zero_if_not_found: bool = wire("setZeroIfNotFound", default=False)
+
+
+@header
+class UpdateConsumerOffsetRequest(Header):
+    """RequestCode UPDATE_CONSUMER_OFFSET; a broker stores any number, also a lower one."""
+
+    consumer_group: str = wire("consumerGroup")
+    topic: str = wire("topic")
+    queue_id: int = wire("queueId")
+    commit_offset: int = wire("commitOffset")
+
+
+@header
+class ResetOffsetRequest(Header):
+    """RequestCode INVOKE_BROKER_TO_RESET_OFFSET, and RESET_CONSUMER_CLIENT_OFFSET that a broker sends.
+
+    With ``offset`` and ``queue_id`` that one queue goes there, else every queue to ``timestamp_ms`` (-1: to the end).
+    """
+
+    topic: str = wire("topic")
+    group: str = wire("group")
+    queue_id: int = wire("queueId", default=ALL_QUEUES)
+    offset: int | None = wire("offset", default=None)
+    timestamp_ms: int = wire("timestamp")
+    is_force: bool = wire("isForce", default=True)
+
+
+# ---------------------------------------------------------------------------------------------------- membership
+
+
+@header
+class UnregisterClientRequest(Header):
+    """RequestCode UNREGISTER_CLIENT; what is unregistered is the connection, the id only says who."""
+
+    client_id: str = wire("clientID")
+    producer_group: str | None = wire("producerGroup", default=None)
+    consumer_group: str | None = wire("consumerGroup", default=None)
+
+
+@header
+class GetConsumerListByGroupRequest(Header):
+    """RequestCode GET_CONSUMER_LIST_BY_GROUP; the answer's body is for ``decode_consumer_ids``."""
+
+    consumer_group: str = wire("consumerGroup")
+
+
+@header
+class NotifyConsumerIdsChangedRequest(Header):
+    """RequestCode NOTIFY_CONSUMER_IDS_CHANGED, which a broker sends."""
+
+    consumer_group: str = wire("consumerGroup")
+
+
+@header
+class GetConsumerRunningInfoRequest(Header):
+    """RequestCode GET_CONSUMER_RUNNING_INFO, which a broker sends."""
+
+    consumer_group: str = wire("consumerGroup")
+    client_id: str = wire("clientId")
+    is_jstack_wanted: bool = wire("jstackEnable", default=False)
+
+
+@header
+class GetConsumerStatusRequest(Header):
+    """RequestCode GET_CONSUMER_STATUS_FROM_CLIENT, which a broker sends."""
+
+    topic: str = wire("topic")
+    group: str = wire("group")
+
+
+# ---------------------------------------------------------------------------------------------------- send
+
+
+@header
+class SendMessageRequest(Header):
+    """RequestCode SEND_MESSAGE_V2, or with ``is_batch`` SEND_BATCH_MESSAGE; its names on the wire are single letters.
+
+    A batch that is not marked as one is stored as one message.
+    Source: ``SendMessageRequestHeaderV2.java``.
+    """
+
+    producer_group: str = wire("a")
+    topic: str = wire("b")
+    default_topic: str = wire("c", default=AUTO_CREATE_TOPIC_KEY)
+    default_topic_queue_count: int = wire("d", default=4)
+    queue_id: int = wire("e")
+    sys_flag: int = wire("f", default=0)
+    born_timestamp_ms: int = wire("g")
+    flag: int = wire("h", default=0)
+    properties: str = wire("i", default="")
+    reconsume_times: int = wire("j", default=0)
+    unit_mode: bool = wire("k", default=False)
+    max_reconsume_times: int | None = wire("l", default=None)
+    is_batch: bool = wire("m", default=False)
+
+
+@header
+class SendMessageResponse(Header):
+    """Answer to a send. ``message_id``: offsetMsgId, for a batch one a message, joined by commas.
+
+    ``queue_offset`` is that of the first message.
+    """
+
+    message_id: str = wire("msgId")
+    queue_id: int = wire("queueId")
+    queue_offset: int = wire("queueOffset")
+    transaction_id: str | None = wire("transactionId", default=None)
+
+
+@header
+class ConsumerSendMsgBackRequest(Header):
+    """RequestCode CONSUMER_SEND_MSG_BACK.
+
+    ``delay_level``: from 1 on as given, 0 grows with the count, below 0 sends it straight to the DLQ.
+    """
+
+    commit_log_offset: int = wire("offset")
+    group: str = wire("group")
+    delay_level: int = wire("delayLevel")
+    origin_message_id: str | None = wire("originMsgId", default=None)
+    origin_topic: str | None = wire("originTopic", default=None)
+    unit_mode: bool = wire("unitMode", default=False)
+    max_reconsume_times: int | None = wire("maxReconsumeTimes", default=None)

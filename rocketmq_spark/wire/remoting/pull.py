@@ -1,0 +1,48 @@
+"""What a pull answered, as values: the status a client sees and why the broker gave it."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final, NamedTuple
+
+from rocketmq_spark.wire.remoting.codes import ResponseCode
+
+
+class PullStatus(Enum):
+    """The client's view of a pull. Source: ``client/consumer/PullStatus.java``."""
+
+    FOUND = "FOUND"
+    NO_NEW_MSG = "NO_NEW_MSG"
+    NO_MATCHED_MSG = "NO_MATCHED_MSG"
+    OFFSET_ILLEGAL = "OFFSET_ILLEGAL"
+
+    __hash__ = object.__hash__  # Enum's own is a Python call, and every pull is looked up by its status
+
+
+PULL_STATUS: Final[dict[int, PullStatus]] = {
+    ResponseCode.SUCCESS: PullStatus.FOUND,
+    ResponseCode.PULL_NOT_FOUND: PullStatus.NO_NEW_MSG,
+    ResponseCode.PULL_RETRY_IMMEDIATELY: PullStatus.NO_MATCHED_MSG,
+    ResponseCode.PULL_OFFSET_MOVED: PullStatus.OFFSET_ILLEGAL,
+}
+"""Response codes of a pull that are outcomes, not errors. Source: ``MQClientAPIImpl#processPullResponse``."""
+
+
+OFFSET_RESET: Final = "OFFSET_RESET"
+"""The reason of the one pull that is told of an operator's reset; ``next_begin_offset`` is where it was reset to."""
+
+
+class PullResult(NamedTuple):
+    """The answer to one pull.
+
+    ``reason`` is the name of the broker's ``GetMessageStatus`` (it travels as the remark) and tells apart what one
+    status stands for. ``[min_offset, max_offset)`` is what the queue holds. ``body``: encoded messages, one after
+    another, empty unless FOUND.
+    """
+
+    status: PullStatus
+    reason: str
+    next_begin_offset: int
+    min_offset: int
+    max_offset: int
+    body: memoryview
