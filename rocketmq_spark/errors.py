@@ -34,7 +34,6 @@ class Condition:
 
     what: str
     advice: str
-    retriable: bool = False
 
     @property
     def parameters(self) -> frozenset[str]:
@@ -103,15 +102,14 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         "UNSENDABLE": Condition("This cannot be sent: {problem}.", "Change the message or the request."),
         # ---- transport
         "CONNECT_FAILED": Condition(
-            "No connection to {address}: {reason}.", "Check the address and that the server is up.", retriable=True
+            "No connection to {address}: {reason}.", "Check the address and that the server is up."
         ),
         "RESPONSE_TIMED_OUT": Condition(
             "{address} did not answer {request} within {timeout_ms} ms.",
             "Raise 'brokerTimeoutMs' if the server is only slow.",
-            retriable=True,
         ),
         "CONNECTION_LOST": Condition(
-            "The connection to {address} was lost: {reason}.", "Check the server and the network.", retriable=True
+            "The connection to {address} was lost: {reason}.", "Check the server and the network."
         ),
         "CLUSTER_UNREACHABLE": Condition(
             "{doing} was tried for {waited_ms} ms without success; the last failure: {cause}",
@@ -147,10 +145,9 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         "NO_WRITABLE_QUEUE": Condition(
             "Topic {topic!r} has no queue that can be written to.",
             "Bring its brokers back, or give it write permission and at least one write queue.",
-            retriable=True,
         ),
         "NO_MASTER": Condition(
-            "Broker {broker!r} has no master in the route of topic {topic!r}.", "Bring the master back.", retriable=True
+            "Broker {broker!r} has no master in the route of topic {topic!r}.", "Bring the master back."
         ),
         # ---- data
         "OFFSETS_GONE": Condition(
@@ -210,18 +207,14 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
 class RocketMQError(Exception):
     """Base of all errors of this package.
 
-    Attributes: ``condition`` (a key of ``CONDITIONS``), ``context`` (the parameters of its texts) and ``retriable``
-    (whether the same call may succeed later). Errors cross process borders by pickle with all three.
+    Attributes: ``condition`` (a key of ``CONDITIONS``) and ``context`` (the parameters of its texts). Errors cross
+    process borders by pickle with both.
     """
 
     def __init__(self, condition: str, **context: str | int) -> None:
         self.condition = condition
         self.context: Mapping[str, str | int] = context
         super().__init__(condition, context)
-
-    @property
-    def retriable(self) -> bool:
-        return CONDITIONS[self.condition].retriable
 
     def __str__(self) -> str:
         row = CONDITIONS[self.condition]
@@ -259,7 +252,7 @@ class TransportError(RocketMQError):
 class BrokerError(RocketMQError):
     """The peer answered with an error code.
 
-    ``code`` is RocketMQ's ResponseCode. Whether to try again is decided by code (``wire.retriable``).
+    ``code`` is RocketMQ's ResponseCode. Whether to try again is decided by code (``remoting.retry``).
     """
 
     @property

@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from rocketmq_spark.errors import CONDITIONS
 from rocketmq_spark.options import Option, ReadOptions, rows
+from rocketmq_spark.remoting.retry import OUTLOOKS, Outlook
 from rocketmq_spark.source.schema import spark_type
 from rocketmq_spark.wire.arrow.column_table import COLUMNS, DEFAULT_COLUMNS
 
@@ -75,10 +76,15 @@ def errors_page(_: str) -> str:
         "to do about it. Words in braces are filled in. What is marked as passing is tried again before it is raised.\n"
     )
     sections = (
-        f"## {name}\n\n{row.what}\n\n{row.advice}\n" + ("\nPassing.\n" if row.retriable else "")
+        f"## {name}\n\n{row.what}\n\n{row.advice}\n" + ("\nPassing.\n" if passes(name) else "")
         for name, row in CONDITIONS.items()
     )
     return "\n".join((head, *sections))
+
+
+def passes(condition: str) -> bool:
+    """Whether another attempt may help."""
+    return condition in OUTLOOKS and OUTLOOKS[condition].request is Outlook.PASSES
 
 
 def readme(text: str) -> str:

@@ -15,7 +15,7 @@ from rocketmq_spark.errors import RocketMQError, TransportError
 from rocketmq_spark.model import Message, MessageQueue
 from rocketmq_spark.remoting.broker import Broker, Pull
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.remoting.retriable import is_retriable
+from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
 
@@ -64,7 +64,7 @@ def patiently(call: Callable[[], int]) -> int:
         try:
             return call()
         except RocketMQError as error:
-            if not is_retriable(error) or time.monotonic() > deadline:
+            if outlook_of_request(error) is not Outlook.PASSES or time.monotonic() > deadline:
                 raise
             time.sleep(0.05)
 
@@ -217,7 +217,8 @@ def test_a_paused_broker_leaves_no_opaque_behind(pausable: EmbeddedCluster, pool
     pausable.pause_broker()
     try:
         for _ in range(4):
-            assert failure(lambda: hasty.max_offset(MessageQueue(topic, "broker-a", 3))).retriable
+            error = failure(lambda: hasty.max_offset(MessageQueue(topic, "broker-a", 3)))
+            assert outlook_of_request(error) is Outlook.PASSES
     finally:
         pausable.resume_broker()
     assert [patient.max_offset(MessageQueue(topic, "broker-a", queue_id)) for queue_id in range(4)] == [0, 1, 2, 3]

@@ -17,7 +17,7 @@ from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.strand import point
 from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import BrokerData, MessageQueue, QueueBounds, QueueData, TopicRoute
-from rocketmq_spark.remoting.patience import LONGEST_WAIT_MS
+from rocketmq_spark.remoting.retry import ASKING
 from rocketmq_spark.wire.body.bodies import Heartbeat
 from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo
 
@@ -229,7 +229,7 @@ class ClusterDoor:
     def has_failed_since(self, broker_name: str, since_ms: int) -> bool:
         """Whether a request to the broker went wrong since then, or so shortly before that it was not tried again."""
         failed_ms = self._failed_ms.get(broker_name)
-        return failed_ms is not None and since_ms - failed_ms <= LONGEST_WAIT_MS
+        return failed_ms is not None and since_ms - failed_ms <= ASKING.longest_ms
 
 
 class BrokerDoor:

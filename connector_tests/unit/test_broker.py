@@ -12,7 +12,7 @@ from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RocketMQErro
 from rocketmq_spark.model import Message, MessageQueue
 from rocketmq_spark.remoting.broker import Broker, Pull, SendStatus
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.remoting.retriable import is_retriable
+from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
 from rocketmq_spark.remoting.stream import Stream
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
@@ -178,7 +178,7 @@ def test_updates_go_out_together_before_the_first_answer(server: ScriptedBroker,
     queues = [MessageQueue("T", "b", queue_id) for queue_id in range(3)]
     failures = broker.update_offsets("G", {queue: 10 + queue.queue_id for queue in queues})
     assert list(failures) == [queues[1]]
-    assert is_retriable(failures[queues[1]])
+    assert outlook_of_request(failures[queues[1]]) is Outlook.PASSES
 
 
 def test_an_update_that_a_reset_shadows_is_a_failure_although_the_code_is_success(
@@ -239,7 +239,7 @@ def test_a_broker_that_keeps_going_away_is_a_refusal_that_may_be_retried(
     server.on(RequestCode.GET_MAX_OFFSET, answer(ResponseCode.GO_AWAY))
     with pytest.raises(BrokerError) as raised:
         broker.max_offset(QUEUE)
-    assert is_retriable(raised.value)
+    assert outlook_of_request(raised.value) is Outlook.PASSES
     assert server.connect_count == 2
 
 
@@ -251,7 +251,7 @@ def test_on_the_reader_thread_going_away_is_told_and_the_next_request_takes_a_ne
     broker.pull_all_then("G", QUEUE, [Pull(0, 32, told.put)])
     error = told.get(timeout=WAIT_S)
     assert isinstance(error, BrokerError)
-    assert is_retriable(error)
+    assert outlook_of_request(error) is Outlook.PASSES
     server.on(RequestCode.GET_MAX_OFFSET, answer(fields={"offset": "5"}))
     assert broker.max_offset(QUEUE) == 5
     assert server.connect_count == 2

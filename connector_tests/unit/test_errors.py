@@ -86,7 +86,7 @@ def test_an_error_crosses_process_borders_with_all_its_fields(error_class: type[
     error = error_class("CONNECT_FAILED", address="a:1", reason="refused", attempts=3)
     other = copied(error)
     assert type(other) is error_class
-    assert (other.condition, other.context, other.retriable) == (error.condition, error.context, error.retriable)
+    assert (other.condition, other.context) == (error.condition, error.context)
     assert (str(other), other.args) == (str(error), error.args)
 
 
@@ -96,16 +96,6 @@ def test_what_a_peer_says_is_not_taken_for_a_template() -> None:
 
 def test_a_refusal_knows_its_code_as_a_number() -> None:
     assert REFUSAL.code == 16
-
-
-@pytest.mark.parametrize("condition", ["CONNECT_FAILED", "RESPONSE_TIMED_OUT", "CONNECTION_LOST", "NO_MASTER"])
-def test_what_may_pass_by_itself_is_tried_again(condition: str) -> None:
-    assert example(condition).retriable
-
-
-@pytest.mark.parametrize("condition", ["CLUSTER_UNREACHABLE", "OFFSETS_GONE", "BAD_FRAME", "UNKNOWN_OPTION"])
-def test_what_another_attempt_cannot_help_is_not_tried_again(condition: str) -> None:
-    assert not example(condition).retriable
 
 
 @pytest.mark.parametrize("error_class", LEAVES)

@@ -12,6 +12,7 @@ from connector_tests.support.scripted_broker import ScriptedBroker, answer
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
 from rocketmq_spark.remoting.stream import Stream
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
@@ -126,7 +127,7 @@ def test_when_none_is_up_the_failure_is_one_of_transport_never_a_missing_topic(t
     two.down.update({FIRST, SECOND})
     error = failure(two)
     assert isinstance(error, TransportError)
-    assert error.retriable
+    assert outlook_of_request(error) is Outlook.PASSES
 
 
 def test_a_refusal_that_no_other_server_would_change_is_raised_at_once(two: TwoServers) -> None:

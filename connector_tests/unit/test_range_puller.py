@@ -17,12 +17,11 @@ from rocketmq_spark.model import QueueRange
 from rocketmq_spark.pull.pull_request import PulledRange
 from rocketmq_spark.pull.range_puller import (
     ABSENT_LIMIT_MS,
-    LONGEST_PAUSE_MS,
     MAX_DEPTH,
-    SHORTEST_PAUSE_MS,
     Answer,
     RangePuller,
 )
+from rocketmq_spark.remoting.retry import PULLING
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
 
@@ -121,7 +120,7 @@ def test_what_may_pass_is_tried_again(failure: RocketMQError) -> None:
 def test_pauses_grow_while_nothing_works() -> None:
     run = Run(failing_first([LOST_CONNECTION] * 12, SimulatedQueue(max_offset=100)))
     run.rows()
-    assert 2 * LONGEST_PAUSE_MS < run.took_ms < 12 * LONGEST_PAUSE_MS
+    assert 2 * PULLING.longest_ms < run.took_ms < 12 * PULLING.longest_ms
 
 
 def test_pauses_are_short_again_after_an_answer() -> None:
@@ -136,7 +135,7 @@ def test_pauses_are_short_again_after_an_answer() -> None:
     run = Run(answer)
     assert run.rows() == list(range(100))
     assert asked_at_ms[8] - asked_at_ms[7] > 1_000
-    assert asked_at_ms[10] - asked_at_ms[9] == SHORTEST_PAUSE_MS
+    assert asked_at_ms[10] - asked_at_ms[9] == PULLING.shortest_ms
 
 
 @pytest.mark.parametrize(
@@ -159,7 +158,7 @@ def test_a_broker_that_stays_away_is_an_error_that_names_it() -> None:
     with pytest.raises(TransportError, match=r"CLUSTER_UNREACHABLE.*a:1") as raised:
         run.pulled()
     assert raised.value.__cause__ is LOST_CONNECTION
-    assert LIMIT_MS <= run.took_ms <= LIMIT_MS + LONGEST_PAUSE_MS
+    assert LIMIT_MS <= run.took_ms <= LIMIT_MS + PULLING.longest_ms
 
 
 @pytest.mark.parametrize("failure", NOBODY_SERVES_IT)
@@ -168,7 +167,7 @@ def test_a_queue_that_nobody_serves_is_an_error_after_its_own_limit(failure: Roc
     with pytest.raises(type(failure)) as raised:
         run.pulled()
     assert raised.value is failure
-    assert MISSING_MS <= run.took_ms <= MISSING_MS + LONGEST_PAUSE_MS
+    assert MISSING_MS <= run.took_ms <= MISSING_MS + PULLING.longest_ms
 
 
 @pytest.mark.parametrize("failure", NOBODY_SERVES_IT)
@@ -275,7 +274,7 @@ def test_a_tail_that_stays_away_is_lost_after_one_time_limit_however_long_it_is(
     """It used to wait anew for every 32 pieces: a day for a million messages."""
     run = Run(SimulatedQueue(max_offset=60).pull, 0, 1_000_000)
     assert run.lost() == [(60, 1_000_000)]
-    assert ABSENT_LIMIT_MS <= run.took_ms <= ABSENT_LIMIT_MS + 2 * LONGEST_PAUSE_MS
+    assert ABSENT_LIMIT_MS <= run.took_ms <= ABSENT_LIMIT_MS + 2 * PULLING.longest_ms
 
 
 def test_answers_that_lead_nowhere_are_an_error_and_no_loss() -> None:
@@ -283,7 +282,7 @@ def test_answers_that_lead_nowhere_are_an_error_and_no_loss() -> None:
     run = Run(lambda _offset, _count: stalled)
     with pytest.raises(RemoteProtocolError, match=r"PULL_STALLED.*orders@broker-a:0.*offset 0.*NO_MATCHED_MESSAGE"):
         run.pulled()
-    assert LIMIT_MS <= run.took_ms <= LIMIT_MS + LONGEST_PAUSE_MS
+    assert LIMIT_MS <= run.took_ms <= LIMIT_MS + PULLING.longest_ms
 
 
 def reset_to(offset: int) -> PullResult:

@@ -10,6 +10,7 @@ from rocketmq_spark.errors import RouteError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
 from rocketmq_spark.remoting.routes import RouteCache
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
@@ -81,4 +82,4 @@ def test_a_broker_without_a_master_is_a_route_error_that_another_attempt_may_cur
     namesrv.addresses = {"1": "10.0.0.9:10911"}
     with pytest.raises(RouteError, match=r"NO_MASTER.*'b'.*'T'") as raised:
         routes.master(QUEUE)
-    assert raised.value.retriable
+    assert outlook_of_request(raised.value) is Outlook.PASSES

@@ -4,7 +4,7 @@ import pytest
 
 from rocketmq_spark.errors import RocketMQError, TransportError
 from rocketmq_spark.model import MessageQueue
-from rocketmq_spark.remoting.tail_watch import SHORTEST_SUSPEND_MS, SUSPEND_MS_PER_QUEUE, Answer, TailWatch
+from rocketmq_spark.remoting.tail_watch import SHORTEST_SUSPEND_MS, SUSPEND_MS_PER_QUEUE, PullCallback, TailWatch
 from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
 
 FIRST, SECOND = MessageQueue("T", "b", 0), MessageQueue("T", "b", 1)
@@ -19,10 +19,10 @@ class Broker:
     """Holds every long poll until the test answers it."""
 
     def __init__(self) -> None:
-        self.held: dict[MessageQueue, tuple[int, int, Answer]] = {}
+        self.held: dict[MessageQueue, tuple[int, int, PullCallback]] = {}
         self.poll_count = 0
 
-    def long_poll(self, queue: MessageQueue, offset: int, suspend_ms: int, on_answer: Answer) -> None:
+    def long_poll(self, queue: MessageQueue, offset: int, suspend_ms: int, on_answer: PullCallback) -> None:
         self.held[queue] = (offset, suspend_ms, on_answer)
         self.poll_count += 1
 

@@ -14,8 +14,7 @@ from rocketmq_spark.consumer.ports import BrokerPort, Cluster
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError
 from rocketmq_spark.model import MessageQueue, QueueBounds, TopicRoute
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.remoting.patience import Patience
-from rocketmq_spark.remoting.retriable import is_retriable
+from rocketmq_spark.remoting.retry import Outlook, Patience, outlook_of_request
 from rocketmq_spark.wire.body.subscription import SubscriptionData
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 
@@ -315,7 +314,7 @@ class Inquiry:
         try:
             answer = call(self._cluster.broker(address))
         except RocketMQError as error:
-            if not is_retriable(error):
+            if outlook_of_request(error) is not Outlook.PASSES:
                 raise
             self.failed(subject, error, self._options.cluster_timeout_ms)
             return None

@@ -32,7 +32,7 @@ from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.cluster import RemoteCluster
 from rocketmq_spark.remoting.local_address import local_ip
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.remoting.tail_watch import Answer, TailWatch
+from rocketmq_spark.remoting.tail_watch import PullCallback, TailWatch
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullResult
@@ -259,7 +259,7 @@ class Member:
             return None
         return answer_broker(request, lambda: self._membership.view)
 
-    def _long_poll(self, queue: MessageQueue, offset: int, suspend_ms: int, on_answer: Answer) -> None:
+    def _long_poll(self, queue: MessageQueue, offset: int, suspend_ms: int, on_answer: PullCallback) -> None:
         address = self._address_of(queue)
         if address is None:
             on_answer(RouteError("NO_MASTER", broker=queue.broker_name, topic=queue.topic))

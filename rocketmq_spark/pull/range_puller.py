@@ -19,8 +19,7 @@ from rocketmq_spark.pull.executor_client import ExecutorClient
 from rocketmq_spark.pull.pull_request import PullAction, PulledRange, PullRequest, PullWindow
 from rocketmq_spark.remoting.broker import Pull
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
-from rocketmq_spark.remoting.patience import Patience
-from rocketmq_spark.remoting.retriable import is_away, is_retriable
+from rocketmq_spark.remoting.retry import PULLING, Outlook, Patience, outlook_of_pull
 from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullResult
 
 log = logging.getLogger(__name__)
@@ -34,9 +33,6 @@ MAX_BYTES: Final = 8 * 1024 * 1024
 ABSENT_LIMIT_MS: Final = 30_000
 """How long messages may be missing that the broker had when the range was planned. It corrects its min offset every
 10 s while retention deletes; after that they are lost."""
-
-SHORTEST_PAUSE_MS: Final = 50
-LONGEST_PAUSE_MS: Final = 2_000
 
 RECEIVE_MS: Final = 200
 """Waited for at once; what has not been answered in its time is noticed between two waits."""
@@ -116,7 +112,7 @@ class RangePuller:
         self._window = PullWindow(wanted.begin_offset, wanted.end_offset, max_depth=MAX_DEPTH, max_bytes=MAX_BYTES)
         self._inbox = inbox
         self._postponed: list[PullRequest] = []
-        self._pause_ms = SHORTEST_PAUSE_MS
+        self._pause_ms = PULLING.shortest_ms
         self._patience = Patience()
         self._absent_since_ms: int | None = None
         self._reset_to: int | None = None
@@ -170,14 +166,15 @@ class RangePuller:
         if self._window.step(request, result) is PullAction.WAIT:
             self._absent(request, result)
         else:
-            self._pause_ms = SHORTEST_PAUSE_MS
+            self._pause_ms = PULLING.shortest_ms
             self._absent_since_ms = None
 
     def _failed(self, request: PullRequest, error: RocketMQError) -> None:
-        if not (is_away(error) or is_retriable(error)):
+        outlook = outlook_of_pull(error)
+        if outlook is Outlook.FINAL:
             raise error
         now_ms = self._clock()
-        limit_ms = self._missing_ms if is_away(error) else self._limit_ms
+        limit_ms = self._missing_ms if outlook is Outlook.UNSERVED else self._limit_ms
         self._patience.failed(BROKER, error, now_ms=now_ms, limit_ms=limit_ms)
         self._patience.check(now_ms)
         self._window.busy()
@@ -202,7 +199,7 @@ class RangePuller:
             self._postponed.append(request)
 
     def _try_postponed_again(self) -> None:
-        self._pause_ms = min(2 * self._pause_ms, LONGEST_PAUSE_MS)
+        self._pause_ms = PULLING.after(self._pause_ms)
         for request in self._postponed:
             self._window.retry(request)
         self._postponed.clear()

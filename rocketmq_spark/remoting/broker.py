@@ -1,7 +1,7 @@
 """One broker, one short method a request.
 
 Every method raises TransportError (no connection, no answer in time), BrokerError[BROKER_REFUSED] (any code that it
-does not list as an answer) and RemoteProtocolError. Which refusals are worth another attempt says ``wire.retriable``.
+does not list as an answer) and RemoteProtocolError. Which refusals are worth another attempt says ``retry``.
 Source: ``client/impl/MQClientAPIImpl.java``.
 """
 

@@ -9,7 +9,7 @@ from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RocketMQErro
 from rocketmq_spark.model import TopicRoute
 from rocketmq_spark.remoting.peer import Peer, Question, code_only
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.remoting.retriable import is_retriable
+from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
 from rocketmq_spark.wire.body.bodies import ClusterInfo, decode_cluster_info, decode_topic_route
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
@@ -85,7 +85,7 @@ def _ask_route(peer: Peer, question: Question[TopicRoute], topic: str) -> TopicR
 
 
 def _another_may_know(error: RocketMQError) -> bool:
-    return isinstance(error, RouteError | RemoteProtocolError) or is_retriable(error)
+    return isinstance(error, RemoteProtocolError) or outlook_of_request(error) is not Outlook.FINAL
 
 
 def _command(code: int, fields: dict[str, str] | None = None) -> RemotingCommand:

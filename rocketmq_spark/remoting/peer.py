@@ -34,7 +34,7 @@ class Question(Generic[T]):
     accepted: Collection[int] = ONLY_SUCCESS
 
 
-class Answer(Generic[T]):
+class ResponseFuture(Generic[T]):
     """The value of an answer that may still be on its way."""
 
     __slots__ = ("_connection", "_peer", "_pending", "_question")
@@ -68,13 +68,13 @@ class Peer:
         return f"<{type(self).__name__} {self.address}>"
 
     def ask(self, question: Question[T]) -> T:
-        """Send and wait; raises what ``submit`` and ``Answer.result`` raise."""
+        """Send and wait; raises what ``submit`` and ``ResponseFuture.result`` raise."""
         return self.submit(question).result()
 
-    def submit(self, question: Question[T]) -> Answer[T]:
+    def submit(self, question: Question[T]) -> ResponseFuture[T]:
         """Send and do not wait. Raises TransportError[CONNECT_FAILED | CONNECTION_LOST]."""
         connection = self._pool.get(self.address)
-        return Answer(self, connection, question, connection.submit(question.command, self._timeout_ms))
+        return ResponseFuture(self, connection, question, connection.submit(question.command, self._timeout_ms))
 
     def ask_then(
         self, question: Question[T], on_answer: Callable[[T | RocketMQError], None], timeout_ms: int | None = None
@@ -123,7 +123,7 @@ class Peer:
     ) -> T | RocketMQError:
         """Of a request that is settled: the value, or what went wrong.
 
-        On the reader thread nobody can ask again; GO_AWAY is a refusal that ``wire.retriable`` lets try again.
+        On the reader thread nobody can ask again; GO_AWAY is a refusal then, which passes (``retry``).
         """
         try:
             answer = pending.result()

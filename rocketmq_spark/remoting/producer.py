@@ -5,35 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import Final, TypeVar
+from typing import TypeVar
 
-from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
+from rocketmq_spark.errors import RocketMQError, RouteError
 from rocketmq_spark.model import Message, MessageQueue
 from rocketmq_spark.remoting.broker import Broker, SendResult
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.retry import SEND_ATTEMPTS, Outlook, outlook_of_send
 from rocketmq_spark.remoting.routes import RouteCache
 from rocketmq_spark.remoting.unique_id import UniqueIds
 from rocketmq_spark.wire.message.properties import UNIQ_KEY
-from rocketmq_spark.wire.remoting.codes import ResponseCode
 
 T = TypeVar("T")
-
-ATTEMPTS: Final = 3
-
-RETRY_ELSEWHERE: Final = frozenset(
-    {
-        ResponseCode.SYSTEM_ERROR,
-        ResponseCode.SYSTEM_BUSY,
-        ResponseCode.SERVICE_NOT_AVAILABLE,
-        ResponseCode.NO_PERMISSION,
-        ResponseCode.TOPIC_NOT_EXIST,
-        ResponseCode.NO_BUYER_ID,
-        ResponseCode.NOT_IN_CURRENT_UNIT,
-        ResponseCode.GO_AWAY,
-    }
-)
-"""Refusals after which another queue may take it. Source: ``DefaultMQProducer#retryResponseCodes``."""
 
 
 class Producer:
@@ -79,12 +63,12 @@ class Producer:
     def _attempts(
         self, topic: str, queue: MessageQueue | None, send: Callable[[Broker, MessageQueue], SendResult]
     ) -> SendResult:
-        for attempt in range(1, ATTEMPTS + 1):
+        for attempt in range(1, SEND_ATTEMPTS + 1):
             try:
                 where = queue if queue is not None else self._next_queue(topic)
                 return send(Broker(self._routes.master(where), self._pool, self._timeout_ms), where)
             except RocketMQError as error:
-                if attempt == ATTEMPTS or not may_succeed_elsewhere(error):
+                if attempt == SEND_ATTEMPTS or outlook_of_send(error) is not Outlook.PASSES:
                     raise
                 self._routes.forget(topic)
         raise AssertionError("unreachable")
@@ -100,10 +84,3 @@ class Producer:
             return message
         properties: Mapping[str, str] = {**message.properties, UNIQ_KEY: self._unique_ids.next_id()}
         return replace(message, properties=properties)
-
-
-def may_succeed_elsewhere(error: RocketMQError) -> bool:
-    """Whether a message that was refused with ``error`` may be stored by another attempt, on another queue."""
-    if isinstance(error, BrokerError):
-        return error.code in RETRY_ELSEWHERE
-    return isinstance(error, TransportError) or error.retriable

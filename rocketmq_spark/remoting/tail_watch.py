@@ -17,13 +17,14 @@ SHORTEST_SUSPEND_MS: Final = 15_000
 SUSPEND_MS_PER_QUEUE: Final = 1_000
 """Longer polls for more queues, so that all of them together cost about one request a second."""
 
-Answer = Callable[[PullResult | RocketMQError], None]
+PullCallback = Callable[[PullResult | RocketMQError], None]
+"""Is told what a pull was answered, or what went wrong, once."""
 
 
 class LongPoll(Protocol):
     """Pull one message of ``queue`` at ``offset``, held by the broker for ``suspend_ms``; never raises."""
 
-    def __call__(self, queue: MessageQueue, offset: int, suspend_ms: int, on_answer: Answer) -> None: ...
+    def __call__(self, queue: MessageQueue, offset: int, suspend_ms: int, on_answer: PullCallback) -> None: ...
 
 
 class TailWatch:
@@ -47,9 +48,9 @@ class TailWatch:
             unarmed = [queue for queue in positions if queue not in self._armed]
             self._armed.update(unarmed)
         for queue in unarmed:
-            self._long_poll(queue, positions[queue], suspend_ms, self._answer_for(queue))
+            self._long_poll(queue, positions[queue], suspend_ms, self._callback_for(queue))
 
-    def _answer_for(self, queue: MessageQueue) -> Answer:
+    def _callback_for(self, queue: MessageQueue) -> PullCallback:
         def on_answer(answer: PullResult | RocketMQError) -> None:
             with self._lock:
                 self._armed.discard(queue)

@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Final
 
-from rocketmq_spark.errors import RocketMQError, RouteError
+from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import StoredMessage
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.executor_client import ExecutorClient
 from rocketmq_spark.remoting.clock import monotonic_ms
-from rocketmq_spark.remoting.patience import Patience
-from rocketmq_spark.remoting.retriable import is_retriable
-
-PAUSE_S: Final = 0.25
+from rocketmq_spark.remoting.retry import SENDING_BACK, Outlook, Patience, outlook_of_request
 
 
 class MessageSender:
@@ -42,9 +38,11 @@ class MessageSender:
         A broker that cannot be reached is tried again for ``clusterTimeoutMs``, and not for each message anew.
         """
         try:
+            pause_ms = None
             while not self._is_taken(message):
                 self._patience.check(monotonic_ms())
-                time.sleep(PAUSE_S)
+                pause_ms = SENDING_BACK.after(pause_ms)
+                time.sleep(pause_ms / 1000)
         except RocketMQError as error:
             return str(error)
         return None
@@ -55,13 +53,14 @@ class MessageSender:
         try:
             self._client_of(self._options).send_back(message, self._delay_level, self._max_reconsume_times)
         except RocketMQError as error:
-            if not is_retriable(error) and not isinstance(error, RouteError):
+            outlook = outlook_of_request(error)
+            if outlook is Outlook.FINAL:
                 raise
-            self._patience.failed(subject, error, now_ms=monotonic_ms(), limit_ms=self._limit_ms(error))
+            self._patience.failed(subject, error, now_ms=monotonic_ms(), limit_ms=self._limit_ms(outlook))
             return False
         self._patience.succeeded(subject)
         return True
 
-    def _limit_ms(self, error: RocketMQError) -> int:
-        is_reachable = isinstance(error, RouteError) and not is_retriable(error)
-        return self._options.missing_topic_timeout_ms if is_reachable else self._options.cluster_timeout_ms
+    def _limit_ms(self, outlook: Outlook) -> int:
+        is_unserved = outlook is Outlook.UNSERVED
+        return self._options.missing_topic_timeout_ms if is_unserved else self._options.cluster_timeout_ms

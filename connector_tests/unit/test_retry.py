@@ -2,14 +2,94 @@ from __future__ import annotations
 
 import pytest
 
-from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
-from rocketmq_spark.remoting.patience import FIRST_WAIT_MS, LONGEST_WAIT_MS, Patience
+from rocketmq_spark.errors import (
+    CONDITIONS,
+    BrokerError,
+    RemoteProtocolError,
+    RocketMQError,
+    RouteError,
+    TransportError,
+)
+from rocketmq_spark.remoting.retry import (
+    ASKING,
+    OUTLOOKS,
+    SENDING_BACK,
+    Outlook,
+    Patience,
+    Pauses,
+    outlook_of_pull,
+    outlook_of_request,
+    outlook_of_send,
+)
+from rocketmq_spark.wire.remoting.codes import ResponseCode
 
 BROKER = "broker broker-a"
 CUT = TransportError("CONNECTION_LOST", address="a:1", reason="cut")
 REFUSED = TransportError("CONNECT_FAILED", address="a:1", reason="refused")
 NO_TOPIC = RouteError("TOPIC_NOT_FOUND", topic="orders", address="n:1")
 LIMIT_MS = 60_000
+
+
+def refused(code: int) -> BrokerError:
+    return BrokerError("BROKER_REFUSED", address="a:1", request="PULL", code=code, code_name=str(code), remark="")
+
+
+PASSES, UNSERVED, FINAL = Outlook.PASSES, Outlook.UNSERVED, Outlook.FINAL
+NO_MASTER = RouteError("NO_MASTER", broker="broker-a", topic="orders")
+GARBAGE = RemoteProtocolError("BAD_FRAME", peer="a:1", problem="garbage")
+UNREACHABLE = TransportError("CLUSTER_UNREACHABLE", doing="Reaching a", waited_ms=1, limit_ms=1, cause="cut")
+
+
+@pytest.mark.parametrize(
+    ("error", "request_", "pull", "send"),
+    [
+        (CUT, PASSES, PASSES, PASSES),
+        (REFUSED, PASSES, PASSES, PASSES),
+        (TransportError("RESPONSE_TIMED_OUT", address="a:1", request="X", timeout_ms=1), PASSES, PASSES, PASSES),
+        (refused(ResponseCode.SYSTEM_BUSY), PASSES, PASSES, PASSES),
+        (refused(ResponseCode.SYSTEM_ERROR), PASSES, PASSES, PASSES),
+        (refused(ResponseCode.GO_AWAY), PASSES, PASSES, PASSES),
+        (refused(ResponseCode.FLOW_CONTROL), PASSES, PASSES, FINAL),
+        (refused(ResponseCode.NO_PERMISSION), FINAL, UNSERVED, PASSES),
+        (refused(ResponseCode.TOPIC_NOT_EXIST), FINAL, UNSERVED, PASSES),
+        (refused(ResponseCode.INVALID_PARAMETER), FINAL, UNSERVED, FINAL),
+        (refused(ResponseCode.MESSAGE_ILLEGAL), FINAL, FINAL, FINAL),
+        (refused(99_999), FINAL, FINAL, FINAL),
+        (NO_MASTER, PASSES, UNSERVED, PASSES),
+        (NO_TOPIC, UNSERVED, UNSERVED, UNSERVED),
+        (GARBAGE, FINAL, FINAL, FINAL),
+        (UNREACHABLE, FINAL, FINAL, FINAL),
+    ],
+    ids=str,
+)
+def test_what_another_attempt_can_help_is_decided_by_condition_or_code_and_by_what_was_tried(
+    error: RocketMQError, request_: Outlook, pull: Outlook, send: Outlook
+) -> None:
+    assert (outlook_of_request(error), outlook_of_pull(error), outlook_of_send(error)) == (request_, pull, send)
+
+
+def test_every_failure_of_the_table_exists() -> None:
+    conditions = {failure for failure in OUTLOOKS if isinstance(failure, str)}
+    assert conditions <= CONDITIONS.keys()
+    assert {failure for failure in OUTLOOKS if isinstance(failure, int)} <= set(ResponseCode)
+
+
+def test_what_is_in_the_table_is_not_final_for_everything() -> None:
+    assert all(set(row) != {FINAL} for row in OUTLOOKS.values())
+
+
+@pytest.mark.parametrize("condition", ["OFFSETS_GONE", "BAD_FRAME", "UNKNOWN_OPTION"])
+def test_what_another_attempt_cannot_help_is_final(condition: str) -> None:
+    assert outlook_of_request(RocketMQError(condition)) is FINAL
+
+
+def test_a_pause_is_twice_the_one_before_and_never_longer_than_the_longest() -> None:
+    pauses = Pauses(50, 150)
+    assert [pauses.after(before) for before in (None, 50, 100, 150)] == [50, 100, 150, 150]
+
+
+def test_what_a_task_waits_for_is_tried_at_an_even_pace() -> None:
+    assert SENDING_BACK.after(SENDING_BACK.after(None)) == SENDING_BACK.after(None) == 250
 
 
 def failing(*times_ms: int, error: RocketMQError = CUT, limit_ms: int = LIMIT_MS) -> Patience:
@@ -29,8 +109,8 @@ def test_what_never_failed_may_be_tried() -> None:
 
 def test_what_failed_is_left_alone_for_a_while() -> None:
     patience = failing(1_000)
-    assert not patience.may_try(BROKER, 1_000 + FIRST_WAIT_MS - 1)
-    assert patience.may_try(BROKER, 1_000 + FIRST_WAIT_MS)
+    assert not patience.may_try(BROKER, 1_000 + ASKING.shortest_ms - 1)
+    assert patience.may_try(BROKER, 1_000 + ASKING.shortest_ms)
 
 
 def test_other_subjects_may_be_tried_meanwhile() -> None:
@@ -41,14 +121,14 @@ def test_pauses_double_up_to_the_longest() -> None:
     patience, now_ms, pauses_ms = Patience(), 0, []
     for _ in range(7):
         patience.failed(BROKER, CUT, now_ms=now_ms, limit_ms=LIMIT_MS)
-        pause_ms = next(ms for ms in range(LONGEST_WAIT_MS + 1) if patience.may_try(BROKER, now_ms + ms))
+        pause_ms = next(ms for ms in range(ASKING.longest_ms + 1) if patience.may_try(BROKER, now_ms + ms))
         pauses_ms.append(pause_ms)
         now_ms += pause_ms
     assert pauses_ms == [250, 500, 1_000, 2_000, 4_000, 5_000, 5_000]
 
 
 def test_pauses_stay_finite_however_often_something_failed() -> None:
-    assert failing(*[0] * 1_000).may_try(BROKER, LONGEST_WAIT_MS)
+    assert failing(*[0] * 1_000).may_try(BROKER, ASKING.longest_ms)
 
 
 def test_success_ends_the_trouble() -> None:
@@ -58,14 +138,14 @@ def test_success_ends_the_trouble() -> None:
     assert not patience.subjects
     patience.failed(BROKER, CUT, now_ms=LIMIT_MS, limit_ms=LIMIT_MS)
     patience.check(LIMIT_MS)
-    assert patience.may_try(BROKER, LIMIT_MS + FIRST_WAIT_MS)
+    assert patience.may_try(BROKER, LIMIT_MS + ASKING.shortest_ms)
 
 
 def test_something_is_due_when_any_subject_may_be_tried_again() -> None:
     patience = failing(0)
     patience.failed("the name servers", CUT, now_ms=10_000, limit_ms=LIMIT_MS)
-    assert not failing(0).is_due(FIRST_WAIT_MS - 1)
-    assert patience.is_due(FIRST_WAIT_MS)
+    assert not failing(0).is_due(ASKING.shortest_ms - 1)
+    assert patience.is_due(ASKING.shortest_ms)
     assert patience.subjects == {BROKER, "the name servers"}
 
 

@@ -1,0 +1,193 @@
+"""What may be tried again, for how long and with what pause: for members, executors and producers alike.
+
+Three questions, three answers: ``outlook_of_request``, ``outlook_of_pull`` and ``outlook_of_send`` say what becomes of
+a failure, all from one table; ``Pauses`` says when the next attempt is due; ``Patience`` remembers what fails, and says
+when that has lasted too long. Times are arguments.
+
+Not in here: a server that says GO_AWAY is asked once more over a new connection, within one request (``peer``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from rocketmq_spark.errors import BrokerError, RocketMQError, TransportError
+from rocketmq_spark.wire.remoting.codes import ResponseCode
+
+# ------------------------------------------------------------------------------------------ what may be tried again
+
+
+class Outlook(Enum):
+    """What becomes of a failure."""
+
+    PASSES = "It may pass by itself: the same call, made later, may succeed."
+    UNSERVED = "Nobody serves it now. That lasts until an operator changes it, so it has a limit of its own."
+    FINAL = "The same call will fail in the same way."
+
+
+class Outlooks(NamedTuple):
+    """Of one failure, by what was tried."""
+
+    request: Outlook
+    """To a name server or broker: a survey, an offset, a lock, a message that is sent back."""
+    pull: Outlook
+    """Of a range that was planned from a route: where that has changed, it may change back."""
+    send: Outlook
+    """Of a message, where the next attempt goes to another queue."""
+
+
+_PASSES, _UNSERVED, _FINAL = Outlook.PASSES, Outlook.UNSERVED, Outlook.FINAL
+
+OUTLOOKS: Final[Mapping[int | str, Outlooks]] = MappingProxyType(
+    {
+        # a broker's refusals                           request    pull       send
+        ResponseCode.SYSTEM_ERROR: Outlooks(_PASSES, _PASSES, _PASSES),  # also while it starts and stops
+        ResponseCode.SYSTEM_BUSY: Outlooks(_PASSES, _PASSES, _PASSES),
+        ResponseCode.SERVICE_NOT_AVAILABLE: Outlooks(_PASSES, _PASSES, _PASSES),
+        ResponseCode.GO_AWAY: Outlooks(_PASSES, _PASSES, _PASSES),
+        ResponseCode.FLOW_CONTROL: Outlooks(_PASSES, _PASSES, _FINAL),
+        ResponseCode.NOT_LEADER_FOR_QUEUE: Outlooks(_PASSES, _PASSES, _FINAL),
+        ResponseCode.TOPIC_NOT_EXIST: Outlooks(_FINAL, _UNSERVED, _PASSES),
+        ResponseCode.NO_PERMISSION: Outlooks(_FINAL, _UNSERVED, _PASSES),
+        ResponseCode.INVALID_PARAMETER: Outlooks(_FINAL, _UNSERVED, _FINAL),  # a queue id that the topic has no more
+        ResponseCode.NO_BUYER_ID: Outlooks(_FINAL, _FINAL, _PASSES),
+        ResponseCode.NOT_IN_CURRENT_UNIT: Outlooks(_FINAL, _FINAL, _PASSES),
+        # no answer
+        "CONNECT_FAILED": Outlooks(_PASSES, _PASSES, _PASSES),
+        "RESPONSE_TIMED_OUT": Outlooks(_PASSES, _PASSES, _PASSES),
+        "CONNECTION_LOST": Outlooks(_PASSES, _PASSES, _PASSES),
+        # what the name servers say
+        "NO_MASTER": Outlooks(_PASSES, _UNSERVED, _PASSES),
+        "NO_WRITABLE_QUEUE": Outlooks(_PASSES, _UNSERVED, _PASSES),
+        "NO_READABLE_QUEUE": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED),
+        "TOPIC_NOT_FOUND": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED),
+        "STATIC_TOPIC": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED),
+    }
+)
+"""By ResponseCode, or by condition (``errors``) where no broker has refused. What is not in here is final. Source of
+the column ``send``: ``DefaultMQProducer#retryResponseCodes``."""
+
+_ALL_FINAL: Final = Outlooks(_FINAL, _FINAL, _FINAL)
+
+
+def outlook_of_request(error: RocketMQError) -> Outlook:
+    """Whether a name server or broker may be asked the same again."""
+    return _outlooks(error).request
+
+
+def outlook_of_pull(error: RocketMQError) -> Outlook:
+    """Whether the same offsets may be pulled again."""
+    return _outlooks(error).pull
+
+
+def outlook_of_send(error: RocketMQError) -> Outlook:
+    """Whether a message may be stored by another attempt, on another queue."""
+    return _outlooks(error).send
+
+
+def _outlooks(error: RocketMQError) -> Outlooks:
+    return OUTLOOKS.get(error.code if isinstance(error, BrokerError) else error.condition, _ALL_FINAL)
+
+
+# ------------------------------------------------------------------------------------------------------ with what pause
+
+
+class Pauses(NamedTuple):
+    """Pauses between attempts, in ms, each twice the one before up to the longest."""
+
+    shortest_ms: int
+    longest_ms: int
+
+    def after(self, pause_ms: int | None) -> int:
+        """The next pause; ``pause_ms`` is the one before, None for the first."""
+        return self.shortest_ms if pause_ms is None else min(2 * pause_ms, self.longest_ms)
+
+
+ASKING: Final = Pauses(250, 5_000)
+"""Between two requests to a server that does not answer."""
+
+PULLING: Final = Pauses(50, 2_000)
+"""Between two pulls of the same offsets."""
+
+SENDING_BACK: Final = Pauses(250, 250)
+"""Between two attempts to send a message back, while a whole task waits for it."""
+
+SEND_ATTEMPTS: Final = 3
+"""Without a pause, for each goes to another queue."""
+
+# -------------------------------------------------------------------------------------------------------- for how long
+
+
+@dataclass(frozen=True, slots=True)
+class _Trouble:
+    since_ms: int
+    pause_ms: int
+    next_try_ms: int
+    limit_ms: int
+    is_over: bool
+    error: RocketMQError
+
+
+class Patience:
+    """What is failing now, by subject ("broker broker-a", "name servers", "topic orders"). Times come from the caller.
+
+    A subject is tried again after a pause, see ``ASKING``. One that has failed for its whole limit
+    is an error; until then whoever asks goes on with what does answer.
+    """
+
+    def __init__(self) -> None:
+        self._troubles: dict[str, _Trouble] = {}
+
+    def failed(self, subject: str, error: RocketMQError, *, now_ms: int, limit_ms: int) -> bool:
+        """Says whether it has now failed for its whole limit, and had not before."""
+        before = self._troubles.get(subject)
+        since_ms = before.since_ms if before else now_ms
+        pause_ms = ASKING.after(before.pause_ms if before else None)
+        is_over = now_ms - since_ms >= limit_ms
+        self._troubles[subject] = _Trouble(since_ms, pause_ms, now_ms + pause_ms, limit_ms, is_over, error)
+        return is_over and not (before and before.is_over)
+
+    def succeeded(self, subject: str) -> bool:
+        """Says whether it had been failing."""
+        return self._troubles.pop(subject, None) is not None
+
+    def forget(self, subject: str) -> None:
+        """It is not asked any more."""
+        self._troubles.pop(subject, None)
+
+    def may_try(self, subject: str, now_ms: int) -> bool:
+        trouble = self._troubles.get(subject)
+        return trouble is None or now_ms >= trouble.next_try_ms
+
+    def is_failing(self, subject: str) -> bool:
+        return subject in self._troubles
+
+    def is_due(self, now_ms: int) -> bool:
+        """Whether something that failed is to be tried again now."""
+        return any(now_ms >= trouble.next_try_ms for trouble in tuple(self._troubles.values()))
+
+    @property
+    def subjects(self) -> frozenset[str]:
+        """What is failing."""
+        return frozenset(self._troubles)
+
+    def check(self, now_ms: int, excused: Collection[str] = ()) -> None:
+        """Raise for a subject that has failed for its limit: its own error if trying again is no use in principle
+        (a missing topic), else CLUSTER_UNREACHABLE around it. ``excused`` subjects may fail for ever."""
+        for subject, trouble in self._troubles.items():
+            waited_ms = now_ms - trouble.since_ms
+            if waited_ms < trouble.limit_ms or subject in excused:
+                continue
+            if not isinstance(trouble.error, TransportError):
+                raise trouble.error
+            raise TransportError(
+                "CLUSTER_UNREACHABLE",
+                doing=f"Reaching {subject}",
+                waited_ms=waited_ms,
+                limit_ms=trouble.limit_ms,
+                cause=str(trouble.error),
+            ) from trouble.error
