@@ -2,7 +2,7 @@
 
 An error says what happened, where, and what the user can do. The texts live in ``CONDITIONS``; code raises
 ``SomeError("CONDITION", name=value, ...)`` with the parameters that the template names. The reference page
-``docs/errors.md`` is generated from this table.
+``docs/reference/errors.md`` is generated from this table.
 
 The class says whose fault it is, the condition says what exactly:
 
@@ -46,7 +46,8 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
     {
         # ---- options and schema
         "UNKNOWN_OPTION": Condition(
-            "Unknown option {option!r}.", "{suggestion} The README lists every option; names are not case-sensitive."
+            "Unknown option {option!r}.",
+            "{suggestion} docs/reference/options.md lists every option; names are not case-sensitive.",
         ),
         "MISSING_OPTION": Condition("Option {option!r} is required and was not given.", "{hint}"),
         "BAD_OPTION_VALUE": Condition("Option {option!r} cannot be {value!r}.", "It must be {expected}."),

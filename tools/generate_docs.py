@@ -7,6 +7,7 @@ python tools/generate_docs.py --check    write nothing, name what is stale, exit
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -16,14 +17,16 @@ from typing import Final
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from rocketmq_spark.errors import CONDITIONS
-from rocketmq_spark.options import Option, ReadOptions, rows
+from rocketmq_spark.options import USES, ReadOptions
+from rocketmq_spark.options.table import Option, Section, rows
 from rocketmq_spark.remoting.retry import OUTLOOKS, Outlook
 from rocketmq_spark.source.schema import spark_type
 from rocketmq_spark.wire.arrow.column_table import COLUMNS, DEFAULT_COLUMNS
 
 GENERATED: Final = "<!-- Written by tools/generate_docs.py. -->"
 COMMENT_WIDTH: Final = 100
-OPTIONS: Final = [option for _, option in rows(ReadOptions)]
+OPTIONS: Final = tuple(dict.fromkeys(row for table in USES.values() for _, row in rows(table)))
+READ_OPTIONS: Final = tuple(row for _, row in rows(ReadOptions))
 
 
 def main() -> int:
@@ -36,7 +39,7 @@ def main() -> int:
     for name, text in stale.items():
         print(f"{name} is stale; 'make docs' writes it" if arguments.check else f"wrote {name}")
         if not arguments.check:
-            (arguments.root / name).parent.mkdir(exist_ok=True)
+            (arguments.root / name).parent.mkdir(parents=True, exist_ok=True)
             (arguments.root / name).write_text(text, encoding="utf-8")
     return 1 if stale and arguments.check else 0
 
@@ -54,10 +57,15 @@ def stale_pages(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def options_page(_: str) -> str:
-    """docs/options.md."""
-    sections = (f"## {option.name}\n\n{sentences(option)}" for option in OPTIONS)
-    head = f'# Options\n\n{GENERATED}\n\nOf `spark.readStream.format("rocketmq")`. Names are not case-sensitive.\n'
-    return "\n".join((head, *sections))
+    """docs/reference/options.md."""
+    head = f"# Options\n\n{GENERATED}\n\nNames are not case-sensitive.\n"
+    return "\n".join((head, *(section_of_options(section) for section in Section)))
+
+
+def section_of_options(section: Section) -> str:
+    """One heading and the options below it."""
+    options = (f"### {row.name}\n\n{sentences(row)}" for row in OPTIONS if row.section is section)
+    return "\n".join((f"## {section.value}\n", *options))
 
 
 def sentences(option: Option) -> str:
@@ -65,11 +73,12 @@ def sentences(option: Option) -> str:
     facts = [f"- value: {option.kind.expected}"]
     facts += ["- required"] if option.required else [f"- default: {default_of(option)}"]
     facts += [f"- other name: `{alias}`" for alias in option.aliases]
+    facts += ["- in: " + ", ".join(f"`{use}`" for use, table in USES.items() if option in dict(rows(table)).values())]
     return f"{option.doc}\n\n" + "\n".join(facts) + "\n"
 
 
 def errors_page(_: str) -> str:
-    """docs/errors.md."""
+    """docs/reference/errors.md."""
     head = (
         f"# Errors\n\n{GENERATED}\n\n"
         "Every error of the connector begins with its condition, `[ROCKETMQ_...]`, then says what happened and what\n"
@@ -87,29 +96,37 @@ def passes(condition: str) -> bool:
     return condition in OUTLOOKS and OUTLOOKS[condition].request is Outlook.PASSES
 
 
+def columns_page(_: str) -> str:
+    """docs/reference/columns.md."""
+    head = (
+        f"# Columns\n\n{GENERATED}\n\n"
+        "A message is a row. Without a schema of its own a reader gets the columns that are marked; with one, any of\n"
+        "these, in any order and in any case.\n"
+    )
+    lines = (
+        (f"`{name}`", type_of(name), is_default(name), row.doc, row.null_when or "never")
+        for name, row in COLUMNS.items()
+    )
+    return f"{head}\n{table(('column', 'type', 'by default', 'meaning', 'null when'), lines)}"
+
+
 def readme(text: str) -> str:
-    """README.md with its tables renewed."""
-    tables = {"options": options_table(), "columns": columns_table()}
-    for name, table in tables.items():
-        text = between_markers(text, name, table)
-    return text
-
-
-def between_markers(text: str, name: str, table: str) -> str:
-    """``text`` with ``table`` in the place marked with ``name``."""
-    begin, end = f"<!-- {name}: written by tools/generate_docs.py -->\n", f"<!-- end of {name} -->"
-    head, found, rest = text.partition(begin)
-    _, found_end, tail = rest.partition(end)
-    if not found or not found_end:
-        raise SystemExit(f"README.md lacks the markers of {name}")
-    return f"{head}{begin}{table}{end}{tail}"
+    """README.md with its tables renewed: whatever stands between two markers."""
+    renewed, count = MARKED.subn(lambda block: f"{block['begin']}{TABLES[block['name']]()}{block['end']}", text)
+    if count != text.count(": written by tools/generate_docs.py -->"):
+        raise SystemExit("README.md begins a generated table and does not end it")
+    return renewed
 
 
 def options_table() -> str:
-    """For README.md."""
+    """For README.md: the ones to begin with, first those that are required."""
     return table(
         ("option", "default", "meaning"),
-        ((spelling(option), "required" if option.required else default_of(option), option.doc) for option in OPTIONS),
+        (
+            (spelling(option), "required" if option.required else default_of(option), option.doc)
+            for option in sorted(READ_OPTIONS, key=lambda option: not option.required)
+            if option.essential
+        ),
     )
 
 
@@ -120,23 +137,25 @@ def spelling(option: Option) -> str:
 
 def default_of(option: Option) -> str:
     """As code, or the word 'none'."""
-    return "none" if option.default is None else f"`{option.default}`"
+    return f"`{option.default}`" if option.default else "none"
 
 
 def columns_table() -> str:
     """For README.md."""
     return table(
         ("column", "type", "by default", "meaning"),
-        (
-            (
-                f"`{name}`",
-                f"`{spark_type(name).simpleString().upper()}`",
-                "yes" if name in DEFAULT_COLUMNS else "",
-                row.doc,
-            )
-            for name, row in COLUMNS.items()
-        ),
+        ((f"`{name}`", type_of(name), is_default(name), row.doc) for name, row in COLUMNS.items()),
     )
+
+
+def type_of(column: str) -> str:
+    """Spark's, in SQL's spelling."""
+    return f"`{spark_type(column).simpleString().upper()}`"
+
+
+def is_default(column: str) -> str:
+    """For a table."""
+    return "yes" if column in DEFAULT_COLUMNS else ""
 
 
 def table(header: tuple[str, ...], lines: Iterable[tuple[str, ...]]) -> str:
@@ -151,7 +170,14 @@ def options_example(_: str) -> str:
         "# Options of the connector, one 'name=value' a line: copy it, and give the required ones a value.\n"
         "# examples/04_spark_submit_job.py reads such a file. Written by tools/generate_docs.py.\n"
     )
-    return "\n".join((head, *map(example_lines, OPTIONS)))
+    return "\n".join((head, *map(example_section, Section)))
+
+
+def example_section(section: Section) -> str:
+    """A heading, and the section's options of a streaming read."""
+    return "\n".join(
+        (f"# ---- {section.value}\n", *(example_lines(row) for row in READ_OPTIONS if row.section is section))
+    )
 
 
 def example_lines(option: Option) -> str:
@@ -161,9 +187,16 @@ def example_lines(option: Option) -> str:
     return f"{doc}\n# Value: {option.kind.expected}.\n{setting}\n"
 
 
+TABLES: Final[Mapping[str, Callable[[], str]]] = {"options": options_table, "columns": columns_table}
+MARKED: Final = re.compile(
+    r"(?P<begin><!-- (?P<name>\w+): written by tools/generate_docs\.py -->\n).*?(?P<end><!-- end of (?P=name) -->)",
+    re.DOTALL,
+)
+
 PAGES: Final[Mapping[str, Callable[[str], str]]] = {
-    "docs/options.md": options_page,
-    "docs/errors.md": errors_page,
+    "docs/reference/options.md": options_page,
+    "docs/reference/errors.md": errors_page,
+    "docs/reference/columns.md": columns_page,
     "README.md": readme,
     "conf/connector.options.example": options_example,
 }

@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("README.md", "docs/options.md", "docs/errors.md", "conf/connector.options.example")
+PAGES = (
+    "README.md",
+    "docs/reference/options.md",
+    "docs/reference/errors.md",
+    "docs/reference/columns.md",
+    "conf/connector.options.example",
+)
 
 
 def generate(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -22,7 +28,7 @@ def generate(*arguments: str) -> subprocess.CompletedProcess[str]:
 def copy(tmp_path: Path) -> Path:
     """The generated pages in another place."""
     for page in PAGES:
-        (tmp_path / page).parent.mkdir(exist_ok=True)
+        (tmp_path / page).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / page, tmp_path / page)
     return tmp_path
 
@@ -33,15 +39,23 @@ def test_the_pages_are_fresh() -> None:
 
 
 def test_a_stale_or_missing_page_is_named_and_left_alone_by_a_check(copy: Path) -> None:
-    (copy / "docs/errors.md").unlink()
+    (copy / "docs/reference/errors.md").unlink()
     readme = (copy / "README.md").read_text(encoding="utf-8")
     (copy / "README.md").write_text(readme.replace("| `topic` | `STRING` |", "| `topic` | `INT` |"), encoding="utf-8")
     done = generate("--check", "--root", str(copy))
     assert done.returncode == 1
-    assert "docs/errors.md is stale" in done.stdout
+    assert "docs/reference/errors.md is stale" in done.stdout
     assert "README.md is stale" in done.stdout
-    assert "docs/options.md" not in done.stdout
+    assert "docs/reference/options.md" not in done.stdout
     assert "`INT`" in (copy / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_table_of_the_readme_that_has_no_end_is_an_error(copy: Path) -> None:
+    readme = (copy / "README.md").read_text(encoding="utf-8")
+    (copy / "README.md").write_text(readme.replace("<!-- end of options -->", ""), encoding="utf-8")
+    done = generate("--check", "--root", str(copy))
+    assert done.returncode == 1
+    assert "does not end it" in done.stderr
 
 
 def test_what_is_written_is_fresh(copy: Path) -> None:

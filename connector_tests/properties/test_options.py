@@ -10,7 +10,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from rocketmq_spark.errors import OptionError
-from rocketmq_spark.options import ADDRESSES, BOOLEAN, EXPRESSION, GROUP, INSTANCE, TOPICS, Option, ReadOptions, rows
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.options.kinds import ADDRESSES, BOOLEAN, EXPRESSION, GROUP, INSTANCE, TOPICS
+from rocketmq_spark.options.table import Option, rows
 
 ROWS = dict(rows(ReadOptions))
 NAMES = {spelling.lower() for row in ROWS.values() for spelling in row.spellings}

@@ -51,6 +51,13 @@ def at(*queue_offsets: int) -> list[bytes]:
     return [pull_body(*(replace(MESSAGE, queue_offset=offset) for offset in queue_offsets))]
 
 
+def test_a_column_is_null_when_its_row_says_so_and_else_never() -> None:
+    bare = replace(MESSAGE, properties={}, born_timestamp_ms=2**62, store_timestamp_ms=-(2**62), body=b"")
+    (row,) = decoder(*COLUMNS).decode([bare.encode()], *ALL).to_pylist()
+    nullable = {name for name, column in COLUMNS.items() if column.null_when is not None}
+    assert {name for name, value in row.items() if value is None} == nullable
+
+
 def test_every_column_has_its_value() -> None:
     (row,) = decoder(*COLUMNS).decode([MESSAGE.encode()], *ALL).to_pylist()
     assert row == {

@@ -5,10 +5,12 @@ import pytest
 from connector_tests.support.queues import queue
 from rocketmq_spark.consumer.consume_from_where import ConsumeFromWhere, StartingPoint, starting_point
 from rocketmq_spark.errors import OptionError
-from rocketmq_spark.options import LOCAL_TIME, Option, ReadOptions
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.options.kinds import LOCAL_TIME
+from rocketmq_spark.options.table import Option, Section
 
 LOCAL = "20260103100000"
-LOCAL_MS = str(Option("consumeTimestamp", LOCAL_TIME, "doc").parse(LOCAL))
+LOCAL_MS = str(Option("consumeTimestamp", LOCAL_TIME, "doc", Section.START).parse(LOCAL))
 LISTED = '{"orders":{"broker-a":{"0":23}}}'
 
 FIRST = StartingPoint(ConsumeFromWhere.FIRST_OFFSET)

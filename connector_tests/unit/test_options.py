@@ -6,13 +6,15 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby
 from typing import Any
 
 import pytest
 
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import MessageQueue
-from rocketmq_spark.options import (
+from rocketmq_spark.options import USES, ConnectionOptions, ReadOptions
+from rocketmq_spark.options.kinds import (
     ADDRESSES,
     BOOLEAN,
     EXPRESSION,
@@ -25,13 +27,10 @@ from rocketmq_spark.options import (
     STRATEGY,
     TOPICS,
     Kind,
-    Option,
-    ReadOptions,
     choice,
     integer,
-    option,
-    rows,
 )
+from rocketmq_spark.options.table import Option, Section, option, rows
 
 REQUIRED = {"namesrvAddr": "a:9876", "consumerGroup": "g", "subscribe": "orders"}
 SECRET = "hunter2"
@@ -39,6 +38,10 @@ SECRET = "hunter2"
 
 def parse(**more: str) -> ReadOptions:
     return ReadOptions.parse({**REQUIRED, **more})
+
+
+def row_of(kind: Kind[Any]) -> Option:
+    return Option("name", kind, "doc", Section.WHAT)
 
 
 def refusal(given: Mapping[str, str]) -> OptionError:
@@ -170,7 +173,7 @@ TAKEN: list[tuple[Kind[Any], str, object]] = [
 
 @pytest.mark.parametrize(("kind", "text", "value"), TAKEN)
 def test_values_are_taken(kind: Kind[Any], text: str, value: object) -> None:
-    assert Option("name", kind, "doc").parse(f" {text}\t") == value
+    assert row_of(kind).parse(f" {text}\t") == value
 
 
 REFUSED: list[tuple[Kind[Any], str]] = [
@@ -231,13 +234,13 @@ REFUSED: list[tuple[Kind[Any], str]] = [
 @pytest.mark.parametrize(("kind", "text"), REFUSED)
 def test_values_are_refused(kind: Kind[Any], text: str) -> None:
     with pytest.raises(OptionError) as raised:
-        Option("name", kind, "doc").parse(text)
+        row_of(kind).parse(text)
     assert raised.value.condition == "BAD_OPTION_VALUE"
     assert raised.value.context["expected"] == kind.expected
 
 
 def test_a_local_time_is_what_the_clock_on_the_wall_says() -> None:
-    at_ms = Option("name", LOCAL_TIME, "doc").parse("20260103101112")
+    at_ms = row_of(LOCAL_TIME).parse("20260103101112")
     assert datetime.fromtimestamp(at_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S") == "2026-01-03 10:11:12"
 
 
@@ -250,7 +253,7 @@ def test_a_choice_says_what_there_is() -> None:
 
 def test_a_default_that_could_not_be_written_is_noticed_when_it_is_defined() -> None:
     with pytest.raises(OptionError, match="cannot be 'maybe'"):
-        option("name", BOOLEAN, doc="doc", default="maybe")
+        option("name", BOOLEAN, section=Section.WHAT, doc="doc", default="maybe")
 
 
 def test_required_options_have_no_default() -> None:
@@ -259,6 +262,22 @@ def test_required_options_have_no_default() -> None:
 
 def test_every_option_is_documented_in_whole_sentences() -> None:
     assert not [row.name for _, row in rows(ReadOptions) if not row.doc.endswith(".")]
+
+
+def test_ten_options_are_enough_to_begin_with_and_all_that_is_required_is_among_them() -> None:
+    essential = {row.name for _, row in rows(ReadOptions) if row.essential}
+    assert len(essential) == 10
+    assert essential >= REQUIRED.keys()
+
+
+@pytest.mark.parametrize("table", USES.values())
+def test_every_use_has_the_connections_options_and_sections_that_are_read_in_one_piece(
+    table: type[ConnectionOptions],
+) -> None:
+    found = [row for _, row in rows(table)]
+    assert set(found) >= {row for _, row in rows(ConnectionOptions)}
+    sections = [section for section, _ in groupby(row.section for row in found)]
+    assert sections == list(Section)
 
 
 def test_options_travel_to_executors_and_stay_equal() -> None:
@@ -305,8 +324,8 @@ def test_clustering_keeps_no_file() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class WithSecret:
-    user: str = option("user", choice("me"), required=True, doc="Who.")
-    password: int = option("password", integer(0, 5), secret=True, doc="A secret.")
+    user: str = option("user", choice("me"), section=Section.CONNECTION, required=True, doc="Who.")
+    password: int = option("password", integer(0, 5), section=Section.CONNECTION, secret=True, doc="A secret.")
 
 
 def secret_row() -> Option:

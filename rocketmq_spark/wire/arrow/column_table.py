@@ -18,11 +18,13 @@ TIMESTAMP_LIMIT_MS: Final = (2**63 - 1) // 1000
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One row of the table. ``field`` is the attribute of MessageExt, and of RecordColumns, that has the values."""
+    """One row of the table. ``field`` is the attribute of MessageExt, and of RecordColumns, that has the values;
+    ``null_when`` is None for a column that never is null."""
 
     type: pa.DataType
     doc: str
     field: str
+    null_when: str | None = None
 
     def value_in(self, message: MessageExt) -> object:
         """The value as ``pyarrow.array`` takes it for ``type``."""
@@ -36,6 +38,8 @@ def _unchanged(value: Any) -> object:
 def _microseconds(milliseconds: int) -> int | None:
     return milliseconds * 1000 if abs(milliseconds) <= TIMESTAMP_LIMIT_MS else None
 
+
+_TIMESTAMP_NULL_WHEN: Final = "64 bits cannot hold its microseconds since 1970"
 
 _STRING: Final = pa.string()
 _MAP: Final = pa.map_(pa.string(), pa.string())
@@ -52,12 +56,16 @@ COLUMNS: Final[Mapping[str, Column]] = MappingProxyType(
         "queueId": Column(pa.int32(), "Queue on that broker.", "queue_id"),
         "queueOffset": Column(pa.int64(), "Place in the queue.", "queue_offset"),
         "msgId": Column(_STRING, "The producer's id of it (UNIQ_KEY); without one, `offsetMsgId`.", "msg_id"),
-        "keys": Column(_STRING, "Its keys, separated by spaces.", "keys"),
-        "tags": Column(_STRING, "Its tag.", "tags"),
+        "keys": Column(_STRING, "Its keys, separated by spaces.", "keys", "it has none"),
+        "tags": Column(_STRING, "Its tag.", "tags", "it has none"),
         "body": Column(pa.binary(), "Its body, decompressed.", "body"),
         "properties": Column(_MAP, "All its properties, keys and tags among them.", "properties"),
-        "bornTimestamp": Column(TIMESTAMP_TYPE, "When the producer made it, by its own clock.", "born_timestamp_ms"),
-        "storeTimestamp": Column(TIMESTAMP_TYPE, "When the broker stored it.", "store_timestamp_ms"),
+        "bornTimestamp": Column(
+            TIMESTAMP_TYPE, "When the producer made it, by its own clock.", "born_timestamp_ms", _TIMESTAMP_NULL_WHEN
+        ),
+        "storeTimestamp": Column(
+            TIMESTAMP_TYPE, "When the broker stored it.", "store_timestamp_ms", _TIMESTAMP_NULL_WHEN
+        ),
         "reconsumeTimes": Column(pa.int32(), "How often it was sent back.", "reconsume_times"),
         "bornHost": Column(_STRING, "The producer's `ip:port`.", "born_host"),
         "storeHost": Column(_STRING, "The broker's `ip:port`.", "store_host"),
@@ -68,7 +76,6 @@ COLUMNS: Final[Mapping[str, Column]] = MappingProxyType(
         "bodyCRC": Column(pa.int32(), "CRC-32 of the body as stored, without the top bit.", "body_crc"),
     }
 )
-"""Any column may be null: `keys` and `tags` where there is none, timestamps where microseconds cannot hold them."""
 
 DEFAULT_COLUMNS: Final = tuple(COLUMNS)[:12]
 """``topic`` to ``reconsumeTimes``: what a reader without a schema of its own gets."""

@@ -1,0 +1,13 @@
+"""Options: ``table`` has what a row is, ``kinds`` what values there are; the other modules hold the rows, by use."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from rocketmq_spark.options.connection import ConnectionOptions
+from rocketmq_spark.options.read import BROADCASTING, ReadOptions
+
+__all__ = ["BROADCASTING", "USES", "ConnectionOptions", "ReadOptions"]
+
+USES: Final[Mapping[str, type[ConnectionOptions]]] = MappingProxyType({"spark.readStream": ReadOptions})
+"""Where options apply: what the user calls, and the options that it takes."""

@@ -1,0 +1,143 @@
+"""Kinds of option values: how a text becomes a value, and the words for what is expected."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Generic, TypeVar
+
+from rocketmq_spark.model import MessageQueue
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[T]):
+    """How a text becomes a value. ``parse`` raises ValueError for what it does not take."""
+
+    expected: str
+    parse: Callable[[str], T]
+
+
+_ADDRESS: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:;,\[\]]+):(\d{1,5})")
+_TOPIC: Final = re.compile(r"[%|a-zA-Z0-9_-]{1,255}")
+_GROUP: Final = re.compile(r"[%|a-zA-Z0-9_-]{1,120}")
+_QUEUE: Final = re.compile(r"([%|a-zA-Z0-9_-]+)@(\S+):(\d{1,6})")
+_INSTANCE: Final = re.compile(r"[^\s@]{1,100}")
+_LOCAL_TIME: Final = re.compile(r"(19|2[0-9])[0-9]{12}")
+
+
+def _parse_address(text: str) -> str:
+    match = _ADDRESS.fullmatch(text)
+    if match is None or not 0 < int(match[2]) <= 65535:
+        raise ValueError(text)
+    return text
+
+
+def _parse_addresses(text: str) -> tuple[str, ...]:
+    parts = [part.strip() for part in re.split(r"[;,]", text)]
+    return tuple(dict.fromkeys(_parse_address(part) for part in parts))
+
+
+def _matching(pattern: re.Pattern[str]) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if not pattern.fullmatch(text):
+            raise ValueError(text)
+        return text
+
+    return parse
+
+
+def _parse_topics(text: str) -> tuple[str, ...]:
+    topic = _matching(_TOPIC)
+    return tuple(dict.fromkeys(topic(part.strip()) for part in text.split(",")))
+
+
+def _parse_names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _parse_queues(text: str) -> tuple[MessageQueue, ...]:
+    return tuple(map(_parse_queue, _parse_names(text)))
+
+
+def _parse_queue(text: str) -> MessageQueue:
+    match = _QUEUE.fullmatch(text)
+    if match is None:
+        raise ValueError(text)
+    return MessageQueue(match[1], match[2], int(match[3]))
+
+
+def _parse_starting_offsets(text: str) -> str | tuple[tuple[MessageQueue, int], ...]:
+    """A word for all queues, or an offset for each of some: -2 is its first, -1 its end."""
+    if text.lower() in {"earliest", "latest"}:
+        return text.lower()
+    try:
+        offsets = tuple(_listed_offsets(json.loads(text)))
+    except (AttributeError, TypeError):
+        raise ValueError(text) from None
+    return offsets or _refuse(text)
+
+
+def _listed_offsets(topics: Any) -> Iterator[tuple[MessageQueue, int]]:
+    for topic, brokers in topics.items():
+        for broker_name, by_id in brokers.items():
+            for queue_id, offset in by_id.items():
+                if type(offset) is not int or offset < -2:
+                    _refuse(str(offset))
+                yield MessageQueue(topic, broker_name, int(queue_id)), offset
+
+
+def _parse_local_time(text: str) -> int:
+    """Epoch ms of a time on this machine's clock, as RocketMQ reads it."""
+    digits = _matching(_LOCAL_TIME)(text)
+    return int(datetime.strptime(digits, "%Y%m%d%H%M%S").astimezone().timestamp() * 1000)
+
+
+def _parse_boolean(text: str) -> bool:
+    return {"true": True, "false": False}[text.lower()] if text.lower() in {"true", "false"} else _refuse(text)
+
+
+def _refuse(text: str) -> Any:
+    raise ValueError(text)
+
+
+def integer(minimum: int, maximum: int = 2**31 - 1) -> Kind[int]:
+    """A whole number in ``[minimum, maximum]``."""
+
+    def parse(text: str) -> int:
+        value = int(text)
+        return value if minimum <= value <= maximum else _refuse(text)
+
+    return Kind(f"a whole number from {minimum} to {maximum}", parse)
+
+
+def choice(*names: str) -> Kind[str]:
+    """One of ``names``, in any case; the value is the spelling given here."""
+    by_lower = {name.lower(): name for name in names}
+
+    def parse(text: str) -> str:
+        return by_lower[text.lower()] if text.lower() in by_lower else _refuse(text)
+
+    return Kind(" or ".join(f"'{name}'" for name in names), parse)
+
+
+ADDRESSES: Final = Kind("one or more 'host:port', separated by semicolons", _parse_addresses)
+TOPICS: Final = Kind("topic names separated by commas (letters, digits and %|_-)", _parse_topics)
+GROUP: Final = Kind("a group name (letters, digits and %|_-)", _matching(_GROUP))
+INSTANCE: Final = Kind("a name without white space or '@', at most 100 characters", _matching(_INSTANCE))
+EXPRESSION: Final = Kind(
+    "tags joined by '||', or '*'", _matching(re.compile(r"[^\x00-\x1f]*[^\x00-\x20|][^\x00-\x1f]*"))
+)
+NAMES: Final = Kind("names separated by commas", _parse_names)
+QUEUES: Final = Kind("queues 'topic@broker:id' separated by commas", _parse_queues)
+STRATEGY: Final = Kind("a strategy's name or 'module:Class'", _matching(re.compile(r"[\w.:-]+")))
+STARTING_OFFSETS: Final = Kind(
+    """'earliest', 'latest' or JSON '{"topic":{"broker":{"queue id":offset}}}'""", _parse_starting_offsets
+)
+LOCAL_TIME: Final = Kind("a time 'yyyyMMddHHmmss'", _parse_local_time)
+TEXT: Final = Kind("text", str)
+BOOLEAN: Final = Kind("'true' or 'false'", _parse_boolean)

@@ -1,0 +1,120 @@
+"""The one table of options. A row is a field of the frozen dataclass that everybody gets: name, kind, default, meaning.
+
+Which dataclass has the field says where the option applies (``USES`` in the package); its row says where it stands in
+the documentation. The reference, the README's table and ``conf/connector.options.example`` are generated from the rows,
+and so are the texts of OptionErrors.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypeVar
+
+from rocketmq_spark.errors import OptionError
+from rocketmq_spark.options.kinds import Kind
+
+T = TypeVar("T")
+
+
+class Section(Enum):
+    """Sections of the reference, in its order."""
+
+    CONNECTION = "Connection"
+    GROUP = "The consumer group"
+    WHAT = "What is read"
+    START = "Where reading begins"
+    SIZE = "Size of a micro-batch"
+    ABSENCE = "What is missing or lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One row of the table. ``essential``: one of the ten that the README shows; ``section``: of the reference."""
+
+    name: str
+    kind: Kind[Any]
+    doc: str
+    section: Section
+    essential: bool = False
+    aliases: tuple[str, ...] = ()
+    default: str | None = None
+    required: bool = False
+    secret: bool = False
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        return (self.name, *self.aliases)
+
+    def parse(self, text: str) -> Any:
+        """The value. The OptionError for a bad one is raised outside of the handler: no chain leads to a secret."""
+        with suppress(ValueError):
+            return self.kind.parse(text.strip())
+        shown = "***" if self.secret else text
+        raise OptionError("BAD_OPTION_VALUE", option=self.name, value=shown, expected=self.kind.expected)
+
+
+def option(
+    name: str,
+    kind: Kind[T],
+    *,
+    section: Section,
+    doc: str,
+    essential: bool = False,
+    aliases: tuple[str, ...] = (),
+    default: str | None = None,
+    required: bool = False,
+    secret: bool = False,
+) -> Any:
+    """A dataclass field that carries its row of the table. The default is checked here, when it is defined."""
+    row = Option(name, kind, doc, section, essential, aliases, default, required, secret)
+    if default is not None:
+        row.parse(default)
+    return dataclasses.field(metadata={"option": row}, repr=not secret)
+
+
+def rows(table: type) -> Iterator[tuple[str, Option]]:
+    """(attribute, row) for every option of ``table``, in order of definition."""
+    for attribute in dataclasses.fields(table):
+        yield attribute.name, attribute.metadata["option"]
+
+
+def parse_table(table: type, given: Mapping[str, str]) -> dict[str, Any]:
+    """The attributes of ``table`` from what the user wrote, names in any case. Raises OptionError."""
+    wanted = {name.lower(): text for name, text in given.items() if not _is_of_spark_sql(name)}
+    values: dict[str, Any] = {}
+    for attribute, row in rows(table):
+        text = _take(row, wanted)
+        values[attribute] = None if text is None else row.parse(text)
+    for name in wanted:
+        raise _unknown(name, table)
+    return values
+
+
+def _is_of_spark_sql(name: str) -> bool:
+    """Spark's CREATE TABLE adds these to what the user wrote."""
+    return name.lower() in {"owner", "provider"} or name.lower().startswith("option.")
+
+
+def _take(row: Option, wanted: dict[str, str]) -> str | None:
+    """Remove the row's text from ``wanted``, whichever spelling it has; the default where there is none."""
+    found = [(spelling, wanted.pop(spelling.lower())) for spelling in row.spellings if spelling.lower() in wanted]
+    if len(found) > 1 and found[0][1] != found[1][1]:
+        reason = f"They are two names of one option and have different values; give '{row.name}' alone."
+        raise OptionError("CONTRADICTORY_OPTIONS", first=found[0][0], second=found[1][0], reason=reason)
+    if found:
+        return found[0][1]
+    if row.required:
+        raise OptionError("MISSING_OPTION", option=row.name, hint=f"It is {row.kind.expected}.")
+    return row.default
+
+
+def _unknown(name: str, table: type) -> OptionError:
+    known = {spelling.lower(): spelling for _, row in rows(table) for spelling in row.spellings}
+    nearest = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
+    suggestion = f"Did you mean {known[nearest[0]]!r}?" if nearest else ""
+    return OptionError("UNKNOWN_OPTION", option=name, suggestion=suggestion)
