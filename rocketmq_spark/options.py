@@ -461,6 +461,13 @@ def rows(table: type) -> Iterator[tuple[str, Option]]:
         yield attribute.name, attribute.metadata["option"]
 
 
+def name_servers(namesrv_addr: str) -> tuple[str, ...]:
+    """The addresses in a text as the option ``namesrvAddr`` takes it, for who has no other option. Raises
+    OptionError."""
+    row = next(row for _, row in rows(ReadOptions) if row.kind is ADDRESSES)
+    return tuple(row.parse(namesrv_addr))
+
+
 def _parse_table(table: type, given: Mapping[str, str]) -> dict[str, Any]:
     wanted = {name.lower(): text for name, text in given.items() if not _is_of_spark_sql(name)}
     values: dict[str, Any] = {}
