@@ -23,7 +23,7 @@ demo: $(STAMP) ## a real broker, a stream of orders, a second member that joins 
 PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 test: $(STAMP) ## all tests but the stories and the long forms
-	$(PYTEST) -m "not story and not long" $(TESTS)
+	$(PYTEST) $(TESTS)
 
 test-stories: $(STAMP) ## several members of a group, outages and crashes, in their short forms
 	$(PYTEST) -m "story and not long" $(TESTS)

@@ -8,11 +8,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import rocketmq_spark
 from rocketmq_spark.embedded import EmbeddedCluster
-from rocketmq_spark.model import Message
-from rocketmq_spark.remoting.namesrv import NameServers
-from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.remoting.producer import Producer
 
 SENTENCES = (
     "the quick brown fox jumps over the lazy dog",
@@ -40,14 +37,6 @@ def name_server(given: str | None, topic: str) -> Iterator[str]:
     print("no --namesrv: starting an embedded broker with a few messages ...", flush=True)
     with EmbeddedCluster() as cluster:
         cluster.create_topic(topic)
-        send_sentences(cluster.namesrv_addr, topic)
+        keys = [f"sentence-{number}" for number in range(len(SENTENCES))]
+        rocketmq_spark.send(cluster.namesrv_addr, topic, SENTENCES, tags="english", keys=keys)
         yield cluster.namesrv_addr
-
-
-def send_sentences(namesrv_addr: str, topic: str) -> None:
-    """One message for each sentence, with a tag and a key."""
-    pool = ConnectionPool(connect_timeout_ms=3_000)
-    producer = Producer(NameServers((namesrv_addr,), pool, timeout_ms=3_000), pool, group="examples", timeout_ms=3_000)
-    for number, sentence in enumerate(SENTENCES):
-        producer.send(Message(topic, sentence.encode(), tags="english", keys=f"sentence-{number}"))
-    pool.close()

@@ -72,6 +72,7 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "Make it readable and writable, or change 'localOffsetStoreDir'. If it is damaged, remove it and its "
             "'.bak': the query then goes on from its checkpoint, or begins anew without one.",
         ),
+        "NOT_THERE_YET": Condition("format('rocketmq') reads streams; it has no {subject} yet.", "{instead}"),
         # ---- protocol
         "FRAME_TOO_LARGE": Condition(
             "{peer} announced a frame of {length_bytes} bytes; at most {limit_bytes} are accepted.",
@@ -128,8 +129,19 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         ),
         "TOPIC_NOT_FOUND": Condition(
             "Topic {topic!r} does not exist on {address}.",
-            "Create it, or correct 'subscribe'; 'missingTopicTimeoutMs' says how long a query waits for it.",
+            "Create it, with 'rocketmq-spark topic create {topic}' say, or correct its name; 'missingTopicTimeoutMs' "
+            "says how long a query waits for it.",
         ),
+        "TOPIC_EXISTS": Condition(
+            "Topic {topic!r} is there already, with {count} queues; it was left as it is.",
+            "Take another name, or delete it first, with its messages; 'mqadmin updateTopic' changes its queues.",
+        ),
+        "TOPIC_NOT_ROUTED": Condition(
+            "Topic {topic!r} was created on {brokers}, and after {waited_ms} ms the name server does not know all of "
+            "its queues.",
+            "Look whether the brokers reach the name server.",
+        ),
+        "NO_BROKER": Condition("{name_servers} know no broker with a master.", "Start one, and see that it registers."),
         "NO_READABLE_QUEUE": Condition(
             "Topic {topic!r} has no readable queue.", "Give it read permission and at least one read queue."
         ),

@@ -67,7 +67,7 @@ class CrashingSource(RocketMQDataSource):
         return "crashing_rocketmq"
 
     def streamReader(self, schema: StructType) -> RocketMQStreamReader:
-        return CrashingStreamReader(self.read_options, schema)
+        return CrashingStreamReader(self.read_options(), schema)
 
 
 def run(spark: SparkSession, namesrv_addr: str, topic: str, group: str, folder: str, until_end: str) -> None:

@@ -15,6 +15,8 @@ from rocketmq_spark.errors import RocketMQError
 COMMANDS: Final[Mapping[str, str]] = {
     "demo": "stream orders through a real broker into Spark, and see that every one arrives",
     "broker": "run a real Apache RocketMQ in the foreground, for experiments",
+    "topic": "create, describe or delete a topic of a cluster that is running",
+    "send": "send messages to a topic",
 }
 FAILED: Final = 1
 INTERRUPTED: Final = 130

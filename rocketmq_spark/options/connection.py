@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rocketmq_spark.options.kinds import ADDRESSES, integer
-from rocketmq_spark.options.table import Section, option
+from rocketmq_spark.options.table import Section, option, rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,3 +36,10 @@ class ConnectionOptions:
         default="300000",
         doc="How long a query goes on retrying a cluster that cannot be reached before it fails.",
     )
+
+
+def name_servers(namesrv_addr: str) -> tuple[str, ...]:
+    """The addresses in a text as the option ``namesrvAddr`` takes it, for who has no other option. Raises
+    OptionError."""
+    row = next(row for attribute, row in rows(ConnectionOptions) if attribute == "name_servers")
+    return tuple(row.parse(namesrv_addr))

@@ -7,48 +7,92 @@ into others. It holds the user's options and nothing else; it opens nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final, NoReturn
 
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from rocketmq_spark.consumer.consume_from_where import starting_point
 from rocketmq_spark.consumer.strategy_names import strategy_of
+from rocketmq_spark.errors import OptionError
 from rocketmq_spark.options import ReadOptions
 
-if TYPE_CHECKING:
-    from rocketmq_spark.source.stream.stream_reader import RocketMQStreamReader
+ADDED_BY_CREATE_TABLE: Final = "provider"
+"""Spark puts it among the options of CREATE TABLE, and of nothing else."""
+
+INSTEAD_OF_BATCH_READ: Final = (
+    "Use spark.readStream with trigger(availableNow=True): it reads what is there, and ends. What its sink has written "
+    "can be queried."
+)
+INSTEAD_OF_SINK: Final = (
+    "Send from foreachBatch or foreachPartition with rocketmq_spark.send(namesrvAddr, topic, bodies)."
+)
+INSTEAD_OF_TABLES: Final = (
+    "Spark would not hand a table's options to who reads it. Give them to spark.readStream.format('rocketmq'); what "
+    "its sink has written can be a table."
+)
 
 
 class RocketMQDataSource(DataSource):
     """Apache RocketMQ as a streaming source.
 
     Every option is checked here, before any socket is opened: an unknown name, a missing or a contradictory one is an
-    OptionError, which Spark shows where ``.load()`` was called.
+    OptionError, which Spark shows where ``.load()`` was called. It is raised when Spark begins to read, because Spark
+    builds the same class to write, and options of a sink are no mistakes of a reader.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(dict(options))
-        self.read_options = ReadOptions.parse(dict(options))
-        strategy_of(self.read_options)
-        starting_point(self.read_options)
+        self._checked: ReadOptions | OptionError = _checked(dict(options))
 
     @classmethod
     def name(cls) -> str:
         return "rocketmq"
 
+    def read_options(self) -> ReadOptions:
+        """The options of a reader. Raises OptionError where they are none."""
+        if isinstance(self._checked, OptionError):
+            raise self._checked
+        return self._checked
+
     def schema(self) -> StructType:
         from rocketmq_spark.source.schema import default_schema
 
+        self.read_options()
         return default_schema()
 
-    def streamReader(self, schema: StructType) -> RocketMQStreamReader:
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        if isinstance(self._checked, OptionError):
+            from rocketmq_spark.source.stream.refused_reader import RefusedReader
+
+            return RefusedReader(self._checked)
         from rocketmq_spark.source.stream.stream_reader import RocketMQStreamReader
 
-        return RocketMQStreamReader(self.read_options, schema)
+        return RocketMQStreamReader(self._checked, schema)
+
+    def reader(self, schema: StructType) -> NoReturn:
+        raise OptionError("NOT_THERE_YET", subject="spark.read and no SELECT", instead=INSTEAD_OF_BATCH_READ)
+
+    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
+        raise OptionError("NOT_THERE_YET", subject="sink", instead=INSTEAD_OF_SINK)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:
+        raise OptionError("NOT_THERE_YET", subject="sink", instead=INSTEAD_OF_SINK)
 
     def __repr__(self) -> str:
-        return f"<RocketMQDataSource {self.read_options!r}>"
+        return f"<RocketMQDataSource {self._checked!r}>"
+
+
+def _checked(options: Mapping[str, str]) -> ReadOptions | OptionError:
+    try:
+        if ADDED_BY_CREATE_TABLE in (name.lower() for name in options):
+            raise OptionError("NOT_THERE_YET", subject="CREATE TABLE", instead=INSTEAD_OF_TABLES)
+        read_options = ReadOptions.parse(options)
+        strategy_of(read_options)
+        starting_point(read_options)
+    except OptionError as error:
+        return error
+    return read_options
 
 
 def register(spark: Any) -> None:

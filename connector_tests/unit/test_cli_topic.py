@@ -1,0 +1,61 @@
+"""What ``rocketmq-spark topic create`` says where no broker can make the topic, or none tells the name server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from connector_tests.support.scripted_broker import answer
+from connector_tests.support.scripted_cluster import ScriptedCluster
+from rocketmq_spark.cli.name_server import Cluster
+from rocketmq_spark.cli.topic import create, describe
+from rocketmq_spark.errors import RouteError
+from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
+
+NOT_THERE = answer(ResponseCode.TOPIC_NOT_EXIST)
+
+
+@pytest.fixture
+def scripted() -> Iterator[ScriptedCluster]:
+    with ScriptedCluster("a") as cluster:
+        yield cluster
+
+
+def known_brokers(scripted: ScriptedCluster, **masters: str) -> None:
+    table = {
+        name: {"brokerAddrs": {"0": address} if address else {"1": "slave:1"}, "brokerName": name, "cluster": "c"}
+        for name, address in masters.items()
+    }
+    body = json.dumps({"brokerAddrTable": table, "clusterAddrTable": {"c": list(masters)}}).encode()
+    scripted.name_server.on(RequestCode.GET_BROKER_CLUSTER_INFO, answer(body=body))
+
+
+def test_without_a_master_nothing_is_created(scripted: ScriptedCluster) -> None:
+    scripted.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, NOT_THERE)
+    known_brokers(scripted, a="")
+    with pytest.raises(RouteError, match=r"NO_BROKER.*ns:9876"):
+        create(Cluster(scripted.name_servers, scripted.pool), "T", 4)
+
+
+def test_a_topic_that_no_name_server_comes_to_know_is_no_success(scripted: ScriptedCluster) -> None:
+    scripted.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, NOT_THERE)
+    scripted.brokers["a"].on(RequestCode.UPDATE_AND_CREATE_TOPIC, answer())
+    known_brokers(scripted, a="a:10911")
+    with pytest.raises(RouteError, match=r"TOPIC_NOT_ROUTED.*created on a,.*after 1 ms"):
+        create(Cluster(scripted.name_servers, scripted.pool), "T", 4, ready_timeout_ms=1)
+
+
+def test_a_topic_that_is_there_is_not_asked_for_again(scripted: ScriptedCluster) -> None:
+    with pytest.raises(RouteError, match=r"TOPIC_EXISTS.*with 1 queues"):
+        create(Cluster(scripted.name_servers, scripted.pool), "T", 4)
+
+
+def test_a_broker_without_a_master_is_named_where_a_topic_is_described(scripted: ScriptedCluster) -> None:
+    route = {
+        "brokerDatas": [{"brokerAddrs": {"1": "slave:1"}, "brokerName": "a", "cluster": "c"}],
+        "queueDatas": [{"brokerName": "a", "perm": 6, "readQueueNums": 1, "writeQueueNums": 1}],
+    }
+    scripted.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer(body=json.dumps(route).encode()))
+    assert "a has no master now" in describe(Cluster(scripted.name_servers, scripted.pool), "T")

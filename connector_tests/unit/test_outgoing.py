@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
+
+import pytest
+
+from rocketmq_spark.errors import LocalProtocolError
+from rocketmq_spark.model import Message
+from rocketmq_spark.sink.outgoing import Body, message_id, outgoing_messages
+from rocketmq_spark.wire.message.batch import message_properties
+
+
+def outgoing(
+    bodies: Body | Iterable[Body],
+    tags: str | None = None,
+    keys: str | Sequence[str] | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> list[Message]:
+    ids = map(str, count())
+    return list(
+        outgoing_messages(
+            "T", bodies, tags=tags, keys=keys, properties=properties or {}, next_id=lambda: f"id-{next(ids)}"
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("bodies", "expected"),
+    [
+        ("text", [b"text"]),
+        (b"bytes", [b"bytes"]),
+        (["é", b"\x00"], ["é".encode(), b"\x00"]),
+        ((body for body in ("a", "b")), [b"a", b"b"]),
+        ([], []),
+    ],
+)
+def test_one_body_or_several_become_messages(bodies: Body | Iterable[Body], expected: list[bytes]) -> None:
+    assert [message.body for message in outgoing(bodies)] == expected
+
+
+def test_each_has_an_id_of_its_own_and_what_all_share() -> None:
+    first, second = outgoing(["a", "b"], tags="T1", keys="k1 k2", properties={"a": "b"})
+    shared = {"TAGS": "T1", "KEYS": "k1 k2", "a": "b"}
+    assert message_properties(first) == shared | {"UNIQ_KEY": "id-0"}
+    assert message_properties(second) == shared | {"UNIQ_KEY": "id-1"}
+    assert [message_id(first), message_id(second)] == ["id-0", "id-1"]
+
+
+def test_keys_may_be_one_for_each() -> None:
+    assert [message.keys for message in outgoing(["a", "b"], keys=["k1", "k2"])] == ["k1", "k2"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"bodies": ["a", ""]}, "without a body"),
+        ({"bodies": ["a", "b"], "keys": ["k"]}, "1 keys were given for 2 messages"),
+        ({"bodies": "a", "properties": {"TAGS": "t"}}, "'TAGS' is RocketMQ's own"),
+        ({"bodies": "a", "properties": {"UNIQ_KEY": "t"}}, "'UNIQ_KEY' is RocketMQ's own"),
+        ({"bodies": "a", "properties": {"a": "x\x02y"}}, "'a' contains a separator"),
+        ({"bodies": "a", "tags": ""}, "'TAGS' is empty"),
+    ],
+)
+def test_what_no_broker_would_take_is_refused(arguments: dict[str, object], problem: str) -> None:
+    with pytest.raises(LocalProtocolError, match=f"UNSENDABLE.*{problem}"):
+        outgoing(**arguments)  # type: ignore[arg-type]

@@ -1,0 +1,64 @@
+"""``rocketmq-spark send``: messages from the command line or, a line each, from standard input."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from rocketmq_spark.cli.name_server import add_namesrv
+from rocketmq_spark.sink.sending import send
+
+STANDARD_INPUT: Final = "-"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Send all of them; each one's id is a line of the output."""
+    arguments = new_parser().parse_args(argv)
+    ids = send(
+        arguments.namesrv,
+        arguments.topic,
+        list(bodies(arguments.text)),
+        tags=arguments.tag,
+        keys=arguments.key,
+        properties=dict(arguments.property),
+    )
+    for message_id in ids:
+        print(message_id)
+    return 0
+
+
+def bodies(texts: Sequence[str]) -> Iterator[str]:
+    """The texts; ``-`` stands for the lines of standard input, but for empty ones."""
+    for text in texts:
+        if text == STANDARD_INPUT:
+            lines = (line.rstrip("\r\n") for line in sys.stdin)
+            yield from filter(None, lines)
+        else:
+            yield text
+
+
+def new_parser() -> argparse.ArgumentParser:
+    """Of this subcommand's options."""
+    parser = argparse.ArgumentParser(
+        prog="rocketmq-spark send",
+        description="Send messages to a topic. Prints the id of each when the broker has stored it.",
+    )
+    add_namesrv(parser)
+    parser.add_argument("--topic", required=True, help="that there is; 'rocketmq-spark topic create' makes one")
+    parser.add_argument("--tag", help="of each message")
+    parser.add_argument("--key", help="of each message; several separated by spaces")
+    parser.add_argument(
+        "--property", type=property_pair, action="append", default=[], metavar="NAME=VALUE", help="of each message"
+    )
+    parser.add_argument("text", nargs="+", help="one message each; '-' sends each line of standard input")
+    return parser
+
+
+def property_pair(text: str) -> tuple[str, str]:
+    """Read ``NAME=VALUE``."""
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value

@@ -1,0 +1,136 @@
+"""``rocketmq-spark topic``: create, describe and delete topics of a cluster that is running."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from rocketmq_spark.cli.name_server import Cluster, add_namesrv, cluster_at
+from rocketmq_spark.errors import RouteError
+from rocketmq_spark.model import MessageQueue, QueueBounds, TopicRoute
+
+DEFAULT_QUEUES: Final = 4
+MAX_QUEUES: Final = 1_000
+READY_TIMEOUT_MS: Final = 10_000
+POLL_S: Final = 0.05
+
+
+def main(argv: Sequence[str]) -> int:
+    """Do what is asked. Raises what the cluster's servers answer, and RouteError."""
+    arguments = new_parser().parse_args(argv)
+    with cluster_at(arguments.namesrv) as cluster:
+        match arguments.action:
+            case "create":
+                print(create(cluster, arguments.topic, arguments.queues))
+            case "describe":
+                print(describe(cluster, arguments.topic))
+            case "delete":
+                print(delete(cluster, arguments.topic))
+    return 0
+
+
+def create(cluster: Cluster, topic: str, queue_count: int, ready_timeout_ms: int = READY_TIMEOUT_MS) -> str:
+    """Make it on every broker; says where, when the name server knows all the queues.
+
+    Raises RouteError[TOPIC_EXISTS | NO_BROKER | TOPIC_NOT_ROUTED].
+    """
+    if (route := route_of(cluster, topic)) is not None:
+        raise RouteError("TOPIC_EXISTS", topic=topic, count=len(route.read_queues()))
+    brokers = cluster.name_servers.cluster_info().brokers
+    masters = {name: address for name in sorted(brokers) if (address := brokers[name].master_address) is not None}
+    if not masters:
+        raise RouteError("NO_BROKER", name_servers=str(cluster.name_servers))
+    for address in masters.values():
+        cluster.broker(address).create_topic(topic, queue_count)
+    if not is_routed(cluster, topic, len(masters) * queue_count, ready_timeout_ms):
+        raise RouteError("TOPIC_NOT_ROUTED", topic=topic, brokers=", ".join(masters), waited_ms=ready_timeout_ms)
+    return f"{topic}: {queue_count} queues on {', '.join(masters)}"
+
+
+def is_routed(cluster: Cluster, topic: str, queue_count: int, timeout_ms: int) -> bool:
+    """Whether the name server comes to know all the queues; brokers tell it a moment after they have made them."""
+    deadline_s = time.monotonic() + timeout_ms / 1000
+    while (route := route_of(cluster, topic)) is None or len(route.read_queues()) < queue_count:
+        if time.monotonic() > deadline_s:
+            return False
+        time.sleep(POLL_S)
+    return True
+
+
+def describe(cluster: Cluster, topic: str) -> str:
+    """What each queue holds, as the brokers know it. Raises RouteError for a topic that is not there."""
+    held: dict[MessageQueue, QueueBounds] = {}
+    away: list[str] = []
+    for broker in cluster.name_servers.topic_route(topic).brokers:
+        if broker.master_address is None:
+            away.append(f"{broker.broker_name} has no master now; its queues are not shown")
+        else:
+            held |= cluster.broker(broker.master_address).topic_stats(topic)
+    return "\n".join((table(held), *away))
+
+
+def table(held: dict[MessageQueue, QueueBounds]) -> str:
+    """One line a queue, and the sum."""
+    lines = [f"{'broker':<20} {'queue':>5} {'first':>12} {'next':>12} {'messages':>12}"]
+    for queue in sorted(held, key=MessageQueue.sort_key):
+        first, end = held[queue].min_offset, held[queue].max_offset
+        lines.append(f"{queue.broker_name:<20} {queue.queue_id:>5} {first:>12} {end:>12} {end - first:>12}")
+    total = sum(bounds.max_offset - bounds.min_offset for bounds in held.values())
+    return "\n".join((*lines, f"{total} messages"))
+
+
+def delete(cluster: Cluster, topic: str) -> str:
+    """With its messages and what groups have read of it, from every broker and name server.
+
+    Raises RouteError for a topic that is not there.
+    """
+    for broker in cluster.name_servers.topic_route(topic).brokers:
+        if broker.master_address is not None:
+            cluster.broker(broker.master_address).delete_topic(topic)
+    cluster.name_servers.delete_topic(topic)
+    return f"{topic} was deleted"
+
+
+def route_of(cluster: Cluster, topic: str) -> TopicRoute | None:
+    """None for a topic that no name server knows."""
+    try:
+        return cluster.name_servers.topic_route(topic)
+    except RouteError as error:
+        if error.condition == "TOPIC_NOT_FOUND":
+            return None
+        raise
+
+
+def new_parser() -> argparse.ArgumentParser:
+    """Of this subcommand's options."""
+    parser = argparse.ArgumentParser(
+        prog="rocketmq-spark topic", description="Create, describe or delete a topic of a cluster that is running."
+    )
+    actions = parser.add_subparsers(dest="action", required=True, metavar="create|describe|delete")
+    does = {
+        "create": "make it on every broker",
+        "describe": "show what each queue holds",
+        "delete": "remove it, with its messages and the offsets of all groups",
+    }
+    for name, text in does.items():
+        action = actions.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+        add_namesrv(action)
+        action.add_argument("topic")
+        if name == "create":
+            action.add_argument(
+                "--queues",
+                type=queue_count,
+                default=DEFAULT_QUEUES,
+                metavar="N",
+                help="a broker (default: %(default)s)",
+            )
+    return parser
+
+
+def queue_count(text: str) -> int:
+    """Read a number of queues."""
+    if not text.isdecimal() or not 0 < int(text) <= MAX_QUEUES:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {MAX_QUEUES}")
+    return int(text)

@@ -1,0 +1,55 @@
+"""What a user hands over to be sent, as messages: each with its id, and checked before any of them leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from rocketmq_spark.errors import LocalProtocolError
+from rocketmq_spark.model import Message
+from rocketmq_spark.wire.message.batch import message_properties
+from rocketmq_spark.wire.message.properties import KEYS, TAGS, UNIQ_KEY, encode_properties
+
+Body = str | bytes
+
+OWN_NAMES: Final = (TAGS, KEYS, UNIQ_KEY)
+"""Properties that RocketMQ keeps tags, keys and the message id in."""
+
+
+def outgoing_messages(
+    topic: str,
+    bodies: Body | Iterable[Body],
+    *,
+    tags: str | None,
+    keys: str | Sequence[str] | None,
+    properties: Mapping[str, str],
+    next_id: Callable[[], str],
+) -> Iterator[Message]:
+    """One message for each body, with the same tags and properties; ``keys`` for all, or a sequence with one for each.
+
+    Raises LocalProtocolError[UNSENDABLE] for an empty body, for keys that are not as many as bodies, and for properties
+    that cannot travel or are RocketMQ's own.
+    """
+    each_body = [bodies] if isinstance(bodies, Body) else list(bodies)
+    each_keys = [keys] * len(each_body) if keys is None or isinstance(keys, str) else list(keys)
+    if len(each_keys) != len(each_body):
+        raise _unsendable(f"{len(each_keys)} keys were given for {len(each_body)} messages")
+    for name in OWN_NAMES:
+        if name in properties:
+            raise _unsendable(f"property {name!r} is RocketMQ's own; tags and keys are given as such")
+    for body, own_keys in zip(each_body, each_keys, strict=True):
+        data = body.encode() if isinstance(body, str) else bytes(body)
+        if not data:
+            raise _unsendable("a message without a body is none that a broker takes")
+        message = Message(topic, data, tags, own_keys, {**properties, UNIQ_KEY: next_id()})
+        encode_properties(message_properties(message))
+        yield message
+
+
+def message_id(message: Message) -> str:
+    """What readers see as ``msgId``."""
+    return message.properties[UNIQ_KEY]
+
+
+def _unsendable(problem: str) -> LocalProtocolError:
+    return LocalProtocolError("UNSENDABLE", problem=problem)

@@ -1,0 +1,52 @@
+"""``rocketmq_spark.send``: a few messages from any Python process, confirmed one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from typing import Final
+
+from rocketmq_spark.options.connection import name_servers
+
+PRODUCER_GROUP: Final = "rocketmq-spark"
+TIMEOUT_MS: Final = 3_000
+
+
+def send(
+    namesrv_addr: str,
+    topic: str,
+    messages: str | bytes | Iterable[str | bytes],
+    *,
+    tags: str | None = None,
+    keys: str | Sequence[str] | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> tuple[str, ...]:
+    """Send messages to a topic, each to the next queue; returns their ids when the brokers have stored all.
+
+    Parameters
+    ----------
+    namesrv_addr : name servers, ``host:port`` separated by semicolons
+    messages : one body or several; text is sent in UTF-8
+    tags, properties : the same for each message
+    keys : the same for each message, or a sequence with one for each
+
+    Raises, before anything is sent, OptionError for the address and LocalProtocolError[UNSENDABLE] for what cannot
+    travel; RouteError, BrokerError or TransportError, when those before it are stored and it may be.
+    """
+    from rocketmq_spark.remoting.namesrv import NameServers
+    from rocketmq_spark.remoting.pool import ConnectionPool
+    from rocketmq_spark.remoting.producer import Producer
+    from rocketmq_spark.remoting.unique_id import UniqueIds
+    from rocketmq_spark.sink.outgoing import message_id, outgoing_messages
+
+    addresses = name_servers(namesrv_addr)
+    next_id = UniqueIds().next_id
+    outgoing = list(
+        outgoing_messages(topic, messages, tags=tags, keys=keys, properties=properties or {}, next_id=next_id)
+    )
+    with closing(ConnectionPool(TIMEOUT_MS)) as pool:
+        servers = NameServers(addresses, pool, TIMEOUT_MS)
+        producer = Producer(servers, pool, group=PRODUCER_GROUP, timeout_ms=TIMEOUT_MS)
+        for message in outgoing:
+            producer.send(message)
+    return tuple(map(message_id, outgoing))
