@@ -6,11 +6,11 @@ import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from rocketmq_spark.embedded.jars import rocketmq_class_path
 from rocketmq_spark.embedded.jvm import QUIET_LOGGING, find_java
+from rocketmq_spark.embedded.work_folder import work_folder
 from rocketmq_spark.errors import EmbeddedBrokerError
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.namesrv import NameServers
@@ -45,11 +45,19 @@ def mqadmin(*arguments: str) -> str:
     ------
     EmbeddedBrokerError[CLUSTER_STATE]   it reports an exception or a wrong usage; the text is its own
     """
-    with TemporaryDirectory(prefix="rocketmq-mqadmin-") as home:
-        options = (*JVM_OPTIONS, QUIET_LOGGING, f"-Duser.home={home}")
+    with work_folder("mqadmin") as work:
+        options = (*JVM_OPTIONS, QUIET_LOGGING, f"-Duser.home={work.path}")
         class_path = os.pathsep.join(rocketmq_class_path())
         command = [find_java(), *options, "-classpath", class_path, MAIN_CLASS, *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=MQADMIN_TIMEOUT_S, check=False, cwd=home)
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=MQADMIN_TIMEOUT_S,
+            check=False,
+            cwd=work.path,
+            pass_fds=[work.owner],
+        )
     if done.returncode != 0 or "SubCommandException" in done.stderr:
         raise EmbeddedBrokerError("CLUSTER_STATE", problem=f"mqadmin failed: {done.stderr}", hint=done.stdout)
     return done.stdout

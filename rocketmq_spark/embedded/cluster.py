@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import MappingProxyType, TracebackType
 from typing import Final, Self
 
@@ -16,6 +15,7 @@ from rocketmq_spark.embedded.admin import broker_at, mqadmin, name_server_at
 from rocketmq_spark.embedded.jars import rocketmq_class_path
 from rocketmq_spark.embedded.jvm import QUIET_LOGGING, ChildJvm
 from rocketmq_spark.embedded.servers import LOOPBACK, BrokerServer, NameServer
+from rocketmq_spark.embedded.work_folder import work_folder
 from rocketmq_spark.errors import EmbeddedBrokerError
 
 # Every broker has it from its first start on, with one queue.
@@ -62,12 +62,12 @@ class EmbeddedCluster:
         self._separate_jvms = separate_jvms
         self._java_options = (*SMALL_JVM, NO_TLS, *java_options)
         self._resources = ExitStack()
-        self._work_dir = Path(self._resources.enter_context(TemporaryDirectory(prefix="rocketmq-embedded-")))
-        stores = store_dir or self._work_dir / "stores"
+        self._work = self._resources.enter_context(work_folder("embedded"))
+        stores = store_dir or self._work.path / "stores"
         settings = {"brokerIP1": advertised_host, **broker_config}
         names = [f"broker-{letter}" for letter in string.ascii_lowercase[:brokers]]
         self._brokers = {name: BrokerServer(name, stores / name, settings) for name in names}
-        self._name_server = NameServer(self._work_dir, namesrv_port)
+        self._name_server = NameServer(self._work.path, namesrv_port)
         self._jvms: dict[str, ChildJvm] = {}
 
     def __enter__(self) -> Self:
@@ -223,10 +223,10 @@ class EmbeddedCluster:
         key = name if self._separate_jvms else SHARED_JVM
         if key in self._jvms and self._jvms[key].is_running:
             return
-        home = self._work_dir / f"jvm-{key}"
+        home = self._work.path / f"jvm-{key}"
         home.mkdir(exist_ok=True)
         files = (f"-Duser.home={home}", f"-Djava.io.tmpdir={home}", QUIET_LOGGING)
-        jvm = ChildJvm(key, self._class_path, (*self._java_options, *files), home)
+        jvm = ChildJvm(key, self._class_path, (*self._java_options, *files), home, [self._work.owner])
         self._resources.callback(jvm.kill)
         self._jvms[key] = jvm
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError
 
 from rocketmq_spark.embedded.jvm import ChildJvm, messages_of, pyspark_jars
+from rocketmq_spark.embedded.work_folder import work_folder
 
 # A repository that does not answer is given up after this long, instead of never.
 JVM_OPTIONS: Final = (
@@ -57,9 +57,9 @@ class Ivy:
 @contextmanager
 def open_ivy(folder: Path) -> Iterator[Ivy]:
     """An Ivy that lives as long as the block."""
-    with TemporaryDirectory(prefix="rocketmq-ivy-") as work:
-        options = (*JVM_OPTIONS, f"-Duser.home={work}", f"-Djava.io.tmpdir={work}")
-        jvm = ChildJvm("ivy", [f"{pyspark_jars()}/*"], options, Path(work))
+    with work_folder("ivy") as work:
+        options = (*JVM_OPTIONS, f"-Duser.home={work.path}", f"-Djava.io.tmpdir={work.path}")
+        jvm = ChildJvm("ivy", [f"{pyspark_jars()}/*"], options, work.path, [work.owner])
         try:
             with jvm.failing_clearly():
                 yield Ivy(jvm, folder)

@@ -60,10 +60,18 @@ class ChildJvm:
     """A child JVM with a py4j gateway.
 
     The constructor only launches it, so that several can boot at the same time; ``java`` waits for its gateway.
+    It keeps the file descriptors ``inherited`` open as long as it lives.
     Threads: any; py4j keeps one connection per concurrent call.
     """
 
-    def __init__(self, name: str, class_path: Sequence[str], options: Sequence[str], work_dir: Path) -> None:
+    def __init__(
+        self,
+        name: str,
+        class_path: Sequence[str],
+        options: Sequence[str],
+        work_dir: Path,
+        inherited: Sequence[int] = (),
+    ) -> None:
         self.name = name
         self._stdout = work_dir / f"{name}.out"
         self._stderr = work_dir / f"{name}.err"
@@ -73,7 +81,7 @@ class ChildJvm:
         command = [find_java(), *options, "-classpath", os.pathsep.join(class_path), *gateway]
         with self._stdout.open("wb") as stdout, self._stderr.open("wb") as stderr:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=stdout, stderr=stderr, process_group=0
+                command, stdin=subprocess.PIPE, stdout=stdout, stderr=stderr, process_group=0, pass_fds=inherited
             )
 
     def __repr__(self) -> str:
