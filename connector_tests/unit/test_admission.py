@@ -25,6 +25,10 @@ def test_shares_are_in_proportion_to_what_waits() -> None:
     assert fair_shares({A: 1_000, B: 3_000}, 40) == {A: 10, B: 30}
 
 
+def test_each_gets_one_and_what_is_left_goes_by_what_waits_beyond_it() -> None:
+    assert fair_shares({A: 4, B: 2, C: 1}, 5) == {A: 3, B: 1, C: 1}
+
+
 def test_a_queue_with_little_is_not_starved_by_one_with_much() -> None:
     assert fair_shares({A: 1, B: 10**15}, 10) == {A: 1, B: 9}
 

@@ -53,6 +53,16 @@ def test_each_queue_has_its_own_limit_which_begins_anew_when_it_was_back() -> No
     assert str(A) not in str(raised.value.context["queues"])
 
 
+def test_the_error_tells_the_longest_wait_of_all_that_are_overdue() -> None:
+    subject = missing("wait")
+    subject.see(AWAY, START, now_ms=0)
+    both = AWAY | {A: "10.0.0.1:10911"}
+    subject.see(both, START, now_ms=7)
+    with pytest.raises(RouteError) as raised:
+        subject.see(both, START, now_ms=LIMIT_MS + 7)
+    assert raised.value.context["waited_ms"] == LIMIT_MS + 7
+
+
 def test_fail_is_an_error_at_once_that_names_all_of_them() -> None:
     both = {B: "10.0.0.1:10911", A: "10.0.0.2:10911"}
     with pytest.raises(RouteError, match=r"orders@broker-a:0 at offset 7, .*2:10911; orders@broker-a:1 at offset 41"):

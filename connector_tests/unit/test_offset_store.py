@@ -59,6 +59,14 @@ def test_a_broker_that_stores_more_than_we_know_confirms() -> None:
     assert store.unconfirmed == {}
 
 
+def test_a_confirmation_of_less_does_not_take_back_what_was_confirmed() -> None:
+    store = RemoteBrokerOffsetStore()
+    store.confirm(A, 5)
+    store.confirm(A, 3)
+    store.update(A, 5)
+    assert store.unconfirmed == {}
+
+
 def test_confirming_what_was_never_told_changes_nothing() -> None:
     store = RemoteBrokerOffsetStore()
     store.confirm(A, 5)

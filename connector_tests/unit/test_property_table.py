@@ -45,6 +45,11 @@ MIXED = [
         [{"a": "b"}, {"a": "b", "c": "d", "e": "f"}],
         id="as many in all as if each had two",
     ),
+    pytest.param(
+        [b"a\x01b\x02", b"c\x01d\x02a\x01e\x02c\x01f\x02"],
+        [{"a": "b"}, {"c": "f", "a": "e"}],
+        id="the same names in turn, but the rows end elsewhere",
+    ),
 ]
 
 

@@ -16,7 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import MessageExt
+from rocketmq_spark.wire.arrow.bad_messages import BadMessage, find_bad_messages
 from rocketmq_spark.wire.arrow.column_table import COLUMNS, Column
 from rocketmq_spark.wire.arrow.record_columns import DamagedBodyError, RecordColumns
 from rocketmq_spark.wire.arrow.record_index import DamagedRecordError, RecordIndex, index_records, locate
@@ -32,6 +34,8 @@ _RESTORED: Final[Mapping[str, Column]] = MappingProxyType(
         "msgId": replace(COLUMNS["msgId"], field="origin_msg_id"),
     }
 )
+
+BODY: Final = "body"
 
 _INNER_BATCH: Final = MessageSysFlag.INNER_BATCH | MessageSysFlag.NEED_UNWRAP
 
@@ -68,9 +72,44 @@ class ColumnDecoder:
         wrong inside a compressed body or an inner batch counts only where that is decoded.
         """
         wanted = range(begin_offset, end_offset)
-        records = _index(bodies, self._broker_name)
-        records = records.select(_may_have(records, wanted))
+        records = self._records(bodies, wanted)
+        batch, _ = self._decode_all(records, wanted, [len(body) for body in bodies])
+        return batch
+
+    def decode_around(
+        self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int
+    ) -> tuple[pa.RecordBatch, list[BadMessage]]:
+        """What ``decode`` gives, and in order the messages whose bodies cannot be read; their rows have null for that.
+
+        Which messages of an unreadable inner batch have a wanted tag nobody knows: all have rows, with its properties.
+
+        RemoteProtocolError[CORRUPT_MESSAGE] for a record whose layout is wrong, because where it ends, and so what
+        comes after it, is not known; and for bodies that are too large only together.
+        """
+        wanted = range(begin_offset, end_offset)
         bodies_bytes = [len(body) for body in bodies]
+        records = self._records(bodies, wanted)
+        try:
+            return self._decode_all(records, wanted, bodies_bytes)[0], []
+        except RemoteProtocolError:
+            found = find_bad_messages(records, self._broker_name, has_body=BODY in self.schema.names)
+            if not found:
+                raise
+        is_bad = np.isin(records.begins, list(found))
+        batch, places = self._decode_all(records.select(~is_bad), wanted, bodies_bytes)
+        bad = {place: message for place, message in found.items() if self._counts(message, wanted)}
+        rows = [(place, row) for place, message in bad.items() for row in message.rows(wanted)]
+        arrays = self._arrays_without_body([row for _, row in rows])
+        batch, _ = self._in_order(batch, places, arrays, np.array([place for place, _ in rows], np.int64))
+        return batch, list(bad.values())
+
+    def _records(self, bodies: Sequence[Buffer], wanted: range) -> RecordIndex:
+        records = _index(bodies, self._broker_name)
+        return records.select(_may_have(records, wanted))
+
+    def _decode_all(
+        self, records: RecordIndex, wanted: range, bodies_bytes: Sequence[int]
+    ) -> tuple[pa.RecordBatch, Positions]:
         is_alone = records.has_flags(_INNER_BATCH)
         try:
             batch, places = self._decode_together(records.select(~is_alone))
@@ -79,11 +118,18 @@ class ColumnDecoder:
             self._decode_alone(records.select(is_suspect), wanted, bodies_bytes)
             raise AssertionError("the scalar decoder finds no damage") from damage
         if not is_alone.any():
-            return batch
+            return batch, places
         messages, their_places = self._decode_alone(records.select(is_alone), wanted, bodies_bytes)
-        order = pa.array(np.argsort(np.concatenate((places, their_places)), kind="stable"))
-        both = zip(batch.columns, self._arrays_of(messages), strict=True)
-        return self._batch([pa.concat_arrays(parts).take(order) for parts in both])
+        return self._in_order(batch, places, self._arrays_of(messages), their_places)
+
+    def _in_order(
+        self, batch: pa.RecordBatch, places: Positions, others: Sequence[pa.Array], their_places: Positions
+    ) -> tuple[pa.RecordBatch, Positions]:
+        """The rows of both, by the places of their records, and these."""
+        all_places = np.concatenate((places, their_places))
+        order = np.argsort(all_places, kind="stable")
+        both = zip(batch.columns, others, strict=True)
+        return self._batch([pa.concat_arrays(parts).take(pa.array(order)) for parts in both]), all_places[order]
 
     def _decode_together(self, records: RecordIndex) -> tuple[pa.RecordBatch, Positions]:
         """The batch, and for each of its rows where the record begins."""
@@ -117,8 +163,18 @@ class ColumnDecoder:
     def _keeps(self, message: MessageExt, wanted: range) -> bool:
         return message.queue_offset in wanted and (self._tags is None or message.tags in self._tags)
 
+    def _counts(self, bad: BadMessage, wanted: range) -> bool:
+        is_kept = self._tags is None or bad.is_inner_batch or bad.message.tags in self._tags
+        return is_kept and bool(bad.rows(wanted))
+
     def _arrays_of(self, messages: Sequence[MessageExt]) -> list[pa.Array]:
         return [pa.array([column.value_in(message) for message in messages], column.type) for column in self._columns]
+
+    def _arrays_without_body(self, messages: Sequence[MessageExt]) -> list[pa.Array]:
+        return [
+            pa.nulls(len(messages), column.type) if name == BODY else array
+            for name, column, array in zip(self.schema.names, self._columns, self._arrays_of(messages), strict=True)
+        ]
 
     def _batch(self, arrays: Sequence[pa.Array]) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)

@@ -89,9 +89,11 @@ def _decompress_zlib(body: Buffer, wanted_bytes: int) -> bytes:
 
 
 def _decompress_frames(body: Buffer, codec: str, wanted_bytes: int) -> bytes:
+    """Into a buffer of ours: ``read`` allocates one that it does not free when it raises."""
     stream = pa.CompressedInputStream(pa.BufferReader(body), codec)
+    room = memoryview(pa.allocate_buffer(min(wanted_bytes, _READ_BYTES)))
     parts: list[bytes] = []
-    while wanted_bytes > 0 and (part := stream.read(min(wanted_bytes, _READ_BYTES))):
-        parts.append(part)
-        wanted_bytes -= len(part)
+    while wanted_bytes > 0 and (part_bytes := stream.readinto(room[:wanted_bytes])):
+        parts.append(bytes(room[:part_bytes]))
+        wanted_bytes -= part_bytes
     return b"".join(parts)

@@ -24,6 +24,8 @@ RETRY_TOPIC: Final = "RETRY_TOPIC"
 """Where a message was sent that a group has sent back."""
 ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
 """The offsetMsgId that it had there."""
+INNER_NUM: Final = "INNER_NUM"
+"""How many messages an inner batch has."""
 
 _SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 

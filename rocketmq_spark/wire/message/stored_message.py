@@ -84,7 +84,7 @@ def decode_record(record: memoryview, broker_name: str, limit_bytes: int) -> lis
 
     ValueError says what is wrong; a body that has more than ``limit_bytes`` when decompressed is.
     """
-    message = _decode_stored(record, broker_name, limit_bytes)
+    message = _decompressed(as_stored(record, broker_name), limit_bytes)
     if not is_inner_batch(message.sys_flag):
         return [message]
     inner = decode_batch(message.body)
@@ -118,7 +118,11 @@ def _record_bytes(rest: memoryview) -> int:
     return int(total_bytes)
 
 
-def _decode_stored(record: memoryview, broker_name: str, limit_bytes: int) -> MessageExt:
+def as_stored(record: memoryview, broker_name: str) -> MessageExt:
+    """One record with its body and its sysFlag as they are stored: maybe compressed, maybe an inner batch.
+
+    ValueError where lengths, magic or layout are wrong.
+    """
     reader = ByteReader(record)
     _, magic, body_crc, queue_id, flag, queue_offset, commit_log_offset, sys_flag, born_timestamp_ms = reader.unpack(
         _HEAD, "head"
@@ -128,12 +132,11 @@ def _decode_stored(record: memoryview, broker_name: str, limit_bytes: int) -> Me
     (store_timestamp_ms,) = reader.unpack(_STORE_TIMESTAMP, "store timestamp")
     store_host = _take_host(reader, _has(sys_flag, MessageSysFlag.STOREHOST_V6))
     reconsume_times, prepared_transaction_offset, body_bytes = reader.unpack(_TAIL, "tail")
-    stored_body = reader.take(body_bytes, "body")
+    body = reader.take(body_bytes, "body")
     topic = decode_utf8(_take_counted(reader, topic_length, "topic"))
     properties = decode_properties(_take_counted(reader, _PROPERTIES_LENGTH, "properties"))
     if reader.remaining_bytes:
         raise ValueError(f"{reader.remaining_bytes} bytes follow its properties")
-    body, plain_sys_flag = _decompressed(stored_body, sys_flag, limit_bytes)
     place_id = offset_msg_id(store_host, commit_log_offset)
     return MessageExt(
         topic=topic,
@@ -150,7 +153,7 @@ def _decode_stored(record: memoryview, broker_name: str, limit_bytes: int) -> Me
         store_host=format_host(store_host),
         reconsume_times=reconsume_times,
         commit_log_offset=commit_log_offset,
-        sys_flag=plain_sys_flag,
+        sys_flag=sys_flag,
         flag=flag,
         body_crc=body_crc,
         prepared_transaction_offset=prepared_transaction_offset,
@@ -174,11 +177,12 @@ def _take_counted(reader: ByteReader, length: struct.Struct, field: str) -> byte
     return reader.take(length_bytes, field)
 
 
-def _decompressed(stored_body: bytes, sys_flag: int, limit_bytes: int) -> tuple[bytes, int]:
-    """The plain body, and the sysFlag without the bit that asked for this; the type bits stay, as in Java."""
-    if not stored_body or not _has(sys_flag, MessageSysFlag.COMPRESSED):
-        return stored_body, sys_flag
-    return decompress(stored_body, sys_flag, limit_bytes), sys_flag & ~MessageSysFlag.COMPRESSED.value
+def _decompressed(message: MessageExt, limit_bytes: int) -> MessageExt:
+    """With its plain body, and the sysFlag without the bit that asked for this; the type bits stay, as in Java."""
+    if not message.body or not _has(message.sys_flag, MessageSysFlag.COMPRESSED):
+        return message
+    body = decompress(message.body, message.sys_flag, limit_bytes)
+    return replace(message, body=body, sys_flag=message.sys_flag & ~MessageSysFlag.COMPRESSED.value)
 
 
 def _unwrap(batch: MessageExt, number: int, inner: InnerMessage) -> MessageExt:

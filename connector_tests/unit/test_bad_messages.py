@@ -1,0 +1,145 @@
+"""Bodies that cannot be read: the decoder goes on around them, and says which they are and why."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from connector_tests.support.message_bytes import COMPRESSED, INNER_BATCH, Record, inner_batch, pull_body
+from rocketmq_spark.errors import RemoteProtocolError
+from rocketmq_spark.wire.arrow import bad_messages
+from rocketmq_spark.wire.arrow.columns import ColumnDecoder
+from rocketmq_spark.wire.message.compression import compress
+from rocketmq_spark.wire.remoting.codes import MessageSysFlag
+
+COLUMNS = ("queueOffset", "body", "tags", "sysFlag")
+LZ4 = MessageSysFlag.LZ4 | COMPRESSED
+GOOD = Record(body=b"good", properties={"TAGS": "a"})
+POISON = Record(body=b"plain", sys_flag=int(LZ4), properties={"TAGS": "b"})
+"""A flag that says compressed, and a body that is not."""
+
+BATCH = Record(body=b"no batch", sys_flag=INNER_BATCH, properties={"INNER_NUM": "3", "TAGS": "b"})
+ALL = (0, 1_000)
+
+
+def at(record: Record, offset: int) -> Record:
+    return replace(record, queue_offset=offset, commit_log_offset=1_000 + offset)
+
+
+def decoder(*names: str, tags: frozenset[str] | None = None) -> ColumnDecoder:
+    return ColumnDecoder(names or COLUMNS, broker_name="b", tags=tags)
+
+
+def values(batch: pa.RecordBatch, *names: str) -> list[tuple[object, ...]]:
+    return [tuple(row[name] for name in names) for row in batch.to_pylist()]
+
+
+def test_good_messages_give_what_they_give_without_it() -> None:
+    bodies = [pull_body(at(GOOD, 1), at(GOOD, 2))]
+    batch, bad = decoder().decode_around(bodies, *ALL)
+    assert batch == decoder().decode(bodies, *ALL)
+    assert bad == []
+
+
+def test_a_bad_body_is_null_between_the_others_and_named_with_what_is_wrong() -> None:
+    bodies = [pull_body(at(GOOD, 5)), pull_body(at(GOOD, 6), at(POISON, 7), at(GOOD, 8))]
+    batch, (bad,) = decoder().decode_around(bodies, *ALL)
+    assert values(batch, *COLUMNS) == [
+        (5, b"good", "a", 0),
+        (6, b"good", "a", 0),
+        (7, None, "b", LZ4),
+        (8, b"good", "a", 0),
+    ]
+    assert bad.offsets == range(7, 8)
+    assert bad.problem.startswith("its LZ4 body is damaged")
+    assert (bad.message.body, bad.message.commit_log_offset) == (b"plain", 1_007)
+
+
+def test_all_may_be_bad() -> None:
+    batch, bad = decoder().decode_around([pull_body(at(POISON, 1), at(POISON, 2))], *ALL)
+    assert values(batch, "queueOffset", "body") == [(1, None), (2, None)]
+    assert [one.offsets for one in bad] == [range(1, 2), range(2, 3)]
+
+
+def test_bodies_that_nobody_reads_are_not_bad() -> None:
+    batch, bad = decoder("queueOffset").decode_around([pull_body(at(POISON, 1))], *ALL)
+    assert values(batch, "queueOffset") == [(1,)]
+    assert bad == []
+
+
+def test_a_poison_beside_a_bad_batch_is_not_bad_where_nobody_reads_bodies() -> None:
+    batch, (bad,) = decoder("queueOffset").decode_around([pull_body(at(POISON, 1), at(BATCH, 2))], *ALL)
+    assert values(batch, "queueOffset") == [(1,), (2,), (3,), (4,)]
+    assert bad.is_inner_batch
+
+
+def test_a_bad_message_with_an_unwanted_tag_or_out_of_the_range_is_no_bad_message() -> None:
+    bodies = [pull_body(at(POISON, 1), at(GOOD, 2), at(POISON, 3))]
+    batch, bad = decoder(tags=frozenset({"a"})).decode_around(bodies, *ALL)
+    assert (values(batch, "queueOffset"), bad) == ([(2,)], [])
+    batch, bad = decoder().decode_around(bodies, 2, 3)
+    assert (values(batch, "queueOffset"), bad) == ([(2,)], [])
+
+
+def test_a_bad_message_with_a_wanted_tag_is_one() -> None:
+    batch, bad = decoder(tags=frozenset({"b"})).decode_around([pull_body(at(POISON, 1), at(GOOD, 2))], *ALL)
+    assert (values(batch, "queueOffset"), len(bad)) == ([(1,)], 1)
+
+
+@pytest.mark.parametrize("kind", [0, int(LZ4)])
+def test_a_batch_that_is_none_has_a_row_for_each_offset_that_it_takes(kind: int) -> None:
+    body = compress(b"no batch", MessageSysFlag.LZ4) if kind else b"no batch"
+    record = replace(BATCH, body=body, sys_flag=INNER_BATCH | kind)
+    batch, (bad,) = decoder(tags=frozenset({"a"})).decode_around([pull_body(at(record, 4), at(GOOD, 7))], *ALL)
+    assert values(batch, "queueOffset", "body") == [(4, None), (5, None), (6, None), (7, b"good")]
+    assert bad.offsets == range(4, 7)
+    assert bad.is_inner_batch
+
+
+@pytest.mark.parametrize(("wanted", "rows"), [((5, 9), [5, 6]), ((0, 6), [4, 5]), ((7, 9), []), ((0, 4), [])])
+def test_a_range_has_what_is_in_it_of_a_bad_batch(wanted: tuple[int, int], rows: list[int]) -> None:
+    batch, bad = decoder().decode_around([pull_body(at(BATCH, 4))], *wanted)
+    assert batch.column("queueOffset").to_pylist() == rows
+    assert len(bad) == bool(rows)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("", 1), ("0", 1), ("-3", 1), ("x", 1), ("7", 7), ("99999", 2**15 - 1), ("9" * 5_000, 1)]
+)
+def test_a_count_that_cannot_be_is_not_believed(text: str, count: int) -> None:
+    record = at(replace(BATCH, properties=f"INNER_NUM\x01{text}\x02".encode()), 4)
+    _, (bad,) = decoder().decode_around([pull_body(record)], *ALL)
+    assert bad.offsets == range(4, 4 + count)
+
+
+def test_good_inner_batches_stay_in_their_places() -> None:
+    whole = Record(body=inner_batch([(b"1", b""), (b"2", b"")]), sys_flag=INNER_BATCH)
+    batch, (bad,) = decoder().decode_around([pull_body(at(whole, 1), at(POISON, 3), at(whole, 4))], *ALL)
+    assert values(batch, "queueOffset", "body") == [(1, b"1"), (2, b"2"), (3, None), (4, b"1"), (5, b"2")]
+    assert bad.message.queue_offset == 3
+
+
+def test_wrong_lengths_are_an_error_because_nobody_knows_what_comes_after() -> None:
+    record = at(POISON, 1).encode()
+    longer = struct.pack(">i", len(record) + 4) + record[4:]
+    with pytest.raises(RemoteProtocolError, match="CORRUPT_MESSAGE"):
+        decoder().decode_around([pull_body(at(POISON, 0)) + longer], *ALL)
+
+
+def test_a_body_that_is_too_large_alone_is_bad_and_those_too_large_together_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def packed(size_bytes: int) -> Record:
+        return Record(body=compress(bytes(size_bytes), MessageSysFlag.LZ4), sys_flag=int(LZ4))
+
+    from rocketmq_spark.wire.arrow import columns
+
+    for module in (bad_messages, columns):
+        monkeypatch.setattr(module, "DECOMPRESSED_LIMIT_BYTES", 1_000)
+    _, (bad,) = decoder().decode_around([pull_body(at(packed(1_001), 1), at(packed(1_000), 2))], *ALL)
+    assert bad.offsets == range(1, 2)
+    with pytest.raises(RemoteProtocolError, match="more than the"):
+        decoder().decode_around([pull_body(at(packed(600), 1), at(packed(600), 2))], *ALL)
