@@ -19,11 +19,12 @@ from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
 from rocketmq_spark.remoting.routes import RouteCache
-from rocketmq_spark.wire.body.bodies import ConsumerData, Heartbeat
+from rocketmq_spark.wire.body.heartbeat import ConsumerData, Heartbeat
 from rocketmq_spark.wire.body.subscription import build_subscription
 from rocketmq_spark.wire.message.compression import compress
 from rocketmq_spark.wire.message.stored_message import decode_messages
-from rocketmq_spark.wire.remoting.codes import MessageSysFlag, RequestCode, ResponseCode
+from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
+from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
 

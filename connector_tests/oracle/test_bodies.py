@@ -8,21 +8,11 @@ from typing import Any
 import pytest
 
 from rocketmq_spark.model import MessageQueue, QueueBounds
-from rocketmq_spark.wire.body.bodies import (
-    ConsumeProgress,
-    ConsumerData,
-    Heartbeat,
-    decode_cluster_info,
-    decode_consume_stats,
-    decode_consumer_ids,
-    decode_lock_ok,
-    decode_offset_table,
-    decode_topic_route,
-    decode_topic_stats,
-    encode_consumer_status,
-    encode_heartbeat,
-    encode_lock_batch,
-)
+from rocketmq_spark.wire.body.groups import decode_consumer_ids
+from rocketmq_spark.wire.body.heartbeat import ConsumerData, Heartbeat, encode_heartbeat
+from rocketmq_spark.wire.body.locks import decode_lock_ok, encode_lock_batch
+from rocketmq_spark.wire.body.offset_tables import decode_offset_table, encode_consumer_status
+from rocketmq_spark.wire.body.routes import decode_cluster_info, decode_topic_route
 from rocketmq_spark.wire.body.running_info import (
     PROP_CONSUME_TYPE,
     PROP_CONSUMER_START_TIMESTAMP,
@@ -30,6 +20,7 @@ from rocketmq_spark.wire.body.running_info import (
     ProcessQueueInfo,
     encode_consumer_running_info,
 )
+from rocketmq_spark.wire.body.stats import ConsumeProgress, decode_consume_stats, decode_topic_stats
 from rocketmq_spark.wire.body.subscription import build_subscription
 
 QUEUE = MessageQueue("T", "broker-a", 3)

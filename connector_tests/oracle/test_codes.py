@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from rocketmq_spark.wire.body import running_info
-from rocketmq_spark.wire.remoting.codes import CLIENT_VERSION, MessageSysFlag, PullSysFlag, RequestCode, ResponseCode
+from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
+from rocketmq_spark.wire.remoting.codes import CLIENT_VERSION, PullSysFlag, RequestCode, ResponseCode
 
 PROTOCOL = "org.apache.rocketmq.remoting.protocol"
 SYS_FLAG = "org.apache.rocketmq.common.sysflag"

@@ -18,7 +18,7 @@ from rocketmq_spark.wire.message.batch import decode_batch, encode_batch, messag
 from rocketmq_spark.wire.message.compression import compress, decompress
 from rocketmq_spark.wire.message.message_id import offset_msg_id, parse_offset_msg_id
 from rocketmq_spark.wire.message.stored_message import decode_messages
-from rocketmq_spark.wire.remoting.codes import MessageSysFlag
+from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
 COMPRESSIONS = [MessageSysFlag.LZ4, MessageSysFlag.ZSTD, MessageSysFlag.ZLIB]
 HOSTS = ["127.0.0.1", "0.0.0.0", "255.255.255.255", "::1", "2001:db8::17:0:0:1", "fe80::1"]

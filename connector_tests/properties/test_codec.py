@@ -9,7 +9,11 @@ from hypothesis import strategies as st
 
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import MessageQueue
-from rocketmq_spark.wire.body import bodies
+from rocketmq_spark.wire.body.groups import decode_consumer_ids
+from rocketmq_spark.wire.body.locks import decode_lock_ok
+from rocketmq_spark.wire.body.offset_tables import decode_offset_table
+from rocketmq_spark.wire.body.routes import decode_cluster_info, decode_topic_route
+from rocketmq_spark.wire.body.stats import decode_consume_stats, decode_topic_stats
 from rocketmq_spark.wire.remoting.codes import LanguageCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand, Serialization, decode, encode
 from rocketmq_spark.wire.remoting.fastjson import parse_fastjson, write_fastjson
@@ -33,13 +37,13 @@ INT64 = st.integers(-(2**63), 2**63 - 1)
 SCALARS = st.none() | st.booleans() | INT64 | st.floats(allow_nan=False, allow_infinity=False) | TEXT
 TABLES = st.dictionaries(QUEUES, st.dictionaries(TEXT, SCALARS | st.lists(SCALARS, max_size=3), max_size=3), max_size=4)
 DECODERS: list[Callable[[bytes], object]] = [
-    lambda body: bodies.decode_topic_route("T", body),
-    bodies.decode_cluster_info,
-    bodies.decode_topic_stats,
-    bodies.decode_consume_stats,
-    bodies.decode_offset_table,
-    bodies.decode_consumer_ids,
-    bodies.decode_lock_ok,
+    lambda body: decode_topic_route("T", body),
+    decode_cluster_info,
+    decode_topic_stats,
+    decode_consume_stats,
+    decode_offset_table,
+    decode_consumer_ids,
+    decode_lock_ok,
 ]
 QUEUE = b'{"brokerName":"b","queueId":1,"topic":"T"}'
 BROKER = b'{"brokerAddrs":{0:"10.0.0.1:10911"},"brokerName":"b","cluster":"c"}'

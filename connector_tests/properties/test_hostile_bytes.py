@@ -19,7 +19,7 @@ from rocketmq_spark.wire.arrow.column_table import COLUMNS
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 from rocketmq_spark.wire.message.compression import compress, decompress
 from rocketmq_spark.wire.message.stored_message import decode_messages
-from rocketmq_spark.wire.remoting.codes import MessageSysFlag
+from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 from rocketmq_spark.wire.remoting.command import RemotingCommand, Serialization, decode, encode
 from rocketmq_spark.wire.remoting.frame import FrameBuffer
 

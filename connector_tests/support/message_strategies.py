@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from connector_tests.support.message_bytes import COMPRESSED, INNER_BATCH, V1, V2, Record, inner_batch
 from rocketmq_spark.wire.message.compression import compress
-from rocketmq_spark.wire.remoting.codes import MessageSysFlag
+from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)

@@ -18,7 +18,7 @@ from connector_tests.support.strand import point
 from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import BrokerData, MessageQueue, QueueBounds, QueueData, TopicRoute
 from rocketmq_spark.remoting.retry import ASKING
-from rocketmq_spark.wire.body.bodies import Heartbeat
+from rocketmq_spark.wire.body.heartbeat import Heartbeat
 from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo
 
 CONNECTION_EXPIRY_MS: Final = 120_000

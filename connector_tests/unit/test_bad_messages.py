@@ -13,7 +13,7 @@ from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.wire.arrow import bad_messages
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 from rocketmq_spark.wire.message.compression import compress
-from rocketmq_spark.wire.remoting.codes import MessageSysFlag
+from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
 COLUMNS = ("queueOffset", "body", "tags", "sysFlag")
 LZ4 = MessageSysFlag.LZ4 | COMPRESSED

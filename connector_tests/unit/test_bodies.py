@@ -8,26 +8,14 @@ import pytest
 
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import BrokerData, MessageQueue, QueueBounds, QueueData
-from rocketmq_spark.wire.body.bodies import (
-    ClusterInfo,
-    ConsumeProgress,
-    ConsumerData,
-    Heartbeat,
-    decode_cluster_info,
-    decode_consume_stats,
-    decode_consumer_ids,
-    decode_lock_ok,
-    decode_offset_table,
-    decode_topic_route,
-    decode_topic_stats,
-    encode_consumer_status,
-    encode_heartbeat,
-    encode_lock_batch,
-    encode_subscription_group,
-    subscription_fields,
-)
+from rocketmq_spark.wire.body.groups import decode_consumer_ids, encode_subscription_group
+from rocketmq_spark.wire.body.heartbeat import ConsumerData, Heartbeat, encode_heartbeat
 from rocketmq_spark.wire.body.java_hash import java_hash_code
-from rocketmq_spark.wire.body.subscription import build_subscription
+from rocketmq_spark.wire.body.locks import decode_lock_ok, encode_lock_batch
+from rocketmq_spark.wire.body.offset_tables import decode_offset_table, encode_consumer_status
+from rocketmq_spark.wire.body.routes import ClusterInfo, decode_cluster_info, decode_topic_route
+from rocketmq_spark.wire.body.stats import ConsumeProgress, decode_consume_stats, decode_topic_stats
+from rocketmq_spark.wire.body.subscription import build_subscription, subscription_fields
 
 ADDRESSES = {0: "127.0.0.1:34459", 1: "127.0.0.1:34460"}
 ROUTE = (

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from rocketmq_spark.wire.remoting.codes import MessageSysFlag, PullSysFlag, RequestCode, ResponseCode, code_name
+from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
+from rocketmq_spark.wire.remoting.codes import PullSysFlag, RequestCode, ResponseCode, code_name
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from rocketmq_spark.wire.arrow import columns as subject
 from rocketmq_spark.wire.arrow.column_table import COLUMNS, DEFAULT_COLUMNS
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 from rocketmq_spark.wire.message.compression import compress
-from rocketmq_spark.wire.remoting.codes import MessageSysFlag
+from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
 MESSAGE = Record(
     topic="TopicA",

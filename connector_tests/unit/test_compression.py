@@ -6,7 +6,7 @@ import zlib
 import pytest
 
 from rocketmq_spark.wire.message.compression import compress, compression_kind, decompress
-from rocketmq_spark.wire.remoting.codes import MessageSysFlag
+from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
 PLAIN = b"the quick brown fox " * 500
 LZ4, ZSTD, ZLIB = MessageSysFlag.LZ4, MessageSysFlag.ZSTD, MessageSysFlag.ZLIB

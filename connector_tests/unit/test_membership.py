@@ -11,7 +11,7 @@ from rocketmq_spark.consumer.membership import NAMESAKE_LIMIT_MS, Membership
 from rocketmq_spark.errors import BrokerError, MembershipError, RocketMQError, TransportError
 from rocketmq_spark.model import BrokerData, MessageQueue, QueueBounds, QueueData, TopicRoute
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.wire.body.bodies import Heartbeat
+from rocketmq_spark.wire.body.heartbeat import Heartbeat
 from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo
 from rocketmq_spark.wire.body.subscription import build_subscription
 

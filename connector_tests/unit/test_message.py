@@ -22,7 +22,7 @@ from rocketmq_spark.model import MessageExt
 from rocketmq_spark.wire.message import stored_message as subject
 from rocketmq_spark.wire.message.compression import compress
 from rocketmq_spark.wire.message.stored_message import decode_messages
-from rocketmq_spark.wire.remoting.codes import MessageSysFlag
+from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
 FULL = Record(
     topic="TopicA",

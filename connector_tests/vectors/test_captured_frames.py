@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from rocketmq_spark.model import MessageExt, MessageQueue
-from rocketmq_spark.wire.body.bodies import decode_cluster_info, decode_lock_ok, decode_topic_route, decode_topic_stats
+from rocketmq_spark.wire.body.locks import decode_lock_ok
+from rocketmq_spark.wire.body.routes import decode_cluster_info, decode_topic_route
+from rocketmq_spark.wire.body.stats import decode_topic_stats
 from rocketmq_spark.wire.message.stored_message import decode_messages
 from rocketmq_spark.wire.remoting.codes import CLIENT_VERSION, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand, decode

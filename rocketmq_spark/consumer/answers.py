@@ -12,7 +12,8 @@ from typing import Final
 
 from rocketmq_spark.consumer.process_queue import ProcessQueue
 from rocketmq_spark.model import MessageQueue
-from rocketmq_spark.wire.body.bodies import ConsumerData, encode_consumer_status
+from rocketmq_spark.wire.body.heartbeat import ConsumerData
+from rocketmq_spark.wire.body.offset_tables import encode_consumer_status
 from rocketmq_spark.wire.body.running_info import (
     PROP_CLIENT_VERSION,
     PROP_CONSUME_ORDERLY,

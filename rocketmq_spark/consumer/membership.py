@@ -26,7 +26,7 @@ from rocketmq_spark.consumer.subscription_check import SubscriptionCheck
 from rocketmq_spark.errors import MembershipError
 from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.wire.body.bodies import ConsumerData, Heartbeat
+from rocketmq_spark.wire.body.heartbeat import ConsumerData, Heartbeat
 from rocketmq_spark.wire.body.subscription import SubscriptionData, build_subscription
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import MessageQueue, QueueBounds, TopicRoute
-from rocketmq_spark.wire.body.bodies import Heartbeat
+from rocketmq_spark.wire.body.heartbeat import Heartbeat
 from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo
 
 

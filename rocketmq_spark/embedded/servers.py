@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError
 
 from rocketmq_spark.embedded.jvm import ChildJvm
 from rocketmq_spark.errors import EmbeddedBrokerError
-from rocketmq_spark.wire.body.bodies import decode_topic_route
+from rocketmq_spark.wire.body.routes import decode_topic_route
 
 LOOPBACK: Final = "127.0.0.1"
 FREE_PORT_TIMEOUT_MS: Final = 15_000

@@ -17,19 +17,12 @@ from typing import Final, NamedTuple
 from rocketmq_spark.errors import BrokerError, DataLossError, RocketMQError
 from rocketmq_spark.model import Message, MessageQueue, QueueBounds, StoredMessage
 from rocketmq_spark.remoting.peer import Peer, Question, code_only
-from rocketmq_spark.wire.body.bodies import (
-    ConsumeProgress,
-    Heartbeat,
-    decode_consume_stats,
-    decode_consumer_ids,
-    decode_lock_ok,
-    decode_offset_table,
-    decode_topic_stats,
-    encode_heartbeat,
-    encode_lock_batch,
-    encode_subscription_group,
-)
+from rocketmq_spark.wire.body.groups import decode_consumer_ids, encode_subscription_group
+from rocketmq_spark.wire.body.heartbeat import Heartbeat, encode_heartbeat
+from rocketmq_spark.wire.body.locks import decode_lock_ok, encode_lock_batch
+from rocketmq_spark.wire.body.offset_tables import decode_offset_table
 from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo, decode_consumer_running_info
+from rocketmq_spark.wire.body.stats import ConsumeProgress, decode_consume_stats, decode_topic_stats
 from rocketmq_spark.wire.message.batch import encode_batch, message_properties
 from rocketmq_spark.wire.message.properties import encode_properties
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode

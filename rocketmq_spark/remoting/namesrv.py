@@ -10,7 +10,7 @@ from rocketmq_spark.model import TopicRoute
 from rocketmq_spark.remoting.peer import Peer, Question, code_only
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
-from rocketmq_spark.wire.body.bodies import ClusterInfo, decode_cluster_info, decode_topic_route
+from rocketmq_spark.wire.body.routes import ClusterInfo, decode_cluster_info, decode_topic_route
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.headers import DeleteTopicFromNamesrvRequest, GetRouteInfoRequest

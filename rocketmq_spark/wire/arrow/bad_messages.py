@@ -13,7 +13,7 @@ from rocketmq_spark.wire.arrow.record_index import RecordIndex
 from rocketmq_spark.wire.message.compression import DECOMPRESSED_LIMIT_BYTES
 from rocketmq_spark.wire.message.properties import INNER_NUM
 from rocketmq_spark.wire.message.stored_message import as_stored, decode_record, is_inner_batch
-from rocketmq_spark.wire.remoting.codes import MessageSysFlag
+from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
 _INNER_BATCH: Final = MessageSysFlag.INNER_BATCH | MessageSysFlag.NEED_UNWRAP
 

@@ -25,7 +25,7 @@ from rocketmq_spark.wire.arrow.record_index import DamagedRecordError, RecordInd
 from rocketmq_spark.wire.arrow.slices import Mask, Positions
 from rocketmq_spark.wire.message.compression import DECOMPRESSED_LIMIT_BYTES, Buffer
 from rocketmq_spark.wire.message.stored_message import corrupt_message, decode_messages, decode_record
-from rocketmq_spark.wire.remoting.codes import MessageSysFlag
+from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
 _RESTORED: Final[Mapping[str, Column]] = MappingProxyType(
     {

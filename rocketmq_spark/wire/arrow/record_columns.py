@@ -17,7 +17,7 @@ from rocketmq_spark.wire.arrow.slices import Positions, as_text, cut
 from rocketmq_spark.wire.message.compression import decompress
 from rocketmq_spark.wire.message.message_id import format_host
 from rocketmq_spark.wire.message.properties import KEYS, ORIGIN_MESSAGE_ID, RETRY_TOPIC, TAGS, UNIQ_KEY
-from rocketmq_spark.wire.remoting.codes import MessageSysFlag
+from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
 _HEX: Final = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), np.dtype("V2"))
 

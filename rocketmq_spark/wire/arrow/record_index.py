@@ -14,7 +14,7 @@ from rocketmq_spark.wire.arrow.slices import Mask, Numbers, Positions
 from rocketmq_spark.wire.message.compression import Buffer
 from rocketmq_spark.wire.message.message_id import IPV4_HOST_BYTES, IPV6_HOST_BYTES
 from rocketmq_spark.wire.message.stored_message import MIN_RECORD_BYTES, MessageMagic
-from rocketmq_spark.wire.remoting.codes import MessageSysFlag
+from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
 HEAD: Final = np.dtype(
     [

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from rocketmq_spark.model import MessageQueue
-from rocketmq_spark.wire.body.bodies import by_queue, decode_body, read_subscription, subscription_fields
-from rocketmq_spark.wire.body.subscription import SubscriptionData
+from rocketmq_spark.wire.body.decoding import by_queue, decode_body
+from rocketmq_spark.wire.body.subscription import SubscriptionData, read_subscription, subscription_fields
 from rocketmq_spark.wire.remoting.fastjson import write_fastjson
 from rocketmq_spark.wire.remoting.typed import Object, as_object, flag, int64, objects, table
 

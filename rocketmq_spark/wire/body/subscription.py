@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from rocketmq_spark.errors import LocalProtocolError
+from rocketmq_spark.model import java_string_order
 from rocketmq_spark.wire.body.java_hash import java_hash_code
+from rocketmq_spark.wire.remoting.typed import Object, array, as_int64, int64, text, texts
 
 SUB_ALL: Final = "*"
 TAG: Final = "TAG"
@@ -50,3 +52,28 @@ def exact_tags(expression: str) -> frozenset[str] | None:
     if not tags:
         raise LocalProtocolError("UNSENDABLE", problem=f"the subscription {expression!r} names no tag")
     return tags
+
+
+def subscription_fields(subscription: SubscriptionData) -> dict[str, object]:
+    """A subscription as it stands in bodies."""
+    return {
+        "classFilterMode": False,
+        "codeSet": sorted(subscription.code_set),
+        "expressionType": subscription.expression_type,
+        "subString": subscription.sub_string,
+        "subVersion": subscription.version_ms,
+        "tagsSet": sorted(subscription.tags_set, key=java_string_order),
+        "topic": subscription.topic,
+    }
+
+
+def read_subscription(entry: Object) -> SubscriptionData:
+    """What ``subscription_fields`` writes, and Java's clients."""
+    return SubscriptionData(
+        topic=text(entry, "topic"),
+        sub_string=text(entry, "subString"),
+        tags_set=frozenset(texts(entry, "tagsSet")),
+        code_set=frozenset(as_int64(code, "codeSet") for code in array(entry, "codeSet")),
+        version_ms=int64(entry, "subVersion"),
+        expression_type=text(entry, "expressionType"),
+    )

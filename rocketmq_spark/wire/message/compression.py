@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 
-from rocketmq_spark.wire.remoting.codes import MessageSysFlag
+from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 

@@ -29,7 +29,7 @@ from rocketmq_spark.wire.message.byte_reader import ByteReader
 from rocketmq_spark.wire.message.compression import DECOMPRESSED_LIMIT_BYTES, Buffer, decompress
 from rocketmq_spark.wire.message.message_id import IPV4_HOST_BYTES, IPV6_HOST_BYTES, format_host, offset_msg_id
 from rocketmq_spark.wire.message.properties import UNIQ_KEY, decode_properties, decode_utf8
-from rocketmq_spark.wire.remoting.codes import MessageSysFlag
+from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
 
 class MessageMagic(IntEnum):

@@ -1,0 +1,38 @@
+"""How bodies are read, and what many of them contain.
+
+Bodies are the JSON of requests and answers other than messages. In all modules of this room every ``decode_`` raises
+RemoteProtocolError[BAD_BODY], every ``encode_`` LocalProtocolError[UNSENDABLE]; fields go out in the order of their
+names, sets in a fixed order. Source: ``remoting/protocol/{route,admin,heartbeat,body}``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from rocketmq_spark.errors import RemoteProtocolError
+from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.wire.remoting.fastjson import parse_fastjson
+from rocketmq_spark.wire.remoting.typed import Object, as_object, int64, table, text
+
+T = TypeVar("T")
+
+
+def decode_body(subject: str, body: bytes | memoryview, build: Callable[[Object], T]) -> T:
+    """What ``build`` makes of the object in ``body``; its ValueError becomes RemoteProtocolError[BAD_BODY]."""
+    value = parse_fastjson(body, subject)
+    try:
+        return build(as_object(value, "it"))
+    except ValueError as error:
+        raise RemoteProtocolError("BAD_BODY", subject=subject, problem=str(error)) from error
+
+
+def by_queue(entry: Object, name: str, read: Callable[[object, str], T]) -> dict[MessageQueue, T]:
+    """The object in field ``name``, whose keys are queues; ``read`` gets each value and the name."""
+    rows = table(entry, name).items()
+    return {message_queue(as_object(key, "a key of " + name)): read(value, name) for key, value in rows}
+
+
+def message_queue(entry: Object) -> MessageQueue:
+    """A queue as it stands in bodies."""
+    return MessageQueue(text(entry, "topic"), text(entry, "brokerName"), int64(entry, "queueId"))

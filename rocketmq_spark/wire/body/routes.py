@@ -1,0 +1,61 @@
+"""Where topics and brokers are, as name servers say it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rocketmq_spark.model import BrokerData, QueueData, TopicRoute
+from rocketmq_spark.wire.body.decoding import decode_body
+from rocketmq_spark.wire.remoting.typed import Object, as_object, as_text, int64, objects, table, text, texts
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterInfo:
+    """Brokers by name, and the broker names of each cluster. Source: ``remoting/protocol/body/ClusterInfo.java``."""
+
+    brokers: Mapping[str, BrokerData]
+    clusters: Mapping[str, tuple[str, ...]]
+
+
+def decode_topic_route(topic: str, body: bytes | memoryview) -> TopicRoute:
+    """Answer to GET_ROUTEINFO_BY_TOPIC."""
+    return decode_body("topic route", body, lambda route: _topic_route(topic, route))
+
+
+def decode_cluster_info(body: bytes | memoryview) -> ClusterInfo:
+    """Answer to GET_BROKER_CLUSTER_INFO."""
+    return decode_body("cluster info", body, _cluster_info)
+
+
+def _topic_route(topic: str, route: Object) -> TopicRoute:
+    brokers = tuple(_broker_data(entry) for entry in objects(route, "brokerDatas"))
+    queues = tuple(_queue_data(entry) for entry in objects(route, "queueDatas"))
+    return TopicRoute(topic, brokers, queues, is_static=bool(route.get("topicQueueMappingByBroker")))
+
+
+def _cluster_info(info: Object) -> ClusterInfo:
+    brokers = (_broker_data(as_object(entry, "brokerAddrTable")) for entry in table(info, "brokerAddrTable").values())
+    clusters = table(info, "clusterAddrTable")
+    return ClusterInfo(
+        {broker.broker_name: broker for broker in brokers},
+        {as_text(name, "a cluster's name"): tuple(texts(clusters, str(name))) for name in clusters},
+    )
+
+
+def _broker_data(entry: Object) -> BrokerData:
+    addresses = table(entry, "brokerAddrs").items()
+    return BrokerData(
+        cluster=text(entry, "cluster"),
+        broker_name=text(entry, "brokerName"),
+        addresses={int(str(broker_id)): as_text(address, "a broker's address") for broker_id, address in addresses},
+    )
+
+
+def _queue_data(entry: Object) -> QueueData:
+    return QueueData(
+        broker_name=text(entry, "brokerName"),
+        read_queue_count=int64(entry, "readQueueNums"),
+        write_queue_count=int64(entry, "writeQueueNums"),
+        permission=int64(entry, "perm"),
+    )
