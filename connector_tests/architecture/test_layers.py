@@ -3,17 +3,56 @@
 from __future__ import annotations
 
 import ast
+import shutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
+
+import grimp
+import pytest
 
 import rocketmq_spark
 
 PACKAGE = Path(rocketmq_spark.__file__).parent
 PROJECT = PACKAGE.parent
 
-SHELLS = {"rocketmq_spark.consumer.member", "rocketmq_spark.consumer.offset_file"}
-"""Modules of ``consumer`` that are not pure."""
+ROOMS = ("consumer", "options", "pull", "remoting", "source", "wire")
+"""Where each module is pure, or named here as a shell."""
+
+SHELLS = {
+    f"rocketmq_spark.{name}"
+    for name in (
+        "consumer.member",
+        "consumer.offset_file",
+        "pull.executor_client",
+        "pull.range_puller",
+        "remoting.broker",
+        "remoting.clock",
+        "remoting.cluster",
+        "remoting.connection",
+        "remoting.local_address",
+        "remoting.memory",
+        "remoting.namesrv",
+        "remoting.peer",
+        "remoting.pool",
+        "remoting.producer",
+        "remoting.routes",
+        "remoting.tail_watch",
+        "remoting.tcp",
+        "remoting.tls",
+        "remoting.unique_id",
+        "source.datasource",
+        "source.partition_reader",
+        "source.schema",
+        "source.stream.batch_planner",
+        "source.stream.graceful_stop",
+        "source.stream.source_run",
+        "source.stream.stream_reader",
+    )
+}
+"""What touches the world: sockets, threads, clocks, files, Spark."""
 
 STARTING_THREADS = {"rocketmq_spark.consumer.member", "rocketmq_spark.remoting.connection"}
 THREAD_MAKERS = {"Thread", "Timer", "ThreadPoolExecutor", "start_new_thread"}
@@ -29,10 +68,81 @@ def contract(name_begins: str) -> dict[str, Any]:
     return next(contract for contract in contracts if contract["name"].startswith(name_begins))
 
 
-def test_every_module_of_the_consumer_is_kept_pure_but_for_its_shell() -> None:
-    modules = {module_name(path) for path in (PACKAGE / "consumer").glob("*.py")} - {"rocketmq_spark.consumer"}
-    pure = {name for name in contract("The pure core")["source_modules"] if name.startswith("rocketmq_spark.consumer.")}
-    assert pure == modules - SHELLS
+PURE_CORE = "The pure core"
+
+
+def modules_of_rooms() -> set[str]:
+    paths = (path for room in ROOMS for path in (PACKAGE / room).rglob("*.py"))
+    return {module_name(path) for path in paths if path.name != "__init__.py"}
+
+
+def is_listed_pure(module: str) -> bool:
+    return any(f"{module}.".startswith(f"{source}.") for source in contract(PURE_CORE)["source_modules"])
+
+
+def test_every_module_is_kept_pure_or_named_a_shell() -> None:
+    assert {module for module in modules_of_rooms() if not is_listed_pure(module)} == SHELLS
+
+
+def test_a_shell_touches_the_world_itself_or_through_what_it_imports() -> None:
+    """What does not is pure, and the contract is to keep it so."""
+    graph = grimp.build_graph(
+        "rocketmq_spark", include_external_packages=True, exclude_type_checking_imports=True, cache_dir=None
+    )
+    world = set(contract(PURE_CORE)["forbidden_modules"])
+    assert [shell for shell in sorted(SHELLS) if world.isdisjoint(graph.find_upstream_modules(shell))] == []
+
+
+@pytest.fixture
+def copy_of_the_package(tmp_path: Path) -> Path:
+    """The package and the contract of its pure core, in a folder of their own."""
+    shutil.copytree(PACKAGE, tmp_path / "rocketmq_spark", ignore=shutil.ignore_patterns("__pycache__"))
+    core = contract(PURE_CORE)
+    lines = (
+        "[importlinter]",
+        "root_package = rocketmq_spark",
+        "include_external_packages = True",
+        "exclude_type_checking_imports = True",
+        "[importlinter:contract:core]",
+        *(f"{key} = {as_ini(value)}" for key, value in core.items()),
+    )
+    (tmp_path / ".importlinter").write_text("\n".join(lines), encoding="utf-8")
+    return tmp_path
+
+
+def as_ini(value: str | bool | list[str]) -> str:
+    return "\n    ".join(("", *value)) if isinstance(value, list) else str(value)
+
+
+def keeps_the_contract(folder: Path) -> tuple[bool, str]:
+    command = [str(Path(sys.executable).parent / "lint-imports"), "--config", ".importlinter", "--no-cache"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
+    return done.returncode == 0, done.stdout
+
+
+def test_the_pure_core_is_kept(copy_of_the_package: Path) -> None:
+    is_kept, said = keeps_the_contract(copy_of_the_package)
+    assert is_kept, said
+    assert "1 kept, 0 broken" in said
+
+
+@pytest.mark.parametrize(
+    ("module", "line"),
+    [
+        ("consumer/rebalance.py", "from rocketmq_spark.consumer import member"),
+        ("wire/message/properties.py", "import time"),
+        ("remoting/retry.py", "from rocketmq_spark.remoting.clock import monotonic_ms"),
+    ],
+)
+def test_the_pure_core_is_broken_by_an_import_also_through_a_neighbour(
+    copy_of_the_package: Path, module: str, line: str
+) -> None:
+    file = copy_of_the_package / "rocketmq_spark" / module
+    file.write_text(f"{file.read_text(encoding='utf-8')}\n{line}\n", encoding="utf-8")
+    is_kept, said = keeps_the_contract(copy_of_the_package)
+    assert not is_kept
+    assert "0 kept, 1 broken" in said
+    assert f"rocketmq_spark.{module.removesuffix('.py').replace('/', '.')} ->" in said
 
 
 def test_no_contract_names_a_module_that_is_gone() -> None:
