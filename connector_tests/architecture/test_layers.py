@@ -48,6 +48,7 @@ SHELLS = {
         "source.schema",
         "source.stream.batch_planner",
         "source.stream.graceful_stop",
+        "source.stream.refused_reader",
         "source.stream.source_run",
         "source.stream.stream_reader",
     )
