@@ -50,7 +50,7 @@ def test_a_member_looks_again_and_no_first_offset_is_lost(cluster: EmbeddedClust
         broker.ensure_group(told)
         assert broker.update_offsets(told, wanted) == {}
         member = member_of(raised, topic, cluster, remote)
-        assert member.raise_offsets(wanted) == wanted.keys()
+        assert member.offsets.raise_to(wanted) == wanted.keys()
         member.leave()
         lost_by_broker += broker.query_offsets(told, wanted) != wanted
         lost_by_member += broker.query_offsets(raised, wanted) != wanted

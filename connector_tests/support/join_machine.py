@@ -296,5 +296,5 @@ def _one_of(choices: Sequence[T], number: int) -> T:
 
 def _let_go_of_the_turn(runner: SourceRunner) -> None:
     runner.go_on_with_timed_work()
-    while not runner.member.turn().is_free:
+    while not runner.member.lock.is_free:
         runner.go_on(1)

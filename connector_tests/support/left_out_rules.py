@@ -9,11 +9,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from connector_tests.support.simulated_query import SimulatedMember, SourceRunner
+from connector_tests.support.simulated_query import Lent, SimulatedMember, SourceRunner
 from connector_tests.support.strand import point
 from rocketmq_spark.consumer.allocation import allocate_all
-from rocketmq_spark.consumer.membership import Membership
-from rocketmq_spark.consumer.ports import Survey
+from rocketmq_spark.consumer.group_members import GroupMembers
+from rocketmq_spark.consumer.group_offsets import GroupOffsets
+from rocketmq_spark.consumer.membership import Membership, Survey
 from rocketmq_spark.consumer.rebalance import RebalanceImpl, RebalancePlan
 from rocketmq_spark.consumer.strategy_names import strategy_of
 from rocketmq_spark.model import MessageQueue, QueueRange
@@ -35,16 +36,20 @@ class CommitsLater(Membership):
     def prove(self, end_offsets: Mapping[MessageQueue, int]) -> None:
         self._finish(end_offsets)
         self._release(self._leaving)
-        self.view = self._new_view()
 
 
 class TakesSilenceForAnAnswer(Membership):
     """A commit counts when it is sent."""
 
-    def raise_offsets(self, wanted: Mapping[MessageQueue, int]) -> set[MessageQueue]:
-        super().raise_offsets(wanted)
-        for queue in wanted.keys() & self._rebalance_impl.table.keys():
-            self._store.confirm(queue, wanted[queue])
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.offsets = _NeedsNoAnswer(self.offsets.keeper, self.resets, self._is_ours)
+
+
+class _NeedsNoAnswer(GroupOffsets):
+    def raise_to(self, wanted: Mapping[MessageQueue, int]) -> set[MessageQueue]:
+        super().raise_to(wanted)
+        self._confirm(wanted)
         return set(wanted)
 
 
@@ -62,10 +67,15 @@ class LooksOnce(BatchPlanner):
 class WritesUnread(Membership):
     """Offsets are written whatever the broker has."""
 
-    def raise_offsets(self, wanted: Mapping[MessageQueue, int]) -> set[MessageQueue]:
-        confirmed = self._inquiry.write_offsets(wanted)
-        for queue in confirmed & self._rebalance_impl.table.keys():
-            self._store.confirm(queue, wanted[queue])
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.offsets = _NeverReads(self.offsets.keeper, self.resets, self._is_ours)
+
+
+class _NeverReads(GroupOffsets):
+    def raise_to(self, wanted: Mapping[MessageQueue, int]) -> set[MessageQueue]:
+        confirmed = self.keeper.write_offsets(wanted)
+        self._confirm({queue: wanted[queue] for queue in confirmed})
         return confirmed
 
 
@@ -74,16 +84,19 @@ class CommitsWhatItLost(Membership):
 
     def _finish(self, end_offsets: Mapping[MessageQueue, int]) -> bool:
         lost = end_offsets.keys() - self._rebalance_impl.table.keys()
-        self.raise_offsets({queue: end_offsets[queue] for queue in lost})
+        self.offsets.raise_to({queue: end_offsets[queue] for queue in lost})
         return super()._finish(end_offsets)
 
 
 class LeavesUnanswered(SimulatedMember):
     """Who leaves gracefully does not wait for the answer to its last commit."""
 
-    def persist(self) -> bool:
-        super().persist()
-        return True
+    def lend(self, membership: Membership) -> Lent:
+        def persist() -> bool:
+            membership.offsets.persist()
+            return True
+
+        return Lent(super().lend(membership), offsets=Lent(membership.offsets, persist=persist))
 
 
 # ------------------------------------------------------------------------------------------ where a plan starts
@@ -92,32 +105,39 @@ class LeavesUnanswered(SimulatedMember):
 class TrustsTheCheckpoint(BatchPlanner):
     """A plan starts at the checkpoint."""
 
-    def _settle(self, start: SourceOffset, survey: Survey, stored: Stored) -> Positions:
+    def _settle(self, membership: Membership, start: SourceOffset, survey: Survey, stored: Stored) -> Positions:
         new = {queue: None if queue in start.queues else offset for queue, offset in stored.items()}
-        return super()._settle(start, survey, new)
+        return super()._settle(membership, start, survey, new)
 
 
 class TrustsTheBroker(BatchPlanner):
     """A plan starts at the group's offset."""
 
-    def _settle(self, start: SourceOffset, survey: Survey, stored: Stored) -> Positions:
-        return super()._settle(SourceOffset(), survey, stored)
+    def _settle(self, membership: Membership, start: SourceOffset, survey: Survey, stored: Stored) -> Positions:
+        return super()._settle(membership, SourceOffset(), survey, stored)
 
 
 class TrustsItsMemory(BatchPlanner):
     """The group's offset is looked at only for queues that have just been gained."""
 
-    def _settle(self, start: SourceOffset, survey: Survey, stored: Stored) -> Positions:
-        return super()._settle(start, survey, {**stored, **{q: at for q, at in self._positions.items() if q in stored}})
+    def _settle(self, membership: Membership, start: SourceOffset, survey: Survey, stored: Stored) -> Positions:
+        return super()._settle(
+            membership, start, survey, {**stored, **{q: at for q, at in self._positions.items() if q in stored}}
+        )
 
 
 class RaisesNothing(SimulatedMember):
     """The broker is not raised to where a plan starts; first positions are written."""
 
-    def raise_offsets(self, wanted: Mapping[MessageQueue, int]) -> set[MessageQueue]:
-        stored = self.stored_offsets(wanted)
-        super().raise_offsets({queue: wanted[queue] for queue, offset in stored.items() if offset is None})
-        return set(wanted)
+    def lend(self, membership: Membership) -> Lent:
+        offsets = membership.offsets
+
+        def raise_to(wanted: Mapping[MessageQueue, int]) -> set[MessageQueue]:
+            stored = offsets.keeper.stored_offsets(wanted)
+            offsets.raise_to({queue: wanted[queue] for queue, offset in stored.items() if offset is None})
+            return set(wanted)
+
+        return Lent(super().lend(membership), offsets=Lent(offsets, raise_to=raise_to))
 
 
 class KeepsFirstPositions(SimulatedMember):
@@ -127,33 +147,39 @@ class KeepsFirstPositions(SimulatedMember):
         super().__init__(membership, runner)
         self._first: dict[MessageQueue, int] = {}
 
-    def stored_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
-        stored = super().stored_offsets(queues)
-        return {queue: self._first.get(queue) if offset is None else offset for queue, offset in stored.items()}
+    def lend(self, membership: Membership) -> Lent:
+        offsets = membership.offsets
 
-    def raise_offsets(self, wanted: Mapping[MessageQueue, int]) -> set[MessageQueue]:
-        stored = super().stored_offsets(wanted)
-        first = {queue: wanted[queue] for queue, offset in stored.items() if offset is None}
-        self._first |= first
-        return first.keys() | super().raise_offsets({q: wanted[q] for q in wanted.keys() - first.keys()})
+        def stored_offsets(queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
+            stored = offsets.keeper.stored_offsets(queues)
+            return {queue: self._first.get(queue) if offset is None else offset for queue, offset in stored.items()}
+
+        def raise_to(wanted: Mapping[MessageQueue, int]) -> set[MessageQueue]:
+            stored = offsets.keeper.stored_offsets(wanted)
+            first = {queue: wanted[queue] for queue, offset in stored.items() if offset is None}
+            self._first |= first
+            return first.keys() | offsets.raise_to({q: wanted[q] for q in wanted.keys() - first.keys()})
+
+        keeper = Lent(offsets.keeper, stored_offsets=stored_offsets)
+        return Lent(super().lend(membership), offsets=Lent(offsets, keeper=keeper, raise_to=raise_to))
 
 
 class StartsNewQueuesAtTheirEnd(BatchPlanner):
     """A queue that a topic gains begins at "latest"."""
 
-    def _settle(self, start: SourceOffset, survey: Survey, stored: Stored) -> Positions:
+    def _settle(self, membership: Membership, start: SourceOffset, survey: Survey, stored: Stored) -> Positions:
         ends = {
             queue: survey.bounds[queue].max_offset if offset is None and queue not in start.queues else offset
             for queue, offset in stored.items()
         }
-        return super()._settle(start, survey, ends)
+        return super()._settle(membership, start, survey, ends)
 
 
 class DecidesOnWhatAnswers(BatchPlanner):
     """Whether a topic is known is decided on what brokers happen to answer."""
 
-    def _start_topics(self, start: SourceOffset, survey: Survey) -> None:
-        super()._start_topics(start, replace(survey, is_complete=True))
+    def _start_topics(self, membership: Membership, start: SourceOffset, survey: Survey) -> None:
+        super()._start_topics(membership, start, replace(survey, is_complete=True))
 
 
 # ------------------------------------------------------------------------------------------ the offset
@@ -162,16 +188,16 @@ class DecidesOnWhatAnswers(BatchPlanner):
 class RewritesItself(BatchPlanner):
     """With nothing to plan the ranges of the last batch are taken out of the offset."""
 
-    def _plan(self, start: SourceOffset, limit: int | None) -> SourceOffset:
-        end = super()._plan(start, limit)
+    def _plan(self, membership: Membership, start: SourceOffset, limit: int | None) -> SourceOffset:
+        end = super()._plan(membership, start, limit)
         return start.advanced({}) if end is start and start.queues else end
 
 
 class ForgetsQueues(BatchPlanner):
     """Only queues that are read stay in the offset."""
 
-    def _plan(self, start: SourceOffset, limit: int | None) -> SourceOffset:
-        end = super()._plan(start, limit)
+    def _plan(self, membership: Membership, start: SourceOffset, limit: int | None) -> SourceOffset:
+        end = super()._plan(membership, start, limit)
         read = {one.queue for one in end.ranges()}
         return start if end is start else SourceOffset({q: progress for q, progress in end.queues.items() if q in read})
 
@@ -180,7 +206,7 @@ class ReadsOnlyWhatItOwns(SourceRunner):
     """A logged range is read only while its queue is ours."""
 
     def partitions(self, end_text: str) -> list[QueueRange]:
-        owned = {process_queue.queue for process_queue in self.membership.view.process_queues}
+        owned = {process_queue.queue for process_queue in self.membership.process_queues}
         return [one for one in super().partitions(end_text) if one.queue in owned]
 
 
@@ -192,7 +218,9 @@ class DecidesUnlisted(Membership):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self._rebalance_impl = _CountsItselfIn(self._group, self.client_id, strategy_of(self._options))
+        self._rebalance_impl = _CountsItselfIn(
+            self._options.consumer_group, self._client_id, strategy_of(self._options)
+        )
 
 
 class _CountsItselfIn(RebalanceImpl):
@@ -207,7 +235,9 @@ class CountsConnections(Membership):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self._rebalance_impl = _TakesIdsAsTheyAre(self._group, self.client_id, strategy_of(self._options))
+        self._rebalance_impl = _TakesIdsAsTheyAre(
+            self._options.consumer_group, self._client_id, strategy_of(self._options)
+        )
 
 
 class _TakesIdsAsTheyAre(RebalanceImpl):
@@ -224,6 +254,14 @@ class _TakesIdsAsTheyAre(RebalanceImpl):
 class IgnoresItsNamesake(Membership):
     """A newcomer does not wait for the connection that has its id."""
 
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.members = _KnowsNoNamesake(
+            self._options, self._client_id, self.servers, self._routes, self._outages, started_ms=self._started_ms
+        )
+
+
+class _KnowsNoNamesake(GroupMembers):
     def _is_somebody_else(self, client_ids: list[str] | None) -> bool:
         return False
 
@@ -231,14 +269,15 @@ class IgnoresItsNamesake(Membership):
 class PlansOutOfTurn(BatchPlanner):
     """In the middle of a plan somebody else may have the turn."""
 
-    def _settle(self, start: SourceOffset, survey: Survey, stored: Stored) -> Positions:
-        positions = super()._settle(start, survey, stored)
-        turn: Any = self._member.turn()
-        taken_at = turn.taken_at
-        turn.__exit__(None, None, None)
+    def _settle(self, membership: Membership, start: SourceOffset, survey: Survey, stored: Stored) -> Positions:
+        positions = super()._settle(membership, start, survey, stored)
+        assert isinstance(self._member, SimulatedMember)
+        lock = self._member.lock
+        taken_at = lock.taken_at
+        lock.__exit__(None, None, None)
         point(OUT_OF_TURN)
-        turn.__enter__()
-        turn.taken_at = taken_at
+        lock.__enter__()
+        lock.taken_at = taken_at
         return positions
 
 
@@ -256,7 +295,7 @@ class ReleasesUnproven(Membership):
     """Orderly: a queue is given up while its batch runs."""
 
     def _is_settled(self, queue: MessageQueue) -> bool:
-        return queue not in self._store.unconfirmed
+        return queue not in self.offsets.unconfirmed
 
 
 class ReleasesUncommitted(Membership):
@@ -274,7 +313,7 @@ class ReadsBeforeItLocks(Membership):
         self.read_early: dict[MessageQueue, int | None] = {}
 
     def _gain(self, queues: Collection[MessageQueue]) -> None:
-        self.read_early |= self._inquiry.stored_offsets(queues)
+        self.read_early |= self.offsets.keeper.stored_offsets(queues)
         super()._gain(queues)
 
     def take(self, ranges: Mapping[MessageQueue, tuple[int, int]]) -> None:
@@ -285,7 +324,12 @@ class ReadsBeforeItLocks(Membership):
 class PlansWithWhatWasReadEarly(SimulatedMember):
     """Goes with ReadsBeforeItLocks."""
 
-    def stored_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
-        assert isinstance(self.membership, ReadsBeforeItLocks)
-        stored = super().stored_offsets(queues)
-        return {queue: self.membership.read_early.get(queue, offset) for queue, offset in stored.items()}
+    def lend(self, membership: Membership) -> Lent:
+        assert isinstance(membership, ReadsBeforeItLocks)
+        keeper, read_early = membership.offsets.keeper, membership.read_early
+
+        def stored_offsets(queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
+            return {queue: read_early.get(queue, at) for queue, at in keeper.stored_offsets(queues).items()}
+
+        offsets = Lent(membership.offsets, keeper=Lent(keeper, stored_offsets=stored_offsets))
+        return Lent(super().lend(membership), offsets=offsets)

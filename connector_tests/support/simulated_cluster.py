@@ -1,4 +1,4 @@
-"""A cluster in memory behind the ports of ``consumer.ports``: name server, brokers, one consumer group, time by hand.
+"""A cluster in memory behind the ports of ``consumer.servers``: name server, brokers, one consumer group, time by hand.
 
 It follows the real broker where members could come to harm: group offsets are taken whatever they are; the list of
 members is one of connections, in which the dead stay until the broker notices; each broker knows only the heartbeats
@@ -15,11 +15,12 @@ from typing import Final, TypeVar
 
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.strand import point
-from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
+from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import BrokerData, MessageQueue, QueueBounds, QueueData, TopicRoute
 from rocketmq_spark.remoting.retry import ASKING
 from rocketmq_spark.wire.body.heartbeat import Heartbeat
 from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo
+from rocketmq_spark.wire.body.subscription import build_subscription
 
 CONNECTION_EXPIRY_MS: Final = 120_000
 LOCK_EXPIRY_MS: Final = 60_000
@@ -45,16 +46,29 @@ class Fate(Enum):
 
 @dataclass
 class Connection:
-    """What a broker knows of one connection: who it says it is, and when it last said so."""
+    """What a broker knows of one connection: who it says it is, when it last said so, and what it said."""
 
     client_id: str
     heard_ms: int
+    heartbeat: Heartbeat | None = None
+
+
+@dataclass(frozen=True)
+class Other:
+    """The owner of a connection that no test moves."""
+
+    number: int
 
 
 @dataclass
 class SimulatedBroker:
     """One master. ``offsets``: the group's; ``connections``: by owner, in the order in which they came; ``stored_ms``:
-    when each message of a queue was stored, that is all there is to messages."""
+    when each message of a queue was stored, that is all there is to messages; ``min_offsets``: what retention has left;
+    ``marks``: where an operator has reset queues to, and nobody was told.
+
+    ``permission`` and ``master_id`` are what routes say of it. ``refusal`` is its answer to everything; to a question
+    or write about one of ``unanswered_searches`` and ``unanswered_writes`` it gives none.
+    """
 
     name: str
     clock: ManualClock
@@ -62,7 +76,14 @@ class SimulatedBroker:
     connections: dict[object, Connection] = field(default_factory=dict)
     offsets: dict[MessageQueue, int] = field(default_factory=dict)
     stored_ms: dict[MessageQueue, list[int]] = field(default_factory=dict)
+    min_offsets: dict[MessageQueue, int] = field(default_factory=dict)
     locks: dict[MessageQueue, tuple[str, int]] = field(default_factory=dict)
+    marks: dict[MessageQueue, int] = field(default_factory=dict)
+    permission: int = 6
+    master_id: int = 0
+    refusal: RocketMQError | None = None
+    unanswered_searches: set[MessageQueue] = field(default_factory=set)
+    unanswered_writes: set[MessageQueue] = field(default_factory=set)
 
     def consumer_ids(self) -> list[str]:
         """One for each connection, as a broker lists them: in no useful order."""
@@ -71,10 +92,18 @@ class SimulatedBroker:
 
     def bounds(self, topic: str) -> dict[MessageQueue, QueueBounds]:
         return {
-            queue: QueueBounds(0, len(stored_ms), stored_ms[-1] if stored_ms else 0)
+            queue: QueueBounds(self.min_offsets.get(queue, 0), len(stored_ms), stored_ms[-1] if stored_ms else 0)
             for queue, stored_ms in self.stored_ms.items()
             if queue.topic == topic
         }
+
+    def store(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Take the group's offsets, whatever they are."""
+        self.offsets |= offsets
+
+    def reset(self, queue: MessageQueue, offset: int) -> None:
+        """As an operator does."""
+        self.offsets[queue] = self.marks[queue] = offset
 
     def expire(self) -> None:
         silent_since_ms = self.clock() - CONNECTION_EXPIRY_MS
@@ -99,7 +128,9 @@ class SimulatedBroker:
 class SimulatedCluster:
     """Brokers and topics. ``now`` counts requests and events, for whoever wants to know what came first.
 
-    ``on_stored`` hears of every group offset that a broker stores.
+    ``on_stored`` hears of every group offset that a broker stores. ``subscriptions``: what members answer when a broker
+    asks them, expressions by topic, by client id; who is not in it does not answer. ``name_server_error`` is what the
+    name server answers instead of routes.
     """
 
     def __init__(self, broker_names: Iterable[str], clock: ManualClock) -> None:
@@ -107,6 +138,9 @@ class SimulatedCluster:
         self.now = 0
         self.brokers = {name: SimulatedBroker(name, clock) for name in broker_names}
         self.on_stored: Callable[[MessageQueue, int], None] = lambda queue, offset: None
+        self.subscriptions: dict[str, dict[str, str]] = {}
+        self.asked_for_subscriptions: list[list[str]] = []
+        self.name_server_error: RocketMQError | None = None
         self._queue_counts: dict[str, dict[str, int]] = {}
 
     # ------------------------------------------------------------------------------------------ what happens to it
@@ -124,6 +158,18 @@ class SimulatedCluster:
         counts[broker_name] = first + by
         for queue_id in range(first, first + by):
             self.brokers[broker_name].stored_ms[MessageQueue(topic, broker_name, queue_id)] = []
+
+    def show(self, topic: str, broker_name: str, count: int) -> None:
+        """The route is to show so many queues of the broker; those above are kept."""
+        self._queue_counts[topic][broker_name] = count
+
+    def set_others(self, *client_ids: str) -> None:
+        """Who has connections to each broker beside those that come through a door: these, and nobody else."""
+        for broker in self.brokers.values():
+            for owner in [owner for owner in broker.connections if isinstance(owner, Other)]:
+                del broker.connections[owner]
+            for number, client_id in enumerate(client_ids):
+                broker.connections[Other(number)] = Connection(client_id, self.clock())
 
     def produce(self, queue: MessageQueue, count: int) -> None:
         """``count`` messages more, stored within the same millisecond, which nothing else was."""
@@ -177,14 +223,20 @@ class SimulatedCluster:
         return sorted(self._queue_counts)
 
     def topic_route(self, topic: str) -> TopicRoute:
+        if self.name_server_error is not None:
+            raise self.name_server_error
         if topic not in self._queue_counts:
             raise RouteError("TOPIC_NOT_FOUND", topic=topic, address="the simulated name server")
         counts = self._queue_counts[topic]
         present = [name for name, count in counts.items() if count and self.brokers[name].reach is not Reach.AWAY]
         return TopicRoute(
             topic=topic,
-            brokers=tuple(BrokerData("cluster", name, {0: address_of(name)}) for name in present),
-            queues=tuple(QueueData(name, counts[name], counts[name], 6) for name in present),
+            brokers=tuple(
+                BrokerData("cluster", name, {self.brokers[name].master_id: address_of(name)}) for name in present
+            ),
+            queues=tuple(
+                QueueData(name, counts[name], counts[name], self.brokers[name].permission) for name in present
+            ),
         )
 
     def broker_at(self, address: str) -> SimulatedBroker:
@@ -240,7 +292,7 @@ class BrokerDoor:
         self._broker = broker
 
     def heartbeat(self, heartbeat: Heartbeat) -> None:
-        known = Connection(heartbeat.client_id, self._broker.clock())
+        known = Connection(heartbeat.client_id, self._broker.clock(), heartbeat)
         self._ask("heartbeat", lambda: self._broker.connections.update({self._door.owner: known}))
 
     def unregister(self, client_id: str, group: str) -> None:
@@ -250,13 +302,18 @@ class BrokerDoor:
         return self._ask("consumer ids", self._broker.consumer_ids)
 
     def running_infos(self, group: str, client_ids: Iterable[str]) -> dict[str, ConsumerRunningInfo]:
-        """Nobody answers; all subscribe to the same."""
-        return {}
+        """Who does not answer may subscribe to the same."""
+        cluster = self._door.cluster
+        cluster.asked_for_subscriptions.append(sorted(client_ids))
+        told = cluster.subscriptions
+        return {client_id: _info(told[client_id]) for client_id in client_ids if client_id in told}
 
     def topic_stats(self, topic: str) -> dict[MessageQueue, QueueBounds]:
         return self._ask("bounds", lambda: self._broker.bounds(topic))
 
     def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        if queue in self._broker.unanswered_searches:
+            raise self._door.failed(self._broker)
         return self._ask("search", lambda: bisect_left(self._broker.stored_ms[queue], timestamp_ms))
 
     def query_offsets(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
@@ -264,19 +321,25 @@ class BrokerDoor:
 
     def update_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, RocketMQError]:
         fate = self._arrive("write offsets")
-        applied = list(offsets.items())[: {Fate.LOST: 0, Fate.HALF: 1}.get(fate, len(offsets)) if fate else None]
-        for queue, offset in applied:
-            self._broker.offsets[queue] = offset
-            self._door.cluster.on_stored(queue, offset)
-        answered = dict(applied if fate is not Fate.UNANSWERED else ())
-        return {queue: self._door.failed(self._broker) for queue in offsets if queue not in answered}
+        arrived = list(offsets)[: {Fate.LOST: 0, Fate.HALF: 1}.get(fate, len(offsets)) if fate else None]
+        untaken = [queue for queue in arrived if queue in self._broker.marks]
+        taken = [queue for queue in arrived if queue not in self._broker.marks.keys() | self._broker.unanswered_writes]
+        self._broker.store({queue: offsets[queue] for queue in taken})
+        for queue in taken:
+            self._door.cluster.on_stored(queue, offsets[queue])
+        answered = {*taken, *untaken} if fate is not Fate.UNANSWERED else set()
+        failures = {queue: self._door.failed(self._broker) for queue in offsets if queue not in answered}
+        return failures | {queue: self._not_taken(queue, group) for queue in untaken}
+
+    def _not_taken(self, queue: MessageQueue, group: str) -> BrokerError:
+        address = address_of(self._broker.name)
+        return BrokerError("OFFSET_NOT_TAKEN", address=address, queue=str(queue), group=group, code=0)
 
     def take_reset(self, group: str, queue: MessageQueue) -> int | None:
-        """No operator is here to set a mark."""
-        return self._ask("take mark", lambda: None)
+        return self._ask("take mark", lambda: self._broker.marks.pop(queue, None))
 
     def reset_offset(self, group: str, queue: MessageQueue, offset: int) -> object:
-        return self._ask("reset", lambda: self._broker.offsets.update({queue: offset}))
+        return self._ask("reset", lambda: self._broker.reset(queue, offset))
 
     def lock_batch(self, group: str, client_id: str, queues: Collection[MessageQueue]) -> set[MessageQueue]:
         return self._ask("lock", lambda: self._broker.lock(client_id, queues))
@@ -295,9 +358,16 @@ class BrokerDoor:
 
     def _arrive(self, name: str) -> Fate | None:
         self._door.arrive(f"{name} {self._broker.name}")
+        if self._broker.refusal is not None:
+            raise self._broker.refusal
         if self._broker.reach is not Reach.UP:
             return Fate.LOST
         return self._door.fates.pop(0) if self._door.fates else None
+
+
+def _info(subscriptions: Mapping[str, str]) -> ConsumerRunningInfo:
+    told = tuple(build_subscription(topic, expression, 7) for topic, expression in subscriptions.items())
+    return ConsumerRunningInfo(properties={}, subscriptions=told)
 
 
 def address_of(broker_name: str) -> str:

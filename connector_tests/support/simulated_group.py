@@ -81,7 +81,7 @@ class SimulatedGroup:
         """Time goes by; those that can do their timed work do it."""
         self.clock.advance(ms)
         for runner in self.alive():
-            if runner.member.turn().is_free:
+            if runner.member.lock.is_free:
                 runner.do_all_timed_work()
 
     def settle(self, *, without: frozenset[SimulatedQuery] = frozenset()) -> None:

@@ -1,26 +1,27 @@
 """A streaming query in memory: checkpoint, sink, and the order in which PySpark calls a source.
 
 What is simulated is Spark and the shell around the member (``Member``, ``SourceRun``: threads, timers, signals). What
-decides and asks is the product's own ``Membership`` and ``BatchPlanner``. A start of the query is a ``SourceRunner``: a
-strand for Spark's stream execution and its source runner, and one for the member's timed work.
+decides and asks is the product's own ``Membership``, lent by its own ``Turn``, and ``BatchPlanner``. A start of the
+query is a ``SourceRunner``: a strand for Spark's stream execution and its source runner, and one for the member's timed
+work.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Final
+from typing import Any, Final, cast
 
 from connector_tests.support.join_witness import Witness
 from connector_tests.support.simulated_cluster import ClusterDoor, Reach, SimulatedCluster
 from connector_tests.support.strand import ENDLESS, Killed, Strand, current, point
 from rocketmq_spark.consumer.membership import Membership
-from rocketmq_spark.consumer.ports import Survey
+from rocketmq_spark.consumer.turn import Turn
 from rocketmq_spark.errors import RocketMQError
-from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
+from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.source.stream.batch_planner import BatchPlanner
 from rocketmq_spark.source.stream.offsets import SourceOffset
@@ -98,8 +99,8 @@ class SimulatedQuery:
         return self.name
 
 
-class Turn:
-    """``Member``'s turn: a lock that one strand may take several times."""
+class StrandLock:
+    """A lock that one strand may take several times."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self.taken_at = 0
@@ -126,83 +127,58 @@ class Turn:
         self._depth -= 1
 
 
+class Lent:
+    """In place of a membership or one of its parts: the same, but for what is given ``instead``."""
+
+    def __init__(self, original: object, **instead: object) -> None:
+        self._original = original
+        self._instead = instead
+
+    def __getattr__(self, name: str) -> Any:
+        return self._instead[name] if name in self._instead else getattr(self._original, name)
+
+
 class SimulatedMember:
-    """``Member`` without threads: a ``GroupMember`` whose timed work and news come by hand."""
+    """``Member`` without threads: its timed work and news come by hand."""
 
     def __init__(self, membership: Membership, runner: SourceRunner) -> None:
-        self.membership = membership
         self.runner = runner
-        self._turn = Turn(runner.query.cluster)
+        self.lock = StrandLock(runner.query.cluster)
+        self._turn = Turn(membership, self.lock)
         self._seen_changes = 0
 
-    def turn(self) -> Turn:
-        return self._turn
+    @contextmanager
+    def turn(self) -> Iterator[Membership]:
+        with self._turn() as membership:
+            yield cast(Membership, self.lend(membership))
 
-    def survey(self, known: Collection[MessageQueue] = ()) -> Survey:
-        with self._turn:
-            return self.membership.survey(known)
+    def lend(self, membership: Membership) -> Lent:
+        """What a planner gets: a witness sees what it does."""
 
-    def ask_bounds(self) -> dict[MessageQueue, QueueBounds]:
-        with self._turn:
-            return self.membership.ask_bounds()
+        def take(ranges: Mapping[MessageQueue, tuple[int, int]]) -> None:
+            membership.take(ranges)
+            self.runner.query.witness.took(self.runner, self.lock.taken_at)
 
-    def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        with self._turn:
-            return self.membership.search_offsets(timestamps_ms)
-
-    def stored_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
-        with self._turn:
-            return self.membership.stored_offsets(queues)
-
-    def raise_offsets(self, wanted: Mapping[MessageQueue, int]) -> set[MessageQueue]:
-        with self._turn:
-            return self.membership.raise_offsets(wanted)
-
-    def lower_offsets(self, wanted: Mapping[MessageQueue, int]) -> set[MessageQueue]:
-        with self._turn:
-            return self.membership.lower_offsets(wanted)
-
-    def look_for_resets(self, queues: Iterable[MessageQueue]) -> None:
-        with self._turn:
-            self.membership.look_for_resets(queues)
-
-    def take_resets(self) -> dict[MessageQueue, int]:
-        with self._turn:
-            return self.membership.take_resets()
-
-    def keep_resets(self, resets: Mapping[MessageQueue, int]) -> None:
-        with self._turn:
-            self.membership.keep_resets(resets)
-
-    def take(self, ranges: Mapping[MessageQueue, tuple[int, int]]) -> None:
-        with self._turn:
-            self.membership.take(ranges)
-            self.runner.query.witness.took(self.runner, self._turn.taken_at)
-
-    def prove(self, end_offsets: Mapping[MessageQueue, int]) -> None:
-        with self._turn:
+        def prove(end_offsets: Mapping[MessageQueue, int]) -> None:
             since_ms = self.runner.query.cluster.clock()
-            self.membership.prove(end_offsets)
+            membership.prove(end_offsets)
             self.runner.query.witness.proved(self.runner, end_offsets, since_ms)
 
-    def persist(self) -> bool:
-        with self._turn:
-            return self.membership.persist()
+        return Lent(membership, take=take, prove=prove)
 
     def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
         point(IDLE)
         is_new = self._is_something_new(positions)
-        self._seen_changes = self.membership.changes
+        self._seen_changes = self._turn.published.changes
         return is_new
 
     def _is_something_new(self, positions: Mapping[MessageQueue, int]) -> bool:
-        cluster = self.runner.query.cluster
+        cluster, published = self.runner.query.cluster, self._turn.published
         has_grown = any(
             cluster.max_offset(queue) > position and cluster.brokers[queue.broker_name].reach is Reach.UP
             for queue, position in positions.items()
         )
-        has_changed = self.membership.changes != self._seen_changes
-        return has_grown or has_changed or self.membership.may_try_again()
+        return has_grown or published.changes != self._seen_changes or published.is_due(cluster.clock())
 
     def hand_over(self) -> None:
         self.runner.leave()
@@ -237,6 +213,7 @@ class SourceRunner:
         self._has_left = False
         self._is_graceful = False
         clock = query.cluster.clock
+        self.client_id = client_id
         self.membership = query.parts.membership(query.options, client_id, self.door, clock, clock, started_ms=clock())
         self.member = query.parts.member(self.membership, self)
         self.planner = query.parts.planner(self.member, query.options, self.drain, clock)
@@ -246,7 +223,7 @@ class SourceRunner:
         self.timer: Strand | None = None
 
     def __repr__(self) -> str:
-        return f"{self.membership.client_id} of {self.query}"
+        return f"{self.client_id} of {self.query}"
 
     # ------------------------------------------------------------------------------------------ from outside
 
@@ -267,7 +244,7 @@ class SourceRunner:
     def timed_work(self) -> list[Callable[[], object]]:
         """As ``Member._work_until_stopped``."""
         member = self.membership
-        work: list[Callable[[], object]] = [member.heartbeat, member.rebalance, member.persist]
+        work: list[Callable[[], object]] = [member.members.heartbeat, member.rebalance, member.offsets.persist]
         orderly: list[Callable[[], object]] = [member.renew_locks, member.retry_locks]
         return work + orderly if self.query.options.consume_orderly else work
 
@@ -281,7 +258,7 @@ class SourceRunner:
             self.go_on_with_timed_work()
 
     def begin_timed_work(self, work: Callable[[], object]) -> None:
-        """As ``Member._do_when_due``; nothing while earlier timed work is not done, before joining and after
+        """As ``Member._do``; nothing while earlier timed work is not done, before joining and after
         leaving."""
         if self.timer is None and self.is_alive and self._has_joined and not self._has_left:
             self.timer = Strand(lambda: self._do_when_due(work))
@@ -393,4 +370,4 @@ class SourceRunner:
         self._look()
 
     def _look(self) -> None:
-        self.query.witness.saw(self, self.membership.view.process_queues, since=self.member.turn().taken_at)
+        self.query.witness.saw(self, self.membership.process_queues, since=self.member.lock.taken_at)

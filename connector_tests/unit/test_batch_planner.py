@@ -1,109 +1,199 @@
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
 
 import pytest
 
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.queues import queue, queues
-from rocketmq_spark.consumer.offset_store import raising
-from rocketmq_spark.consumer.ports import Survey
+from connector_tests.support.simulated_cluster import (
+    ClusterDoor,
+    Reach,
+    SimulatedBroker,
+    SimulatedCluster,
+    address_of,
+)
+from rocketmq_spark.consumer.local_offset_store import LocalFileOffsetStore, decode_offsets, encode_offsets
+from rocketmq_spark.consumer.membership import Membership, Survey
+from rocketmq_spark.consumer.turn import Turn
 from rocketmq_spark.errors import DataLossError, RouteError
 from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.retry import ASKING
 from rocketmq_spark.source.stream.available_now import AvailableNowTargets
 from rocketmq_spark.source.stream.batch_planner import BatchPlanner
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 
 A, B = queues(2)
+ELSEWHERE = queue(0, broker_name="broker-b")
 PATIENCE_MS = 60_000
-ADDRESS = "10.0.0.1:10911"
+ADDRESS = address_of("broker-a")
+SILENT_BROKER = "broker-z"
+EMPTY: Final[Mapping[MessageQueue, int]] = MappingProxyType({})
 
 
-@dataclass
-class SteadyMember:
-    """A member in a cluster where everything answers: the group's offsets and the bounds are what a test says.
+class Observed(Membership):
+    """The real one, of which a test sees what a planner does with it."""
 
-    The real one is tried out against a whole simulated cluster, and against a real broker.
-    """
-
-    bounds: dict[MessageQueue, QueueBounds]
-    later_bounds: dict[MessageQueue, QueueBounds] = field(default_factory=dict)
-    first_stored_after: dict[MessageQueue, int] = field(default_factory=dict)
-    stored: dict[MessageQueue, int] = field(default_factory=dict)
-    resets: dict[MessageQueue, int] = field(default_factory=dict)
-    marks: dict[MessageQueue, int] = field(default_factory=dict)
-    not_owned: set[MessageQueue] = field(default_factory=set)
-    away: set[MessageQueue] = field(default_factory=set)
-    silent: set[MessageQueue] = field(default_factory=set)
-    not_confirming: set[MessageQueue] = field(default_factory=set)
-    not_searching: set[MessageQueue] = field(default_factory=set)
-    is_complete: bool = True
-    surveys: int = 0
-    taken: list[dict[MessageQueue, tuple[int, int]]] = field(default_factory=list)
-    proven: dict[MessageQueue, int] = field(default_factory=dict)
-    has_news: bool = False
-    has_left: bool = False
-
-    def turn(self) -> AbstractContextManager[object]:
-        return nullcontext()
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.surveys = 0
+        self.taken: list[dict[MessageQueue, tuple[int, int]]] = []
+        self.proven: dict[MessageQueue, int] = {}
+        self.after_survey: Callable[[], None] = lambda: None
 
     def survey(self, known: Collection[MessageQueue] = ()) -> Survey:
         self.surveys += 1
-        served = {one: bounds for one, bounds in self.bounds.items() if one not in self.away | self.silent}
-        away = {one: ADDRESS for one in known if one in self.away}
-        return Survey(frozenset(served.keys() - self.not_owned | self.silent), served, self.is_complete, away)
-
-    def ask_bounds(self) -> dict[MessageQueue, QueueBounds]:
-        return {**self.bounds, **self.later_bounds}
-
-    def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        answering = timestamps_ms.keys() - self.not_searching
-        return {one: self.first_stored_after.get(one, self.bounds[one].max_offset) for one in answering}
-
-    def stored_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
-        return {one: self.stored.get(one) for one in queues}
-
-    def raise_offsets(self, wanted: Mapping[MessageQueue, int]) -> set[MessageQueue]:
-        writes = raising(wanted, self.stored_offsets(wanted))
-        return (wanted.keys() - writes.keys()) | self._write(writes)
-
-    def lower_offsets(self, wanted: Mapping[MessageQueue, int]) -> set[MessageQueue]:
-        return self._write(wanted)
-
-    def _write(self, offsets: Mapping[MessageQueue, int]) -> set[MessageQueue]:
-        written = offsets.keys() - self.not_confirming
-        self.stored |= {one: offsets[one] for one in written}
-        return written
-
-    def look_for_resets(self, queues: Iterable[MessageQueue]) -> None:
-        self.resets |= {one: self.marks[one] for one in queues if one in self.marks}
-
-    def take_resets(self) -> dict[MessageQueue, int]:
-        resets, self.resets = self.resets, {}
-        return resets
-
-    def keep_resets(self, resets: Mapping[MessageQueue, int]) -> None:
-        self.resets |= resets
+        survey = super().survey(known)
+        self.after_survey()
+        return survey
 
     def take(self, ranges: Mapping[MessageQueue, tuple[int, int]]) -> None:
         self.taken.append(dict(ranges))
+        super().take(ranges)
 
     def prove(self, end_offsets: Mapping[MessageQueue, int]) -> None:
         self.proven = dict(end_offsets)
-        self.raise_offsets(end_offsets)
+        super().prove(end_offsets)
+
+
+class FileInMemory:
+    """For a query that keeps its own offsets."""
+
+    def __init__(self, offsets: Mapping[MessageQueue, int]) -> None:
+        self.content = encode_offsets(offsets)
+
+    def read(self) -> tuple[bytes, None]:
+        return self.content, None
+
+    def write(self, content: bytes, *, keep_last: bool) -> None:
+        self.content = content
+
+
+class SteadyMember:
+    """A member of a group in a simulated cluster, where everything is as a test says and nothing comes in between.
+
+    What may come in between is tried out by the model of the join. ``resets``: what an operator has done and the member
+    was told; ``marks``: what it was not told. ``not_owned``: queues that go to another member.
+    """
+
+    def __init__(
+        self,
+        bounds: Mapping[MessageQueue, QueueBounds],
+        *,
+        stored: Mapping[MessageQueue, int] = EMPTY,
+        resets: Mapping[MessageQueue, int] = EMPTY,
+        marks: Mapping[MessageQueue, int] = EMPTY,
+        stored_after: Mapping[MessageQueue, int] = EMPTY,
+        has_news: bool = False,
+        **state: Any,
+    ) -> None:
+        self.clock = ManualClock()
+        self.cluster = SimulatedCluster(sorted({SILENT_BROKER, *(one.broker_name for one in bounds)}), self.clock)
+        self.cluster.create_topic("orders", Counter(one.broker_name for one in bounds) | Counter({SILENT_BROKER: 1}))
+        self.has_news = has_news
+        self.has_left = False
+        self.is_complete = True
+        self._told = resets
+        for one, of_queue in bounds.items():
+            self.hold(one, of_queue, stored_after.get(one))
+        for one, offset in stored.items():
+            self._broker(one).offsets[one] = offset
+        for one, offset in marks.items():
+            self._broker(one).reset(one, offset)
+        for name, value in state.items():
+            setattr(self, name, value)
+
+    def join(self, options: ReadOptions) -> None:
+        self._file = FileInMemory(self.stored)
+        is_broadcasting = options.message_model == "BROADCASTING"
+        door, clock = ClusterDoor(self.cluster, "our connection"), self.clock
+        keeper = LocalFileOffsetStore(self._file) if is_broadcasting else None
+        self.observed = Observed(options, "me", door, clock, clock, started_ms=1, local_offsets=keeper)
+        self._turn = Turn(self.observed, nullcontext())
+        for one, offset in self._told.items():
+            self.observed.resets.note(one, offset)
+
+    # ---- for the planner
+
+    def turn(self) -> AbstractContextManager[Membership]:
+        return self._turn()
 
     def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
         return self.has_news
 
-    def persist(self) -> bool:
-        return True
-
     def hand_over(self) -> None:
         self.has_left = True
+
+    # ---- what is so
+
+    def hold(self, one: MessageQueue, bounds: QueueBounds, stored_after: int | None = None) -> None:
+        """A queue has grown, or is another one. From ``stored_after`` on its messages are newer than all others."""
+        at_ms, broker = bounds.last_store_timestamp_ms, self._broker(one)
+        older = broker.stored_ms.get(one, [])[: bounds.max_offset]
+        if stored_after is not None:
+            older, at_ms = [min(at_ms, 1_000)] * stored_after, max(at_ms, 6_000)
+        broker.stored_ms[one] = older + [at_ms] * (bounds.max_offset - len(older))
+        broker.min_offsets[one] = bounds.min_offset
+        self.cluster.show("orders", one.broker_name, max(held.queue_id for held in broker.stored_ms) + 1)
+
+    @property
+    def stored(self) -> dict[MessageQueue, int]:
+        """The group's offsets."""
+        return {one: at for broker in self.cluster.brokers.values() for one, at in broker.offsets.items()}
+
+    @property
+    def in_file(self) -> dict[MessageQueue, int] | None:
+        return decode_offsets(self._file.content)
+
+    def store(self, one: MessageQueue, offset: int) -> None:
+        self._broker(one).offsets[one] = offset
+
+    def _broker(self, one: MessageQueue) -> SimulatedBroker:
+        return self.cluster.brokers[one.broker_name]
+
+    def _set_not_owned(self, queues: Collection[MessageQueue]) -> None:
+        """The first queues go to "her", the last ones to "you": their names are before and after ours."""
+        self.cluster.set_others(*{"her" if one == A else "you" for one in queues})
+
+    not_owned = property(fset=_set_not_owned)
+
+    def _set_away(self, queues: Collection[MessageQueue]) -> None:
+        """Above what the route shows."""
+        count = min((one.queue_id for one in queues), default=len(self.cluster.brokers["broker-a"].stored_ms))
+        self.cluster.show("orders", "broker-a", count)
+
+    away = property(fset=_set_away)
+
+    def _set_silent(self, broker_names: Collection[str]) -> None:
+        for name in self.cluster.brokers.keys() - {SILENT_BROKER}:
+            self.cluster.brokers[name].reach = Reach.SILENT if name in broker_names else Reach.UP
+        self.clock.advance(ASKING.longest_ms)
+
+    silent = property(fset=_set_silent)
+
+    def _set_not_confirming(self, queues: set[MessageQueue]) -> None:
+        self.cluster.brokers["broker-a"].unanswered_writes = queues
+        self.clock.advance(ASKING.longest_ms)
+
+    not_confirming = property(fset=_set_not_confirming)
+
+    def _set_not_searching(self, queues: set[MessageQueue]) -> None:
+        self.cluster.brokers["broker-a"].unanswered_searches = queues
+        self.clock.advance(ASKING.longest_ms)
+
+    not_searching = property(fset=_set_not_searching)
+
+    def _set_is_complete(self, is_complete: bool) -> None:
+        """Else one more broker is in the route, and says nothing."""
+        self.cluster.brokers[SILENT_BROKER].reach = Reach.AWAY if is_complete else Reach.SILENT
+
+    is_complete = property(fset=_set_is_complete)
 
 
 def options(**given: str) -> ReadOptions:
@@ -130,10 +220,9 @@ class Wish:
         self.is_answered = True
 
 
-def planner(
-    member: SteadyMember, clock: ManualClock | None = None, drain: Wish | None = None, **given: str
-) -> BatchPlanner:
-    return BatchPlanner(member, options(**given), drain or Wish(), clock or ManualClock())
+def planner(member: SteadyMember, *, drain: Wish | None = None, **given: str) -> BatchPlanner:
+    member.join(options(**given))
+    return BatchPlanner(member, options(**given), drain or Wish(), member.clock)
 
 
 def read(subject: BatchPlanner, start: SourceOffset, limit: int | None = None) -> tuple[SourceOffset, list[QueueRange]]:
@@ -152,12 +241,12 @@ def test_broadcasting_goes_on_at_the_checkpoint_whatever_the_file_says_and_corre
     subject = planner(member, messageModel="BROADCASTING", instanceName="one")
     _, ranges = read(subject, SourceOffset({A: QueueProgress(30, 40, 1_000)}))
     assert ranges == [QueueRange(A, 40, 100), QueueRange(B, 10, 50)]
-    assert member.stored == {A: 40, B: 10}
+    assert member.in_file == {A: 40, B: 10}
 
 
 def test_a_topic_made_anew_is_recognised_though_it_has_outgrown_the_checkpoint() -> None:
     """Its message before our position was stored later than that position was planned."""
-    member = SteadyMember({A: holding(100, stored_at_ms=9_000)}, stored={A: 40}, first_stored_after={A: 0})
+    member = SteadyMember({A: holding(100, stored_at_ms=9_000)}, stored={A: 40}, stored_after={A: 0})
     start = SourceOffset({A: QueueProgress(30, 40, 5_000)})
     with pytest.raises(DataLossError, match=r"Messages \[0, 40\) .* created again"):
         planner(member).latest_offset(start, None)
@@ -176,13 +265,15 @@ def test_an_operators_reset_wins_over_checkpoint_and_group() -> None:
 
 
 def test_a_reset_of_a_queue_whose_broker_does_not_answer_is_obeyed_when_it_does() -> None:
-    member = SteadyMember({A: holding(100), B: holding(9)}, stored={A: 100, B: 9}, resets={A: 20, B: 3}, has_news=True)
-    subject, start = planner(member), SourceOffset({A: QueueProgress(90, 100, 1_000), B: QueueProgress(0, 9, 1_000)})
-    away, member.not_confirming = member.bounds.pop(B), {A}
+    held = {A: holding(100), ELSEWHERE: holding(9)}
+    member = SteadyMember(held, stored={A: 100, ELSEWHERE: 9}, resets={A: 20, ELSEWHERE: 3}, has_news=True)
+    start = SourceOffset({A: QueueProgress(90, 100, 1_000), ELSEWHERE: QueueProgress(0, 9, 1_000)})
+    subject = planner(member)
+    member.silent, member.not_confirming = {"broker-b"}, {A}
     assert subject.latest_offset(start, None) is start
-    member.bounds[B], member.not_confirming = away, set()
+    member.silent, member.not_confirming = set(), set()
     _, ranges = read(subject, start)
-    assert ranges == [QueueRange(A, 20, 100), QueueRange(B, 3, 9)]
+    assert ranges == [QueueRange(A, 20, 100), QueueRange(ELSEWHERE, 3, 9)]
 
 
 def test_a_mark_that_is_found_before_a_batch_is_read_again_is_obeyed_after_it() -> None:
@@ -206,7 +297,7 @@ def test_a_reset_to_the_range_of_the_last_batch_moves_back_before_it_reads() -> 
 
 
 def test_what_was_stored_since_the_checkpoint_is_no_sign_of_another_topic() -> None:
-    member = SteadyMember({A: holding(100, stored_at_ms=9_000)}, stored={A: 40}, first_stored_after={A: 40})
+    member = SteadyMember({A: holding(100, stored_at_ms=9_000)}, stored={A: 40}, stored_after={A: 40})
     _, ranges = read(planner(member), SourceOffset({A: QueueProgress(30, 40, 5_000)}))
     assert ranges == [QueueRange(A, 40, 100)]
 
@@ -214,8 +305,15 @@ def test_what_was_stored_since_the_checkpoint_is_no_sign_of_another_topic() -> N
 def test_a_commit_of_another_member_since_the_survey_is_no_sign_of_a_lost_queue() -> None:
     """The bounds were asked before the group's offset, and a ghost committed in between: its commit lay beyond
     them, and the planner took the topic for a new one of the same name."""
-    member = SteadyMember({A: holding(100)}, later_bounds={A: holding(110)}, stored={A: 105})
-    _, ranges = read(planner(member), SourceOffset({A: QueueProgress(90, 100, 1_000)}))
+    member = SteadyMember({A: holding(100)}, stored={A: 95})
+    subject = planner(member)
+
+    def a_ghost_reads_on() -> None:
+        member.hold(A, holding(110))
+        member.store(A, 105)
+
+    member.observed.after_survey = a_ghost_reads_on
+    _, ranges = read(subject, SourceOffset({A: QueueProgress(90, 100, 1_000)}))
     assert ranges == [QueueRange(A, 105, 110)]
 
 
@@ -224,7 +322,7 @@ def test_the_first_batch_reads_from_the_first_positions_on() -> None:
     _, ranges = read(planner(member), SourceOffset())
     assert ranges == [QueueRange(A, 4, 10), QueueRange(B, 0, 20)]
     assert member.stored == {A: 4, B: 0}
-    assert member.taken[-1] == {A: (4, 10), B: (0, 20)}
+    assert member.observed.taken[-1] == {A: (4, 10), B: (0, 20)}
 
 
 def test_latest_starts_at_the_end_and_says_so_in_the_first_offset() -> None:
@@ -237,20 +335,19 @@ def test_latest_starts_at_the_end_and_says_so_in_the_first_offset() -> None:
 
 
 def test_a_time_starts_every_queue_with_its_first_message_since_then() -> None:
-    member = SteadyMember({A: holding(10), B: holding(20)}, not_owned={B}, first_stored_after={A: 7})
+    member = SteadyMember({A: holding(10), B: holding(20)}, not_owned={B}, stored_after={A: 7})
     _, ranges = read(planner(member, startingTimestamp="5000"), SourceOffset())
     assert ranges == [QueueRange(A, 7, 10)]
     assert member.stored == {A: 7, B: 20}
 
 
-@dataclass
 class KnownLater(SteadyMember):
     """At first something about the topic is not known; then time passes, and it is."""
 
     stored_before: dict[MessageQueue, int] | None = None
 
     def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
-        self.stored_before = dict(self.stored)
+        self.stored_before = self.stored
         self.is_complete, self.not_searching, self.not_confirming = True, set(), set()
         return True
 
@@ -263,7 +360,7 @@ class KnownLater(SteadyMember):
 def test_the_first_call_waits_until_it_is_settled_where_the_topic_begins(unknown: dict[str, Any]) -> None:
     """It used to answer an empty offset. Spark ran an empty batch with it, and what was sent after that batch was
     before the beginning."""
-    member = KnownLater({A: holding(10), B: holding(20)}, first_stored_after={A: 7}, **unknown)  # B: none, its end
+    member = KnownLater({A: holding(10), B: holding(20)}, stored_after={A: 7}, **unknown)  # B: none, its end
     _, ranges = read(planner(member, startingTimestamp="5000"), SourceOffset())
     assert member.stored_before is not None
     assert B not in member.stored_before
@@ -298,10 +395,10 @@ def test_the_next_batch_reads_on_and_proves_the_one_before() -> None:
     member = SteadyMember({A: holding(10)})
     subject = planner(member)
     end, _ = read(subject, SourceOffset())
-    member.bounds[A] = holding(15)
+    member.hold(A, holding(15))
     _, ranges = read(subject, end)
     assert ranges == [QueueRange(A, 10, 15)]
-    assert member.proven == {A: 10}
+    assert member.observed.proven == {A: 10}
 
 
 def test_without_anything_new_the_start_itself_is_answered() -> None:
@@ -317,12 +414,12 @@ def test_an_idle_call_asks_nothing() -> None:
     subject = planner(member)
     end, _ = read(subject, SourceOffset())
     subject.latest_offset(end, None)
-    surveys = member.surveys
+    surveys = member.observed.surveys
     subject.latest_offset(end, None)
-    assert member.surveys == surveys
+    assert member.observed.surveys == surveys
     member.has_news = True
     subject.latest_offset(end, None)
-    assert member.surveys == surveys + 1
+    assert member.observed.surveys == surveys + 1
 
 
 def test_what_another_member_has_read_meanwhile_is_not_read_again() -> None:
@@ -375,7 +472,9 @@ def test_a_queue_that_was_lost_is_forgotten_and_looked_at_anew_when_it_comes_bac
     member.not_owned = {B}
     assert subject.latest_offset(end, None) is end
     assert subject.max_offsets == {A: 10}
-    member.not_owned, member.stored[B], member.bounds[B] = set(), 25, holding(30)
+    member.not_owned = set()
+    member.hold(B, holding(30))
+    member.store(B, 25)
     _, ranges = read(subject, end)
     assert ranges == [QueueRange(B, 25, 30)]
 
@@ -392,9 +491,10 @@ def test_a_graceful_stop_proves_the_last_batch_plans_nothing_new_and_leaves() ->
     member, drain = SteadyMember({A: holding(10)}), Wish()
     subject = planner(member, drain=drain)
     end, _ = read(subject, SourceOffset())
-    member.bounds[A], drain.is_wanted = holding(20), True
+    member.hold(A, holding(20))
+    drain.is_wanted = True
     assert subject.latest_offset(end, None) is end
-    assert member.proven == {A: 10}
+    assert member.observed.proven == {A: 10}
     assert (member.has_left, drain.is_answered) == (True, True)
 
 
@@ -426,7 +526,8 @@ def test_after_a_queue_lost_its_end_reading_goes_on_there_and_only_there() -> No
     assert ranges == []
     assert end.queues[A].end_offset == 50, "else a restart finds the larger number again"
     assert member.stored == {A: 50}
-    member.bounds[A], member.has_news = holding(51, stored_at_ms=2_000), True
+    member.hold(A, holding(51, stored_at_ms=2_000))
+    member.has_news = True
     _, ranges = read(subject, end)
     assert ranges == [QueueRange(A, 50, 51)]
 
@@ -436,7 +537,8 @@ def test_a_queue_that_was_made_anew_is_read_once_from_its_beginning() -> None:
     subject = planner(member, failOnDataLoss="false")
     end, ranges = read(subject, SourceOffset({A: QueueProgress(0, 100, 1_000)}))
     assert ranges == [QueueRange(A, 0, 10)]
-    member.bounds[A], member.has_news = holding(12, stored_at_ms=3_000), True
+    member.hold(A, holding(12, stored_at_ms=3_000))
+    member.has_news = True
     _, ranges = read(subject, end)
     assert ranges == [QueueRange(A, 10, 12)]
     assert member.stored == {A: 10}
@@ -450,8 +552,8 @@ def test_a_queue_whose_offset_could_not_be_lowered_is_not_planned() -> None:
 
 def test_a_queue_that_was_made_anew_stays_so_until_its_offset_could_be_lowered() -> None:
     """It used to count as verified all the same; the next plan went on at the old position, past new messages."""
-    bounds = {A: holding(150, stored_at_ms=2_000)}
-    member = SteadyMember(bounds, first_stored_after={A: 0}, stored={A: 100}, not_confirming={A})
+    held = {A: holding(150, stored_at_ms=2_000)}
+    member = SteadyMember(held, stored_after={A: 0}, stored={A: 100}, not_confirming={A})
     subject = planner(member, failOnDataLoss="false")
     start = SourceOffset({A: QueueProgress(0, 100, 1_000)})
     assert subject.latest_offset(start, None) is start
@@ -467,18 +569,20 @@ def test_queues_that_are_away_keep_their_position_and_are_read_on_from_there() -
     member = SteadyMember({A: holding(10), B: holding(10)})
     subject = planner(member)
     end, _ = read(subject, SourceOffset())
-    member.away, member.has_news, member.bounds[A] = {B}, True, holding(15)
+    member.away, member.has_news = {B}, True
+    member.hold(A, holding(15))
+    member.away = {B}
     end, ranges = read(subject, end)
     assert ranges == [QueueRange(A, 10, 15)]
     assert end.queues[B] == QueueProgress(10, 10, 1_000)
-    member.away, member.bounds[B] = set(), holding(17)
+    member.hold(B, holding(17))
     _, ranges = read(subject, end)
     assert ranges == [QueueRange(B, 10, 17)]
 
 
 def test_queues_that_stay_away_end_the_query_though_nothing_else_happens() -> None:
-    clock, member = ManualClock(), SteadyMember({A: holding(10), B: holding(10)})
-    subject = planner(member, clock, missingQueuesTimeoutMs="60000")
+    member = SteadyMember({A: holding(10), B: holding(10)})
+    clock, subject = member.clock, planner(member, missingQueuesTimeoutMs="60000")
     end, _ = read(subject, SourceOffset())
     member.away = {B}
     assert subject.latest_offset(end, None) is end
@@ -493,30 +597,24 @@ def test_queues_that_stay_away_end_the_query_though_nothing_else_happens() -> No
 
 def test_queues_that_are_back_when_the_limit_is_reached_end_nothing() -> None:
     """The last survey knew them as away; nothing had been asked since."""
-    clock, member = ManualClock(), SteadyMember({A: holding(10)}, stored={A: 10}, away={A})
-    subject, start = planner(member, clock, missingQueuesTimeoutMs="60000"), reached((A, 10))
+    member = SteadyMember({A: holding(10)}, stored={A: 10}, away={A})
+    clock, start, subject = member.clock, reached((A, 10)), planner(member, missingQueuesTimeoutMs="60000")
     assert subject.latest_offset(start, None) is start
     clock.advance(60_000)
     member.away = set()
     assert subject.latest_offset(start, None) is start
 
 
-class ConfirmedMember(SteadyMember):
-    """What is proven was confirmed before, so that ``prove`` has nothing to tell."""
-
-    def prove(self, end_offsets: Mapping[MessageQueue, int]) -> None:
-        self.proven = dict(end_offsets)
-
-
 def test_a_broker_that_was_silent_is_raised_to_where_we_are_when_it_is_back() -> None:
     """A killed broker forgets what was committed in its last seconds; while nothing new came, nobody told it again."""
-    member = ConfirmedMember({A: holding(10)}, has_news=True)
+    member = SteadyMember({A: holding(10)}, has_news=True)
     subject = planner(member)
     end, _ = read(subject, SourceOffset())
     assert subject.latest_offset(end, None) is end
-    member.silent = {A}
+    member.silent = {"broker-a"}
     assert subject.latest_offset(end, None) is end
-    member.silent, member.stored = set(), {A: 3}
+    member.silent = set()
+    member.store(A, 3)
     assert subject.latest_offset(end, None) is end
     assert member.stored == {A: 10}
 
@@ -596,7 +694,7 @@ def test_available_now_reads_to_its_targets_and_ends() -> None:
     subject.stop_at_what_is_there()
     end, ranges = read(subject, SourceOffset(), limit=6)
     assert ranges == [QueueRange(A, 0, 6)]
-    member.bounds[A] = holding(500)
+    member.hold(A, holding(500))
     end, ranges = read(subject, end, limit=6)
     assert ranges == [QueueRange(A, 6, 10)]
     assert subject.latest_offset(end, 6) is end
@@ -604,15 +702,13 @@ def test_available_now_reads_to_its_targets_and_ends() -> None:
 
 
 def test_available_now_waits_for_other_members_within_limits() -> None:
-    clock = ManualClock()
-
     class Waiting(SteadyMember):
         def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
-            clock.advance(timeout_ms)
+            self.clock.advance(timeout_ms)
             return False
 
     member = Waiting({A: holding(10), B: holding(10)}, stored={A: 10, B: 4}, not_owned={B})
-    subject = planner(member, clock, clusterTimeoutMs=str(PATIENCE_MS))
+    clock, subject = member.clock, planner(member, clusterTimeoutMs=str(PATIENCE_MS))
     subject.stop_at_what_is_there()
     start = reached((A, 10))
     assert subject.latest_offset(start, None) is start
@@ -621,8 +717,6 @@ def test_available_now_waits_for_other_members_within_limits() -> None:
 
 class AwayForAWhile(SteadyMember):
     """Queues that are away come back after ``clusterTimeoutMs`` and more; time passes while the query waits."""
-
-    clock = ManualClock()
 
     def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
         self.clock.advance(timeout_ms)
@@ -633,8 +727,7 @@ class AwayForAWhile(SteadyMember):
 
 
 def available_now(member: AwayForAWhile, **given: str) -> BatchPlanner:
-    member.clock = ManualClock()
-    subject = planner(member, member.clock, None, clusterTimeoutMs=str(PATIENCE_MS), **given)
+    subject = planner(member, drain=None, clusterTimeoutMs=str(PATIENCE_MS), **given)
     subject.stop_at_what_is_there()
     return subject
 
@@ -684,5 +777,5 @@ def test_available_now_reads_no_queue_that_came_later() -> None:
     subject = planner(member)
     subject.stop_at_what_is_there()
     end, _ = read(subject, SourceOffset())
-    member.bounds[queue(5)] = holding(10)
+    member.hold(B, holding(10))
     assert subject.latest_offset(end, None) is end

@@ -31,24 +31,35 @@ from rocketmq_spark.wire.remoting.headers import GetConsumerStatusRequest
 
 @dataclass(frozen=True, slots=True)
 class MemberView:
-    """What can be told of a member at one moment.
-
-    ``positions``: next offsets to be read, by queue of ours. ``locked_ms``: when each lock was last asked for.
-    """
+    """What can be told of a member at one moment. ``positions``: next offsets to be read, by queue of ours."""
 
     consumer: ConsumerData
     name_servers: tuple[str, ...]
     started_ms: int
-    process_queues: tuple[ProcessQueue, ...]
+    process_queues: Mapping[MessageQueue, ProcessQueueInfo]
     positions: Mapping[MessageQueue, int]
-    locked_ms: Mapping[MessageQueue, int]
     is_orderly: bool
 
 
-def answer_broker(request: RemotingCommand, view: Callable[[], MemberView]) -> RemotingCommand | None:
+def answer_broker(request: RemotingCommand, view: MemberView) -> RemotingCommand | None:
     """The answer to a broker's request; None: not supported. Raises RemoteProtocolError for a bad header."""
     answer = ANSWERS.get(request.code)
-    return None if answer is None else answer(request, view())
+    return None if answer is None else answer(request, view)
+
+
+def process_queue_info(process_queue: ProcessQueue, position: int, locked_ms: int | None) -> ProcessQueueInfo:
+    """``position``: the next offset to be read; ``locked_ms``: when the lock was last asked for, None without one."""
+    in_flight = process_queue.in_flight
+    committable = process_queue.committable
+    return ProcessQueueInfo(
+        commit_offset=position if committable is None else committable,
+        cached_min_offset=in_flight[0][0] if in_flight else 0,
+        cached_max_offset=in_flight[-1][1] - 1 if in_flight else 0,
+        cached_count=sum(end_offset - begin_offset for begin_offset, end_offset in in_flight),
+        is_dropped=process_queue.dropped,
+        is_locked=locked_ms is not None,
+        last_lock_timestamp_ms=locked_ms or 0,
+    )
 
 
 def _running_info(_request: RemotingCommand, view: MemberView) -> RemotingCommand:
@@ -61,23 +72,9 @@ def _running_info(_request: RemotingCommand, view: MemberView) -> RemotingComman
             PROP_CONSUMER_START_TIMESTAMP: str(view.started_ms),
         },
         subscriptions=view.consumer.subscriptions,
-        process_queues={held.queue: _process_queue_info(held, view) for held in view.process_queues},
+        process_queues=view.process_queues,
     )
     return RemotingCommand(ResponseCode.SUCCESS, body=encode_consumer_running_info(info))
-
-
-def _process_queue_info(process_queue: ProcessQueue, view: MemberView) -> ProcessQueueInfo:
-    in_flight = process_queue.in_flight
-    committable = process_queue.committable
-    return ProcessQueueInfo(
-        commit_offset=view.positions.get(process_queue.queue, 0) if committable is None else committable,
-        cached_min_offset=in_flight[0][0] if in_flight else 0,
-        cached_max_offset=in_flight[-1][1] - 1 if in_flight else 0,
-        cached_count=sum(end_offset - begin_offset for begin_offset, end_offset in in_flight),
-        is_dropped=process_queue.dropped,
-        is_locked=process_queue.queue in view.locked_ms,
-        last_lock_timestamp_ms=view.locked_ms.get(process_queue.queue, 0),
-    )
 
 
 def _consumer_status(request: RemotingCommand, view: MemberView) -> RemotingCommand:

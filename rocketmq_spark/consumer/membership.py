@@ -1,42 +1,70 @@
-"""Membership: what a member of a group knows, decides and says. No thread, lock or clock of its own; ``member`` has
-them.
+"""Membership: one member of a group, from which a turn is lent. It decides the order in which its parts ask and change.
 
-The order of requests in here is what keeps messages from being lost or read twice; the model of the tests runs this
-very code against a simulated cluster. Not thread-safe: the caller makes one call at a time. ``view`` may be read by
-anybody.
+That order is what keeps messages from being lost or read twice; the model of the tests runs this very code against a
+simulated cluster. The parts are a subject each: ``route_table``, ``outages``, ``servers``, ``group_members``,
+``group_offsets``, ``resets``, ``queue_locks``, ``rebalance``. None has a thread, lock or clock of its own, and none is
+thread-safe: whoever uses one holds the ``Turn``. ``published`` is for everybody else.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
-from typing import Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from rocketmq_spark.consumer.answers import MemberView
-from rocketmq_spark.consumer.consume_from_where import starting_point
-from rocketmq_spark.consumer.inquiry import Clock, Inquiry
-from rocketmq_spark.consumer.offset_store import RemoteBrokerOffsetStore, raising
-from rocketmq_spark.consumer.ports import Cluster, OffsetKeeper, Survey
+from rocketmq_spark.consumer.answers import MemberView, process_queue_info
+from rocketmq_spark.consumer.group_members import GroupMembers
+from rocketmq_spark.consumer.group_offsets import BrokerOffsets, GroupOffsets, OffsetKeeper
+from rocketmq_spark.consumer.outages import Outages
 from rocketmq_spark.consumer.process_queue import ProcessQueue
 from rocketmq_spark.consumer.queue_locks import QueueLocks
 from rocketmq_spark.consumer.rebalance import RebalanceImpl, RebalancePlan
+from rocketmq_spark.consumer.resets import Resets
+from rocketmq_spark.consumer.route_table import RouteTable
+from rocketmq_spark.consumer.servers import Cluster, Servers
 from rocketmq_spark.consumer.strategy_names import strategy_of
-from rocketmq_spark.consumer.subscription_check import SubscriptionCheck
-from rocketmq_spark.errors import MembershipError
 from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.wire.body.heartbeat import ConsumerData, Heartbeat
-from rocketmq_spark.wire.body.subscription import SubscriptionData, build_subscription
+from rocketmq_spark.wire.body.running_info import ProcessQueueInfo
+
+if TYPE_CHECKING:
+    from rocketmq_spark.remoting.clock import Clock
 
 log = logging.getLogger(__name__)
 
-GROUP: Final = "the group"
-IDENTITY: Final = "our client id"
-SUBSCRIPTIONS: Final = "the group's subscriptions"
 
-NAMESAKE_LIMIT_MS: Final = 120_000
-"""How long a newcomer waits for the connection that has its client id: a broker notices a dead one within so long."""
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What a member knows after asking: its queues, and the bounds of every readable queue whose broker answered.
+
+    ``is_complete``: every name server, topic and broker answered, and the group's members are known. ``away``: queues
+    that were asked for and that nobody serves, with the last address of their broker; see ``Outages.away``.
+    """
+
+    owned: frozenset[MessageQueue]
+    bounds: Mapping[MessageQueue, QueueBounds]
+    is_complete: bool
+    away: Mapping[MessageQueue, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What anybody may know of a membership without the turn. It is made anew as a whole, never changed.
+
+    ``view``: for operators' tools. ``changes``: how often something has changed that plans depend on: ownership, who
+    answers, or an operator's reset. ``masters``: addresses by broker name of those that may be polled.
+    ``next_try_ms``: when something that did not answer is to be asked again; None while everything answers.
+    """
+
+    view: MemberView
+    changes: int
+    masters: Mapping[str, str]
+    next_try_ms: int | None
+
+    def is_due(self, now_ms: int) -> bool:
+        """Whether something that did not answer is to be asked again now."""
+        return self.next_try_ms is not None and now_ms >= self.next_try_ms
 
 
 class Membership:
@@ -61,32 +89,27 @@ class Membership:
         started_ms: int,
         local_offsets: OffsetKeeper | None = None,
     ) -> None:
-        self.client_id = client_id
-        self._moves = 0
+        group = options.consumer_group
+        self.crash: Exception | None = None
+        """What ended the thread that does the timed work, if anything did."""
+        self._client_id = client_id
         self._options = options
-        self._group = options.consumer_group
-        self._inquiry = Inquiry(options, cluster, clock)
-        self._offsets: OffsetKeeper = local_offsets or self._inquiry
-        self._lease_clock = lease_clock
         self._started_ms = started_ms
-        self._greeted: set[str] = set()
-        self._rebalance_impl = RebalanceImpl(self._group, client_id, strategy_of(options))
-        self._locks = QueueLocks()
+        self._routes = RouteTable()
+        self._outages = Outages(options.read_topics, self._routes, clock)
+        self.servers = Servers(options, cluster, self._routes, self._outages)
+        self.members = GroupMembers(
+            options, client_id, self.servers, self._routes, self._outages, started_ms=started_ms
+        )
+        self.resets = Resets(group, self.servers, self._routes)
+        keeper = local_offsets or BrokerOffsets(group, self.servers, self.resets)
+        self.offsets = GroupOffsets(keeper, self.resets, self._is_ours)
+        self._locks = QueueLocks(group, client_id, self.servers, lease_clock)
+        self._rebalance_impl = RebalanceImpl(group, client_id, strategy_of(options))
+        self._positions: dict[MessageQueue, int] = {}
         self._leaving: set[MessageQueue] = set()
         self._awaiting_lock = False
-        self._has_been_alone = False
-        self._store = RemoteBrokerOffsetStore()
-        self._positions: dict[MessageQueue, int] = {}
-        self.view = self._new_view()
-        self._subscriptions = SubscriptionCheck(
-            self._group, client_id, self.view.consumer.subscriptions, options.retry_topic
-        )
-        self._has_agreed = False
-
-    @property
-    def changes(self) -> int:
-        """How often something has changed that plans depend on: ownership, who answers, or an operator's reset."""
-        return self._moves + self._inquiry.news
+        self._moves = 0
 
     # ------------------------------------------------------------------------------------------ for the planner
 
@@ -97,140 +120,58 @@ class Membership:
         What does not answer is left out and tried again by a later survey; what has not answered for its whole limit is
         raised: TransportError[CLUSTER_UNREACHABLE], RouteError[TOPIC_NOT_FOUND],
         MembershipError[NOT_LISTED | DUPLICATE_CLIENT_ID | SUBSCRIPTIONS_DIFFER]. How long queues of ``known`` may be
-        away is the caller's to say.
+        away is the caller's to say. Raises ``crash`` too: nobody lives on unseen without timed work.
         """
+        if self.crash is not None:
+            raise self.crash
         self.renew_locks(stale_only=True)
         is_settled = self.rebalance()
-        bounds = self._inquiry.bounds()
-        away = self._inquiry.away(known, bounds)
-        self._inquiry.check(away)
+        bounds = self.servers.bounds()
+        away = self._outages.away(known, bounds)
+        self._outages.check(away)
         owned = self._plannable() if is_settled else frozenset[MessageQueue]()
-        return Survey(owned, bounds, is_settled and self._inquiry.is_complete(away), away)
-
-    def ask_bounds(self) -> dict[MessageQueue, QueueBounds]:
-        """See ``Inquiry.bounds``."""
-        return self._inquiry.bounds()
-
-    def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """See ``Inquiry.search_offsets``."""
-        return self._inquiry.search_offsets(timestamps_ms)
-
-    def stored_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
-        """See ``Inquiry.stored_offsets``."""
-        return self._offsets.stored_offsets(queues)
-
-    def raise_offsets(self, wanted: Mapping[MessageQueue, int]) -> set[MessageQueue]:
-        """See to it that the brokers store at least ``wanted``; says for which queues a broker has confirmed it.
-
-        Of the first offsets of a group and topic that come at once, a broker may confirm one and lose it
-        (``ConsumerOffsetManager#commitOffset`` makes the table for them unguarded). So look again where there was none.
-        """
-        confirmed, first = self._raise(wanted)
-        if first:
-            confirmed -= first - self._raise({queue: wanted[queue] for queue in first})[0]
-        self._confirm({queue: wanted[queue] for queue in confirmed})
-        return confirmed
-
-    def _raise(self, wanted: Mapping[MessageQueue, int]) -> tuple[set[MessageQueue], set[MessageQueue]]:
-        """Which offsets a broker has confirmed, and which of these are the first that it has of their queue."""
-        stored = {
-            queue: offset for queue, offset in self.stored_offsets(wanted).items() if queue not in self._inquiry.resets
-        }
-        writes = raising(wanted, stored)
-        confirmed = (stored.keys() - writes.keys()) | self._offsets.write_offsets(writes)
-        return confirmed, {queue for queue in confirmed if stored[queue] is None}
-
-    def lower_offsets(self, wanted: Mapping[MessageQueue, int]) -> set[MessageQueue]:
-        """Let the brokers store exactly ``wanted``, for queues that do not reach as far as the group's offset any more;
-        says for which queues a broker has confirmed it. What was proven of such a queue is of another one now."""
-        for queue in wanted:
-            self._store.remove(queue)
-        written = self._offsets.write_offsets(wanted)
-        self._confirm({queue: wanted[queue] for queue in written})
-        return written
-
-    def note_reset(self, queue: MessageQueue, offset: int) -> None:
-        """See ``Inquiry.note_reset``."""
-        self._inquiry.note_reset(queue, offset)
-
-    def look_for_resets(self, queues: Iterable[MessageQueue]) -> None:
-        """Learn of operators' resets before a pull of somebody else is told, and nobody again."""
-        self._inquiry.refresh_routes()
-        for queue in queues:
-            self._inquiry.take_reset(queue)
+        return Survey(owned, bounds, is_settled and self._outages.is_complete(away), away)
 
     def take_resets(self) -> dict[MessageQueue, int]:
         """Where an operator has reset queues of ours to, each told once."""
-        resets, self._inquiry.resets = self._inquiry.resets, {}
-        return {queue: offset for queue, offset in resets.items() if queue in self._rebalance_impl.table}
-
-    def keep_resets(self, resets: Mapping[MessageQueue, int]) -> None:
-        """See ``Inquiry.keep_resets``."""
-        self._inquiry.keep_resets(resets)
+        return {queue: offset for queue, offset in self.resets.take_all().items() if self._is_ours(queue)}
 
     def take(self, ranges: Mapping[MessageQueue, tuple[int, int]]) -> None:
         """These ranges are planned: in flight until they are proven."""
         for queue, (begin_offset, end_offset) in ranges.items():
             self._rebalance_impl.table[queue].put(begin_offset, end_offset)
             self._positions[queue] = end_offset
-        self.view = self._new_view()
 
     def prove(self, end_offsets: Mapping[MessageQueue, int]) -> None:
         """Everything below these is in the sink: finish what is in flight there, and commit what is ours, answered.
 
         What was not answered before is due again too: after a machine has slept the timer may come later than others.
         """
-        if self._finish(end_offsets) or self._store.unconfirmed:
-            self.persist()
+        if self._finish(end_offsets) or self.offsets.unconfirmed:
+            self.offsets.persist()
             self._release(self._leaving)
-            self.view = self._new_view()
-
-    def may_try_again(self) -> bool:
-        """Whether something that did not answer is to be asked again now."""
-        return self._inquiry.may_try_again()
-
-    def may_ask(self, broker_name: str) -> bool:
-        """See ``Inquiry.may_ask``."""
-        return self._inquiry.may_ask(broker_name)
-
-    def address_of(self, broker_name: str) -> str | None:
-        """See ``Inquiry.address_of``."""
-        return self._inquiry.address_of(broker_name)
 
     # ------------------------------------------------------------------------------------------ timed work
 
-    def heartbeat(self) -> None:
-        """To every broker of the topics, slaves included, as Java's client does."""
-        beat = Heartbeat(self.client_id, (self._group_data(),))
-        for address in sorted(self._inquiry.addresses()):
-            if self._inquiry.tell(address, lambda broker: broker.heartbeat(beat)):
-                self._greeted.add(address)
-
     def rebalance(self) -> bool:
         """Make ownership what the routes and the group's members say. False: too little is known to decide."""
-        self._inquiry.refresh_routes()
-        if self._inquiry.masters() - self._greeted:
-            self.heartbeat()
-        client_ids = self._inquiry.consumer_ids()
-        if self._is_somebody_else(client_ids) or self._is_at_odds(client_ids):
+        self.servers.refresh_routes()
+        self.members.greet()
+        client_ids = self.members.listed()
+        if not self.members.may_own(client_ids):
             return False
-        plan = self._rebalance_impl.decide(self._inquiry.queues, client_ids)
+        plan = self._rebalance_impl.decide(self._routes.queues, client_ids)
         if plan is None:
-            self._not_listed(client_ids)
+            self.members.not_listed(client_ids)
             return False
-        self._inquiry.succeeded(GROUP)
+        self.members.are_listed()
         self._carry_out(plan)
         return True
-
-    def persist(self) -> bool:
-        """Tell the brokers what they have not confirmed; says whether they have confirmed everything by now."""
-        self.raise_offsets(self._store.unconfirmed)
-        return not self._store.unconfirmed
 
     def renew_locks(self, *, stale_only: bool = False) -> None:
         """Orderly: ask again for the locks of our queues. What a broker refuses is another member's, and dropped."""
         held = self._rebalance_impl.table.keys() if self._options.consume_orderly else ()
-        self._drop(self._lock([queue for queue in held if not (stale_only and self._is_locked(queue))]))
+        self._drop(self._locks.lock([queue for queue in held if not (stale_only and self._locks.is_held(queue))]))
 
     def retry_locks(self) -> None:
         """Orderly: a queue that is ours by the group's lists was locked by its last owner; try it again."""
@@ -240,14 +181,16 @@ class Membership:
     def leave(self) -> None:
         """Persist what is proven and unregister everywhere. A lock outlives us while its queue has unproven ranges,
         and an operator's reset that we did not come to obey."""
-        self.persist()
-        self._inquiry.put_back_resets(self._rebalance_impl.table.keys())
-        locked = [queue for queue in self._rebalance_impl.table if self._is_locked(queue)]
-        self._inquiry.unlock(self.client_id, [queue for queue in locked if self._is_settled(queue)])
-        for address in sorted(self._greeted):
-            self._inquiry.tell(address, lambda broker: broker.unregister(self.client_id, self._group))
+        self.offsets.persist()
+        self.resets.put_back(self._rebalance_impl.table.keys())
+        locked = [queue for queue in self._rebalance_impl.table if self._locks.is_held(queue)]
+        self._locks.unlock([queue for queue in locked if self._is_settled(queue)])
+        self.members.unregister()
 
     # ------------------------------------------------------------------------------------------ ownership
+
+    def _is_ours(self, queue: MessageQueue) -> bool:
+        return queue in self._rebalance_impl.table
 
     def _carry_out(self, plan: RebalancePlan) -> None:
         """Persist before a queue is given up, so that its next owner begins where we proved to be.
@@ -255,7 +198,7 @@ class Membership:
         Orderly: a queue with an unproven range stays until ``prove``, and a new one is ours only with its lock.
         """
         if plan.drop:
-            self.persist()
+            self.offsets.persist()
         self._leaving = {queue for queue in plan.drop if self._options.consume_orderly}
         self._drop(set(plan.drop) - self._leaving)
         self._release(self._leaving)
@@ -263,22 +206,22 @@ class Membership:
 
     def _gain(self, queues: Collection[MessageQueue]) -> None:
         if self._options.consume_orderly:
-            self._awaiting_lock = bool(self._lock(queues))
-            queues = [queue for queue in queues if self._is_locked(queue)]
+            self._awaiting_lock = bool(self._locks.lock(queues))
+            queues = [queue for queue in queues if self._locks.is_held(queue)]
         self._change(RebalancePlan(add=tuple(queues)))
 
     def _release(self, queues: Collection[MessageQueue]) -> None:
         """Orderly: give up those of ``queues`` of which nothing is unproven and nothing unconfirmed."""
         settled = {queue for queue in queues if self._is_settled(queue)}
-        self._inquiry.unlock(self.client_id, settled)
+        self._locks.unlock(settled)
         self._drop(settled)
 
     def _drop(self, queues: Collection[MessageQueue]) -> None:
         self._locks.forget(queues)
         self._leaving -= set(queues)
         for queue in queues:
-            self._store.remove(queue)
-            self._inquiry.resets.pop(queue, None)
+            self.offsets.forget(queue)
+            self.resets.forget(queue)
             self._positions.pop(queue, None)
         self._change(RebalancePlan(drop=tuple(sorted(queues, key=MessageQueue.sort_key))))
 
@@ -287,92 +230,20 @@ class Membership:
             return
         self._rebalance_impl.apply(plan)
         self._moves += 1
-        self.view = self._new_view()
-        log.info("rebalanced client_id=%s dropped=%s added=%s", self.client_id, _names(plan.drop), _names(plan.add))
+        log.info("rebalanced client_id=%s dropped=%s added=%s", self._client_id, _names(plan.drop), _names(plan.add))
 
     def _is_settled(self, queue: MessageQueue) -> bool:
-        return not self._rebalance_impl.table[queue].in_flight and queue not in self._store.unconfirmed
+        return not self._rebalance_impl.table[queue].in_flight and queue not in self.offsets.unconfirmed
 
     def _plannable(self) -> frozenset[MessageQueue]:
         """Our queues, less those that are being given up; orderly, less those whose lock may have expired."""
         return frozenset(
             queue
             for queue in self._rebalance_impl.table.keys() - self._leaving
-            if not self._options.consume_orderly or self._is_locked(queue)
+            if not self._options.consume_orderly or self._locks.is_held(queue)
         )
 
-    # ------------------------------------------------------------------------------------------ locks
-
-    def _is_locked(self, queue: MessageQueue) -> bool:
-        return self._locks.is_held(queue, self._lease_clock())
-
-    def _lock(self, queues: Collection[MessageQueue]) -> set[MessageQueue]:
-        """Lock queues at their brokers; answers those that a broker has refused. Silent brokers change nothing."""
-        asked_ms = self._lease_clock()
-        granted, refused = self._inquiry.lock(self.client_id, queues)
-        self._locks.granted(granted, asked_ms)
-        return refused
-
-    # ------------------------------------------------------------------------------------------ members
-
-    def _is_somebody_else(self, client_ids: list[str] | None) -> bool:
-        """Whether our client id was another connection's before it was ours: then we own nothing until that is gone.
-
-        A broker lists an id once for each of its connections. Who was alone once stays who it is: a second entry is a
-        newcomer then, or our own connection of before.
-        """
-        if client_ids is None or self._has_been_alone:
-            return False
-        if client_ids.count(self.client_id) > 1:
-            error = MembershipError("DUPLICATE_CLIENT_ID", group=self._group, client_id=self.client_id)
-            self._inquiry.failed(IDENTITY, error, NAMESAKE_LIMIT_MS)
-            return True
-        self._inquiry.succeeded(IDENTITY)
-        self._has_been_alone = self.client_id in client_ids
-        return False
-
-    def _is_at_odds(self, client_ids: list[str] | None) -> bool:
-        """Whether a member subscribes to something else and we are the newcomer, who owns nothing and fails at once.
-
-        Who was there before goes on for its limit: a newcomer should leave, and take nobody with it.
-        """
-        if client_ids is None or self.client_id not in client_ids:
-            return False
-        to_ask = self._subscriptions.to_ask(client_ids)
-        if to_ask:
-            self._subscriptions.answered(self._inquiry.subscriptions_of(to_ask))
-            self._warn_of_retries()
-        error = self._subscriptions.difference()
-        if error is None:
-            self._has_agreed = True
-            self._inquiry.succeeded(SUBSCRIPTIONS)
-            return False
-        limit_ms = self._options.cluster_timeout_ms if self._has_agreed else 0
-        self._inquiry.failed(SUBSCRIPTIONS, error, limit_ms)
-        return not self._has_agreed
-
-    def _warn_of_retries(self) -> None:
-        for client_id in self._subscriptions.at_odds_over_retries():
-            log.warning(
-                "of client_id=%s and client_id=%s only one reads topic=%s: what was sent back may wait there",
-                self.client_id,
-                client_id,
-                self._options.retry_topic,
-            )
-
-    def _not_listed(self, client_ids: list[str] | None) -> None:
-        """The group does not know this member (yet): heartbeat again, decide nothing."""
-        self.heartbeat()
-        if client_ids is not None:
-            error = MembershipError("NOT_LISTED", group=self._group, client_id=self.client_id)
-            self._inquiry.failed(GROUP, error, self._options.cluster_timeout_ms)
-
-    # ------------------------------------------------------------------------------------------ offsets
-
-    def _confirm(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Brokers have confirmed these."""
-        for queue in offsets.keys() & self._rebalance_impl.table.keys():
-            self._store.confirm(queue, offsets[queue])
+    # ------------------------------------------------------------------------------------------ progress
 
     def _finish(self, end_offsets: Mapping[MessageQueue, int]) -> bool:
         """Move the windows of our queues past what is proven; says whether anything was in flight there.
@@ -389,44 +260,37 @@ class Membership:
         for begin_offset, end_offset in finished:
             process_queue.remove(begin_offset, end_offset)
         rest = process_queue.in_flight
-        self._store.update(process_queue.queue, min(proven_to, rest[0][0]) if rest else proven_to)
+        self.offsets.prove(process_queue.queue, min(proven_to, rest[0][0]) if rest else proven_to)
         return bool(finished)
 
-    # ------------------------------------------------------------------------------------------ the view
+    # ------------------------------------------------------------------------------------------ what others may know
 
-    def _new_view(self) -> MemberView:
-        table = self._rebalance_impl.table
+    @property
+    def process_queues(self) -> tuple[ProcessQueue, ...]:
+        """Of the queues that are ours."""
+        return tuple(self._rebalance_impl.table.values())
+
+    def publish(self) -> Published:
+        """What is so now."""
+        return Published(
+            view=self._view(),
+            changes=self._moves + self._outages.news + self.resets.news,
+            masters=self._outages.answering(),
+            next_try_ms=self._outages.next_try_ms,
+        )
+
+    def _view(self) -> MemberView:
         return MemberView(
-            consumer=self._consumer_data(),
+            consumer=self.members.we,
             name_servers=self._options.name_servers,
             started_ms=self._started_ms,
-            process_queues=tuple(table.values()),
+            process_queues={held.queue: self._info(held) for held in self.process_queues},
             positions=dict(self._positions),
-            locked_ms={queue: at for queue in table if (at := self._locks.asked_ms(queue)) is not None},
             is_orderly=self._options.consume_orderly,
         )
 
-    def _consumer_data(self) -> ConsumerData:
-        return ConsumerData(
-            group=self._group,
-            consume_type="CONSUME_ACTIVELY",
-            message_model=self._options.message_model,
-            consume_from_where=starting_point(self._options).where.value,
-            subscriptions=tuple(map(self._subscription, self._options.read_topics)),
-        )
-
-    def _group_data(self) -> ConsumerData:
-        """What brokers are told: as Java's push consumers do, the retry topic is among the topics, read or not.
-
-        A broker takes the topics of the last heartbeat for the group's, and lets nobody pull from others that has not
-        said so in the pull: without it, Java members could not read their retry topic after each heartbeat of ours.
-        """
-        read = self.view.consumer
-        topics = dict.fromkeys((*self._options.topics, self._options.retry_topic))
-        return replace(read, subscriptions=tuple(map(self._subscription, topics)))
-
-    def _subscription(self, topic: str) -> SubscriptionData:
-        return build_subscription(topic, self._options.expression_of(topic), self._started_ms)
+    def _info(self, held: ProcessQueue) -> ProcessQueueInfo:
+        return process_queue_info(held, self._positions.get(held.queue, 0), self._locks.asked_ms(held.queue))
 
 
 def _names(queues: Iterable[MessageQueue]) -> str:

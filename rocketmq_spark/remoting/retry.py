@@ -166,9 +166,10 @@ class Patience:
     def is_failing(self, subject: str) -> bool:
         return subject in self._troubles
 
-    def is_due(self, now_ms: int) -> bool:
-        """Whether something that failed is to be tried again now."""
-        return any(now_ms >= trouble.next_try_ms for trouble in tuple(self._troubles.values()))
+    @property
+    def next_try_ms(self) -> int | None:
+        """When something that failed is to be tried again; None while nothing fails."""
+        return min((trouble.next_try_ms for trouble in self._troubles.values()), default=None)
 
     @property
     def subjects(self) -> frozenset[str]:

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Final, Protocol
 
 from rocketmq_spark.consumer.consume_from_where import starting_point
-from rocketmq_spark.consumer.ports import GroupMember, Survey
+from rocketmq_spark.consumer.membership import Membership, Survey
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import BROADCASTING, ReadOptions
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
@@ -42,6 +43,16 @@ IDLE_WAIT_MS: Final = 200
 """How long an idle call waits for news; Spark would ask again every 12 ms."""
 
 
+class Member(Protocol):
+    """What a planner needs of ``consumer.member``."""
+
+    def turn(self) -> AbstractContextManager[Membership]: ...
+
+    def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool: ...
+
+    def hand_over(self) -> None: ...
+
+
 class Drain(Protocol):
     """Whether somebody wants this query to end without leaving anything unproven; ``answer``: that is so now."""
 
@@ -53,7 +64,7 @@ class Drain(Protocol):
 class BatchPlanner:
     """Plans the micro-batches of one query start. Used by one thread, the source runner's main thread."""
 
-    def __init__(self, member: GroupMember, options: ReadOptions, drain: Drain, clock: Clock = monotonic_ms) -> None:
+    def __init__(self, member: Member, options: ReadOptions, drain: Drain, clock: Clock = monotonic_ms) -> None:
         self._member = member
         self._options = options
         self._starting_point = starting_point(options)
@@ -93,16 +104,17 @@ class BatchPlanner:
 
         ``start`` proves that everything below its ends is in the sink. An empty one, the first of all, is answered only
         when it is settled where the topics begin. ``limit``: offsets in all, None for no limit.
-        Raises DataLossError (with ``failOnDataLoss``) and what ``Member.survey`` raises.
+        Raises DataLossError (with ``failOnDataLoss``) and what ``Membership.survey`` raises.
         """
-        self._member.prove({queue: progress.end_offset for queue, progress in start.queues.items()})
+        with self._member.turn() as membership:
+            membership.prove({queue: progress.end_offset for queue, progress in start.queues.items()})
         while True:
             if self._drain.is_made():
                 if self._has_handed_over():
                     return start
             elif self._must_survey():
-                with self._member.turn():
-                    end = self._plan(start, limit)
+                with self._member.turn() as membership:
+                    end = self._plan(membership, start, limit)
                 if end is not start:
                     return end
             if self._may_rest(start):
@@ -125,46 +137,53 @@ class BatchPlanner:
         if self._missing.waited_for:
             targets.wait(self._clock())
             return False
-        stored = self._member.stored_offsets(targets.offsets)
-        return targets.are_reached(start, stored, self._clock()) and self._member.persist()
+        with self._member.turn() as membership:
+            stored = membership.offsets.keeper.stored_offsets(targets.offsets)
+            return targets.are_reached(start, stored, self._clock()) and membership.offsets.persist()
 
     def _has_handed_over(self) -> bool:
         """Leave the group once the brokers have confirmed what is proven, or the next owners read it again. Until then
         plan nothing; the survey raises what is silent for its limit."""
-        if self._member.persist():
+        with self._member.turn() as membership:
+            is_confirmed = membership.offsets.persist()
+        if is_confirmed:
             self._member.hand_over()
             self._drain.answer()
             return True
         self._member.wait_for_news({}, IDLE_WAIT_MS)
-        self._member.survey()
+        with self._member.turn() as membership:
+            membership.survey()
         return False
 
     def recover(self, end: SourceOffset) -> None:
         """The batch that ends here is about to be read again, before any plan. Its pulls would be told of operators'
         resets, and nobody after them."""
-        self._member.look_for_resets([one.queue for one in end.ranges()])
+        with self._member.turn() as membership:
+            membership.resets.look_for([one.queue for one in end.ranges()])
 
     # ------------------------------------------------------------------------------------------ one plan
 
-    def _plan(self, start: SourceOffset, limit: int | None) -> SourceOffset:
-        survey = self._member.survey(start.queues)
+    def _plan(self, membership: Membership, start: SourceOffset, limit: int | None) -> SourceOffset:
+        survey = membership.survey(start.queues)
         self._missing.see(survey.away, start, self._clock())
         if self._targets is not None and not self._missing.waited_for:
             self._targets.fix(survey)
-        self._start_topics(start, survey)
+        self._start_topics(membership, start, survey)
         candidates = self._candidates(start, survey)
-        stored = self._member.stored_offsets(candidates)
+        stored = membership.offsets.keeper.stored_offsets(candidates)
         if any(offset is not None and offset > survey.bounds[queue].max_offset for queue, offset in stored.items()):
             # Another member has read on since the survey; bounds that are asked for now cannot be older.
-            survey = replace(survey, bounds=self._member.ask_bounds())
+            survey = replace(survey, bounds=membership.servers.bounds())
             stored = {queue: offset for queue, offset in stored.items() if queue in survey.bounds}
-        positions = self._settle(start, survey, {queue: stored[queue] for queue in candidates if queue in stored})
+        positions = self._settle(
+            membership, start, survey, {queue: stored[queue] for queue in candidates if queue in stored}
+        )
         targets = None if self._targets is None else self._targets.offsets
         planned = plan_batch(positions, survey.bounds, limit=limit, targets=targets, served=self._served)
         if start.advanced(planned) == start:
             # The very ranges of the last batch, after a reset. To Spark an equal offset is no batch: move back first.
             planned = {}
-        self._member.take({queue: (plan.begin_offset, plan.end_offset) for queue, plan in planned.items()})
+        membership.take({queue: (plan.begin_offset, plan.end_offset) for queue, plan in planned.items()})
         self._remember(survey, positions, planned)
         lower = moved_back(positions, {queue: progress.end_offset for queue, progress in start.queues.items()})
         self._survey_at_once = bool(planned or lower)
@@ -172,32 +191,34 @@ class BatchPlanner:
             return start
         return start.advanced(self._at_rest(survey) | planned)
 
-    def _start_topics(self, start: SourceOffset, survey: Survey) -> None:
+    def _start_topics(self, membership: Membership, start: SourceOffset, survey: Survey) -> None:
         """Write first positions for topics without any. Only complete knowledge tells that a topic has none."""
         if not survey.is_complete:
             return
         queues = [queue for queue in survey.bounds if queue.topic not in self._started_topics]
-        stored = self._member.stored_offsets(queues)
+        stored = membership.offsets.keeper.stored_offsets(queues)
         if len(stored) < len(queues):
             return
         unread = unread_queues(start, stored)
-        found = self._found_by_time(unread)
+        found = self._found_by_time(membership, unread)
         if found is None:
             return
         first = first_positions(self._starting_point, {queue: survey.bounds[queue] for queue in unread}, found)
         # A topic of which some queues' positions are stored does not look unread any more.
         first |= self._unconfirmed_first
-        confirmed = self._member.raise_offsets(first)
+        confirmed = membership.offsets.raise_to(first)
         self._unconfirmed_first = {queue: offset for queue, offset in first.items() if queue not in confirmed}
         if not self._unconfirmed_first:
             self._started_topics |= {queue.topic for queue in queues}
 
-    def _found_by_time(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, int] | None:
+    def _found_by_time(
+        self, membership: Membership, queues: Collection[MessageQueue]
+    ) -> dict[MessageQueue, int] | None:
         """Where each queue begins if a time says so; None: not all are known, and a topic starts as a whole."""
         timestamp_ms = self._starting_point.timestamp_ms
         if timestamp_ms is None:
             return {}
-        found = self._member.search_offsets(dict.fromkeys(queues, timestamp_ms))
+        found = membership.servers.search_offsets(dict.fromkeys(queues, timestamp_ms))
         return found if len(found) == len(queues) else None
 
     def _candidates(self, start: SourceOffset, survey: Survey) -> list[MessageQueue]:
@@ -211,12 +232,17 @@ class BatchPlanner:
         ]
 
     def _settle(
-        self, start: SourceOffset, survey: Survey, stored: Mapping[MessageQueue, int | None]
+        self,
+        membership: Membership,
+        start: SourceOffset,
+        survey: Survey,
+        stored: Mapping[MessageQueue, int | None],
     ) -> dict[MessageQueue, Position]:
         """Positions of ``stored``'s queues, with the broker raised to them, or lowered where a queue does not reach so
         far any more; those that it did not confirm are left out."""
         read_up_to_ms = resumed(stored, start, self._verified)
-        first_later = self._first_later(read_up_to_ms)
+        later_ms = {queue: at_ms + 1 for queue, at_ms in read_up_to_ms.items()}
+        first_later = membership.servers.search_offsets(later_ms)
         positions = {
             queue: position_of(queue, survey.bounds[queue], start.queues.get(queue), offset, first_later.get(queue))
             for queue, offset in self._believed(stored, start).items()
@@ -225,12 +251,12 @@ class BatchPlanner:
         for lost in lost_ranges(positions.values()):
             report_loss(lost, is_failure=self._options.fail_on_data_loss)
         lower = moved_back(positions, stored)
-        unsettled = lower.keys() - self._member.lower_offsets(lower)
+        unsettled = lower.keys() - membership.offsets.lower_to(lower)
         wanted = {queue: position.offset for queue, position in positions.items() if queue not in unsettled}
-        confirmed = self._member.raise_offsets(wanted)
+        confirmed = membership.offsets.raise_to(wanted)
         self._verified |= confirmed
         settled = {queue: position for queue, position in positions.items() if queue in confirmed}
-        return settled | self._obey_resets(survey)
+        return settled | self._obey_resets(membership, survey)
 
     def _believed(
         self, stored: Mapping[MessageQueue, int | None], start: SourceOffset
@@ -241,23 +267,19 @@ class BatchPlanner:
             return stored
         return {queue: None if queue in start.queues else offset for queue, offset in stored.items()}
 
-    def _obey_resets(self, survey: Survey) -> dict[MessageQueue, Position]:
+    def _obey_resets(self, membership: Membership, survey: Survey) -> dict[MessageQueue, Position]:
         """Positions that an operator has set, also lower ones: they win over checkpoint and group."""
-        told = self._member.take_resets()
+        told = membership.take_resets()
         resets = {
             queue: min(max(offset, survey.bounds[queue].min_offset), survey.bounds[queue].max_offset)
             for queue, offset in told.items()
             if queue in survey.bounds and queue in survey.owned
         }
-        obeyed = self._member.lower_offsets(resets)
-        self._member.keep_resets({queue: offset for queue, offset in told.items() if queue not in obeyed})
+        obeyed = membership.offsets.lower_to(resets)
+        membership.resets.keep({queue: offset for queue, offset in told.items() if queue not in obeyed})
         for queue in obeyed:
             log.warning("an operator has reset queue=%s to offset=%d", queue, resets[queue])
         return {queue: Position(resets[queue]) for queue in obeyed}
-
-    def _first_later(self, read_up_to_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """The first offset of each queue that was stored after the given time."""
-        return self._member.search_offsets({queue: at_ms + 1 for queue, at_ms in read_up_to_ms.items()})
 
     def _remember(
         self, survey: Survey, positions: Mapping[MessageQueue, Position], planned: Mapping[MessageQueue, QueueProgress]

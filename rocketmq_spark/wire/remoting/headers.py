@@ -214,13 +214,6 @@ class GetConsumerListByGroupRequest(Header):
 
 
 @header
-class NotifyConsumerIdsChangedRequest(Header):
-    """RequestCode NOTIFY_CONSUMER_IDS_CHANGED, which a broker sends."""
-
-    consumer_group: str = wire("consumerGroup")
-
-
-@header
 class GetConsumerRunningInfoRequest(Header):
     """RequestCode GET_CONSUMER_RUNNING_INFO, which a broker sends."""
 

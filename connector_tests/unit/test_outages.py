@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from connector_tests.support.manual_clock import ManualClock
+from connector_tests.support.simulated_cluster import (
+    ClusterDoor,
+    Reach,
+    SimulatedBroker,
+    SimulatedCluster,
+    address_of,
+)
+from rocketmq_spark.consumer.outages import Outages
+from rocketmq_spark.consumer.route_table import UNKNOWN_ADDRESS, RouteTable
+from rocketmq_spark.consumer.servers import Servers
+from rocketmq_spark.errors import BrokerError, RouteError, TransportError
+from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.wire.remoting.codes import ResponseCode
+
+LIMIT_MS = 60_000
+AT_B = address_of("b")
+A0, A1 = (MessageQueue("orders", "a", queue_id) for queue_id in range(2))
+B0, B1 = (MessageQueue("orders", "b", queue_id) for queue_id in range(2))
+ALL = (A0, A1, B0, B1)
+CUT = TransportError("CONNECTION_LOST", address="n:9876", reason="cut")
+NO_TOPIC = RouteError("TOPIC_NOT_FOUND", topic="orders", address="n:9876")
+
+
+class Case:
+    """Somebody who has seen two brokers with two queues each in their best state, and what it finds after a change."""
+
+    def __init__(self, *, topics: str = "orders", has_seen_all: bool = True) -> None:
+        given = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": topics, "clusterTimeoutMs": str(LIMIT_MS)}
+        self.clock = ManualClock()
+        self.cluster = SimulatedCluster("ab", self.clock)
+        options = ReadOptions.parse(given | {"missingTopicTimeoutMs": str(LIMIT_MS)})
+        for topic in options.topics:
+            self.cluster.create_topic(topic, {"a": 2, "b": 2})
+        self.routes = RouteTable()
+        self.outages = Outages(options.read_topics, self.routes, self.clock)
+        self.servers = Servers(options, ClusterDoor(self.cluster, "us"), self.routes, self.outages)
+        if has_seen_all:
+            self.look()
+
+    @property
+    def broker(self) -> SimulatedBroker:
+        return self.cluster.brokers["b"]
+
+    def look(self, known: Iterable[MessageQueue] = ALL) -> dict[MessageQueue, str]:
+        self.servers.refresh_routes()
+        return self.outages.away(known, self.servers.bounds())
+
+    def take_out_of_the_route(self) -> None:
+        self.broker.reach = Reach.AWAY
+
+    def withdraw_permission(self) -> None:
+        self.broker.permission = 2
+
+    def lose_the_master(self) -> None:
+        self.broker.master_id = 1
+
+    def delete_the_topic_there(self) -> None:
+        self.broker.refusal = refused(ResponseCode.TOPIC_NOT_EXIST)
+
+    def fall_silent(self) -> None:
+        self.broker.reach = Reach.SILENT
+
+
+def refused(code: ResponseCode) -> BrokerError:
+    return BrokerError("BROKER_REFUSED", address=AT_B, request="?", code=code.value, code_name=code.name, remark="")
+
+
+@pytest.mark.parametrize(
+    "change", [Case.take_out_of_the_route, Case.withdraw_permission, Case.lose_the_master, Case.delete_the_topic_there]
+)
+def test_queues_that_nobody_serves_are_away_and_hold_up_nothing_else(change: Callable[[Case], None]) -> None:
+    case = Case()
+    change(case)
+    away = case.look()
+    assert away == {B0: AT_B, B1: AT_B}
+    assert case.outages.is_complete(away)
+
+
+def test_queues_above_a_lowered_count_are_away() -> None:
+    case = Case()
+    for broker_name in "ab":
+        case.cluster.show("orders", broker_name, 1)
+    assert case.look() == {A1: address_of("a"), B1: AT_B}
+
+
+def test_a_topic_that_is_gone_takes_its_queues_with_it_once_their_brokers_do_not_answer_either() -> None:
+    """A name server that has just been restarted knows no topic, and the brokers go on serving it."""
+    case = Case()
+    case.cluster.name_server_error = NO_TOPIC
+    assert case.look() == {}
+    case.fall_silent()
+    away = case.look()
+    assert away == {B0: AT_B, B1: AT_B}
+    case.clock.advance(10 * LIMIT_MS)
+    case.outages.check(away)
+    with pytest.raises(RouteError, match="TOPIC_NOT_FOUND"):
+        case.outages.check()
+
+
+def test_a_topic_without_any_read_permission_is_away_and_not_read() -> None:
+    case = Case()
+    for broker in case.cluster.brokers.values():
+        broker.permission = 2
+    assert case.look() == {queue: address_of(queue.broker_name) for queue in ALL}
+    assert case.routes.queues == {"orders": ()}
+
+
+def test_a_topic_that_is_gone_at_the_start_is_away_at_an_address_that_nobody_knows() -> None:
+    case = Case(has_seen_all=False)
+    case.cluster.name_server_error = NO_TOPIC
+    away = case.look([B0])
+    assert away == {B0: UNKNOWN_ADDRESS}
+    assert case.outages.is_complete(away)
+    assert not case.outages.is_complete()
+
+
+def test_a_broker_that_the_route_names_is_silent_and_not_away() -> None:
+    case = Case()
+    case.fall_silent()
+    assert case.look() == {}
+    case.clock.advance(LIMIT_MS)
+    with pytest.raises(TransportError, match=r"CLUSTER_UNREACHABLE.*broker b"):
+        case.outages.check()
+
+
+def test_a_broker_that_was_silent_and_left_the_route_is_away_and_no_longer_tried() -> None:
+    """It used to end the query by ``clusterTimeoutMs``, and to be due for ever without being asked."""
+    case = Case()
+    case.fall_silent()
+    case.look()
+    case.take_out_of_the_route()
+    away = case.look()
+    assert away == {B0: AT_B, B1: AT_B}
+    case.clock.advance(LIMIT_MS)
+    case.outages.check(away)
+    assert case.outages.next_try_ms is None
+
+
+def test_a_broker_that_is_silent_for_another_topic_still_has_its_limit() -> None:
+    case = Case(topics="orders,payments")
+    case.fall_silent()
+    case.look()
+    case.clock.advance(LIMIT_MS)
+    with pytest.raises(TransportError, match="broker b"):
+        case.outages.check({B0: AT_B})
+
+
+def test_nothing_is_away_while_no_name_server_has_said_anything() -> None:
+    case = Case(has_seen_all=False)
+    case.cluster.name_server_error = CUT
+    assert case.look() == {}
+    assert not case.outages.is_complete()
+
+
+def test_queues_of_topics_that_are_not_subscribed_are_nobodys_business() -> None:
+    assert Case().look([MessageQueue("payments", "z", 0)]) == {}
+
+
+def test_another_refusal_of_a_broker_is_raised() -> None:
+    case = Case()
+    case.broker.refusal = refused(ResponseCode.NO_PERMISSION)
+    with pytest.raises(BrokerError, match="NO_PERMISSION"):
+        case.look()

@@ -1,0 +1,306 @@
+"""Nobody uses a membership without its turn: there is no other way to it, and what others read is a copy."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from types import FunctionType, ModuleType
+from typing import Any
+
+import pytest
+
+from connector_tests.support.manual_clock import ManualClock
+from connector_tests.support.simulated_cluster import BrokerDoor, ClusterDoor, Reach, SimulatedCluster
+from rocketmq_spark.consumer import member as member_module
+from rocketmq_spark.consumer.group_members import GroupMembers
+from rocketmq_spark.consumer.group_offsets import GroupOffsets
+from rocketmq_spark.consumer.member import Member
+from rocketmq_spark.consumer.membership import Membership
+from rocketmq_spark.consumer.outages import Outages
+from rocketmq_spark.consumer.process_queue import ProcessQueue
+from rocketmq_spark.consumer.queue_locks import QueueLocks
+from rocketmq_spark.consumer.rebalance import RebalanceImpl
+from rocketmq_spark.consumer.resets import Resets
+from rocketmq_spark.consumer.route_table import RouteTable
+from rocketmq_spark.consumer.servers import Servers
+from rocketmq_spark.consumer.turn import Turn
+from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.clock import monotonic_ms
+from rocketmq_spark.remoting.tail_watch import PullCallback
+from rocketmq_spark.wire.remoting.codes import RequestCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
+from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullResult, PullStatus
+
+QUEUES = tuple(MessageQueue("orders", "broker-a", queue_id) for queue_id in range(4))
+OF_THE_TURN = (
+    Membership,
+    GroupMembers,
+    GroupOffsets,
+    Outages,
+    ProcessQueue,
+    QueueLocks,
+    RebalanceImpl,
+    Resets,
+    RouteTable,
+    Servers,
+)
+OPTIONS = ReadOptions.parse({"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders"})
+BUSY_FOR_S = 1.0
+
+
+def cluster_of_one() -> SimulatedCluster:
+    cluster = SimulatedCluster(["broker-a"], ManualClock(1_000_000))
+    cluster.create_topic("orders", {"broker-a": len(QUEUES)})
+    return cluster
+
+
+def membership(cluster: SimulatedCluster) -> Membership:
+    return Membership(OPTIONS, "me", ClusterDoor(cluster, "us"), cluster.clock, cluster.clock, started_ms=1)
+
+
+# ---------------------------------------------------------------------------------------------------- the only way
+
+
+def reachable(root: object) -> Iterator[object]:
+    """All that attributes, items and bound methods lead to."""
+    seen: set[int] = set()
+    waiting = [root]
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen or isinstance(one, type | ModuleType | FunctionType | str | bytes | int):
+            continue
+        seen.add(id(one))
+        yield one
+        waiting += parts_of(one)
+
+
+def parts_of(one: object) -> list[object]:
+    if isinstance(one, Mapping):
+        return [*one.keys(), *one.values()]
+    if isinstance(one, tuple | list | set | frozenset):
+        return list(one)
+    if inspect.ismethod(one):
+        return [one.__self__]
+    if isinstance(one, partial):
+        return [one.func, *one.args, *one.keywords.values()]
+    slots = (name for kind in type(one).__mro__ for name in getattr(kind, "__slots__", ()))
+    return [*getattr(one, "__dict__", {}).values(), *(getattr(one, name, None) for name in slots)]
+
+
+def test_no_attribute_of_a_member_or_its_turn_leads_to_the_membership() -> None:
+    found = list(reachable(Member(OPTIONS)))
+    assert any(isinstance(one, Turn) for one in found)
+    assert [one for one in found if isinstance(one, OF_THE_TURN)] == []
+
+
+def test_what_is_published_leads_to_nothing_that_a_turn_changes() -> None:
+    turn = Turn(membership(cluster_of_one()), threading.RLock())
+    with turn() as lent:
+        lent.survey()
+        lent.take({QUEUES[0]: (0, 10)})
+    assert [one for one in reachable(turn.published) if isinstance(one, OF_THE_TURN)] == []
+
+
+# ---------------------------------------------------------------------------------------------------- what is published
+
+
+def test_what_is_published_is_exchanged_as_a_whole_when_a_turn_ends() -> None:
+    turn = Turn(membership(cluster_of_one()), threading.RLock())
+    before = turn.published
+    with turn() as lent:
+        lent.survey()
+        lent.take({QUEUES[0]: (0, 10)})
+        assert turn.published is before
+    after = turn.published
+    assert after.changes > before.changes
+    assert after.masters == {"broker-a": "broker-a:10911"}
+    assert before.view.process_queues == {}
+    assert after.view.process_queues.keys() == set(QUEUES)
+    assert after.view.process_queues[QUEUES[0]].cached_count == 10
+    with turn() as lent:
+        lent.prove({QUEUES[0]: 10})
+    assert after.view.process_queues[QUEUES[0]].cached_count == 10
+    assert turn.published.view.process_queues[QUEUES[0]].cached_count == 0
+
+
+def test_a_turn_that_fails_publishes_what_it_has_done() -> None:
+    turn = Turn(membership(cluster_of_one()), threading.RLock())
+    with pytest.raises(ZeroDivisionError), turn() as lent:
+        lent.survey()
+        _ = 1 // 0
+    assert turn.published.view.process_queues.keys() == set(QUEUES)
+
+
+def test_a_silent_broker_is_not_polled_and_due_when_it_may_be_asked_again() -> None:
+    cluster = cluster_of_one()
+    turn = Turn(membership(cluster), threading.RLock())
+    with turn() as lent:
+        lent.survey()
+    assert not turn.published.is_due(10**12)
+    cluster.brokers["broker-a"].reach = Reach.SILENT
+    with turn() as lent:
+        lent.survey()
+    assert turn.published.masters == {}
+    assert [turn.published.is_due(cluster.clock() + ms) for ms in (0, 249, 250)] == [False, False, True]
+
+
+def test_what_ended_the_timed_work_is_raised_by_the_next_survey() -> None:
+    turn = Turn(membership(cluster_of_one()), threading.RLock())
+    with turn() as lent:
+        lent.crash = ZeroDivisionError("the thread")
+    with pytest.raises(ZeroDivisionError, match="the thread"), turn() as lent:
+        lent.survey()
+
+
+# ---------------------------------------------------------------------------------------------------- threads
+
+
+class Watchdog:
+    """Who is inside a method of a membership, and who came in meanwhile."""
+
+    def __init__(self) -> None:
+        self.inside: Counter[int] = Counter()
+        self.calls = 0
+        self.users: set[int] = set()
+        self.intrusions: Counter[str] = Counter()
+
+    def used(self, name: str) -> None:
+        others = [thread for thread, depth in tuple(self.inside.items()) if depth and thread != threading.get_ident()]
+        self.users.add(threading.get_ident())
+        self.intrusions.update([name] if others else [])
+
+    def around(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any, **named: Any) -> Any:
+            thread = threading.get_ident()
+            self.inside[thread] += 1
+            self.calls += 1
+            try:
+                return method(*given, **named)
+            finally:
+                self.inside[thread] -= 1
+
+        return call
+
+
+def watched(watchdog: Watchdog) -> type[Membership]:
+    """A membership that notices who uses it, at every attribute."""
+
+    class Watched(Membership):
+        def __getattribute__(self, name: str) -> Any:
+            found = super().__getattribute__(name)
+            watchdog.used(name)
+            return watchdog.around(found) if inspect.ismethod(found) else found
+
+    return Watched
+
+
+class SlowDoor(ClusterDoor):
+    """Each request takes a little; a long poll is answered at once: an operator has reset the queue."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        super().__init__(cluster, "us")
+        self.before_each = lambda: time.sleep(0.0005)
+
+    def broker(self, address: str) -> BrokerDoor:
+        return PolledDoor(self, self.cluster.broker_at(address))
+
+
+class PolledDoor(BrokerDoor):
+    def long_poll(self, group: str, queue: MessageQueue, offset: int, suspend_ms: int, on_answer: PullCallback) -> None:
+        on_answer(PullResult(PullStatus.NO_NEW_MSG, OFFSET_RESET, 3, 0, 10, memoryview(b"")))
+
+
+def many_turns(turn: Turn, count: int = 20) -> None:
+    for _ in range(count):
+        with turn() as lent:
+            lent.survey()
+            lent.prove({QUEUES[0]: 0})
+
+
+def threads_at(turn: Turn) -> None:
+    threads = [threading.Thread(target=many_turns, args=(turn,)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def test_one_thread_at_a_time_uses_a_membership() -> None:
+    cluster, watchdog = cluster_of_one(), Watchdog()
+    lent = watched(watchdog)(OPTIONS, "me", SlowDoor(cluster), cluster.clock, cluster.clock, started_ms=1)
+    threads_at(Turn(lent, threading.RLock()))
+    assert len(watchdog.users) == 5, "four, and the one that made it"
+    assert watchdog.intrusions == {}
+
+
+def test_the_watchdog_sees_who_comes_in_without_the_turn() -> None:
+    cluster, watchdog = cluster_of_one(), Watchdog()
+    door, is_inside, may_go_on = ClusterDoor(cluster, "us"), threading.Event(), threading.Event()
+    lent = watched(watchdog)(OPTIONS, "me", door, cluster.clock, cluster.clock, started_ms=1)
+    turn = Turn(lent, threading.RLock())
+
+    def wait_inside() -> None:
+        is_inside.set()
+        may_go_on.wait(10)
+
+    door.before_each = wait_inside
+    thread = threading.Thread(target=many_turns, args=(turn, 1))
+    thread.start()
+    assert is_inside.wait(10)
+    assert lent.crash is None
+    may_go_on.set()
+    thread.join()
+    assert watchdog.intrusions == {"crash": 1}
+
+
+def test_a_running_member_its_planner_and_its_brokers_never_meet_in_the_membership(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster, watchdog = cluster_of_one(), Watchdog()
+    monkeypatch.setattr(member_module, "Membership", watched(watchdog))
+    monkeypatch.setattr(member_module, "RemoteCluster", lambda *_: SlowDoor(cluster))
+    member = Member(OPTIONS)
+    member.start()
+    told: list[RemotingCommand | None] = []
+    broker = threading.Thread(target=ask_and_notify, args=(member, told))
+    broker.start()
+    resets: dict[MessageQueue, int] = {}
+    deadline_ms = monotonic_ms() + BUSY_FOR_S * 1000
+    while monotonic_ms() < deadline_ms:
+        with member.turn() as lent:
+            lent.survey()
+            resets |= lent.take_resets()
+        member.wait_for_news(dict.fromkeys(QUEUES, 0), timeout_ms=1)
+    broker.join()
+    member.stop()
+    assert watchdog.intrusions == {}
+    assert len(watchdog.users) == 2, "the planner's thread and the member's own"
+    assert watchdog.calls > 100
+    assert resets == dict.fromkeys(QUEUES, 3)
+    assert len(told) > 100
+
+
+def ask_and_notify(member: Member, told: list[RemotingCommand | None]) -> None:
+    """As a reader thread does."""
+    deadline_ms = monotonic_ms() + BUSY_FOR_S * 1000
+    while monotonic_ms() < deadline_ms:
+        told.append(member._on_request(RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO)))
+        member._on_request(RemotingCommand(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED))
+        time.sleep(0.001)
+
+
+def test_a_broker_is_answered_while_somebody_has_the_turn() -> None:
+    """Who holds it may be waiting for the very thread that answers."""
+    member, told = Member(OPTIONS), list[RemotingCommand | None]()
+    with member.turn():
+        asking = threading.Thread(
+            target=lambda: told.append(member._on_request(RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO)))
+        )
+        asking.start()
+        asking.join(timeout=10)
+        assert len(told) == 1

@@ -1,0 +1,124 @@
+"""Outages: who does not answer, or not as it must, since when; and which queues are away because of it. Asks nobody.
+
+A queue is *away* when nobody serves it: the name servers' route is without it, or its topic is gone. A broker that the
+route names and that does not answer is only *silent*, and so are its queues. A subject is a name server, a topic, a
+broker, or something that must hold in the group; how long it may be silent says who notes it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Final
+
+from rocketmq_spark.consumer.route_table import RouteTable
+from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.remoting.retry import Patience
+
+if TYPE_CHECKING:
+    from rocketmq_spark.remoting.clock import Clock
+
+log = logging.getLogger(__name__)
+
+NAME_SERVERS: Final = "the name servers"
+
+
+def broker_subject(broker_name: str) -> str:
+    """By which a broker's outage is known."""
+    return f"broker {broker_name}"
+
+
+def topic_subject(topic: str) -> str:
+    """By which a topic's outage is known: the name servers do not know it, or nobody may read it."""
+    return f"topic {topic}"
+
+
+class Outages:
+    """What fails now while ``topics`` are read. Not thread-safe."""
+
+    def __init__(self, topics: Collection[str], routes: RouteTable, clock: Clock) -> None:
+        self._topics = topics
+        self._routes = routes
+        self._clock = clock
+        self._patience = Patience()
+        self.news = 0
+        """How often something has answered that had been silent, or has been silent for its limit."""
+
+    def failed(self, subject: str, error: RocketMQError, limit_ms: int) -> None:
+        """Remember that ``subject`` did not answer, or not as it must."""
+        log.warning("no answer from %s: %s", subject, error)
+        self.news += self._patience.failed(subject, error, now_ms=self._clock(), limit_ms=limit_ms)
+
+    def succeeded(self, subject: str) -> None:
+        """``subject`` has answered."""
+        self.news += self._patience.succeeded(subject)
+
+    def forget_brokers_that_left(self) -> None:
+        """No route names their masters any more, so they are not asked."""
+        for broker_name in self._routes.without_master():
+            self._patience.forget(broker_subject(broker_name))
+
+    def may_ask(self, broker_name: str) -> bool:
+        """Whether a broker was not silent when it was last asked, or that was long enough ago."""
+        return self._patience.may_try(broker_subject(broker_name), self._clock())
+
+    @property
+    def next_try_ms(self) -> int | None:
+        """When something that did not answer is to be asked again; None while everything answers."""
+        return self._patience.next_try_ms
+
+    def answering(self) -> dict[str, str]:
+        """Masters' addresses by broker name, without the brokers that were silent when they were last asked."""
+        return {
+            broker_name: address
+            for broker_name, address in self._routes.masters().items()
+            if not self._patience.is_failing(broker_subject(broker_name))
+        }
+
+    # ------------------------------------------------------------------------------------------ what it means
+
+    def is_complete(self, away: Collection[MessageQueue] = ()) -> bool:
+        """Whether every topic has a route and nobody who was asked is silent, beside what explains that queues are
+        ``away``."""
+        excused = self._behind(away)
+        has_routes = all(topic in self._routes or topic_subject(topic) in excused for topic in self._topics)
+        return has_routes and self._patience.subjects <= excused
+
+    def check(self, away: Collection[MessageQueue] = ()) -> None:
+        """Raise for what has been silent for its whole limit, see ``Patience.check``; not for what explains that queues
+        are ``away``."""
+        self._patience.check(self._clock(), self._behind(away))
+
+    def away(self, queues: Iterable[MessageQueue], bounds: Collection[MessageQueue]) -> dict[MessageQueue, str]:
+        """Those of ``queues`` that nobody serves, with the last address of their broker. What is in ``bounds`` is
+        served."""
+        return {
+            queue: self._routes.last_address(queue.broker_name)
+            for queue in queues
+            if queue not in bounds and self._is_told_of(queue.topic) and not self._is_silent(queue)
+        }
+
+    def _is_told_of(self, topic: str) -> bool:
+        """Whether the name servers have said anything of a subscribed topic."""
+        return topic in self._topics and (topic in self._routes or self._is_unknown(topic))
+
+    def _is_unknown(self, topic: str) -> bool:
+        return self._patience.is_failing(topic_subject(topic))
+
+    def _is_silent(self, queue: MessageQueue) -> bool:
+        if self._is_unknown(queue.topic) or queue not in self._routes.routes[queue.topic].read_queues():
+            return False
+        return self._patience.is_failing(broker_subject(queue.broker_name))
+
+    def _behind(self, away: Collection[MessageQueue]) -> set[str]:
+        """Subjects whose silence goes with queues that are away: their topics, and brokers that no route names."""
+        named = {
+            broker.broker_name
+            for topic, route in self._routes.routes.items()
+            for broker in route.brokers
+            if not self._is_unknown(topic)
+        }
+        return {topic_subject(queue.topic) for queue in away} | {
+            broker_subject(queue.broker_name) for queue in away if queue.broker_name not in named
+        }

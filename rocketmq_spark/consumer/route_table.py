@@ -1,0 +1,73 @@
+"""RouteTable: what the name servers last said of the topics that are read, and where their brokers are. Asks nobody.
+
+Source: ``topicRouteTable`` and ``brokerAddrTable`` of ``client/impl/factory/MQClientInstance.java``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from rocketmq_spark.model import MessageQueue, TopicRoute
+
+UNKNOWN_ADDRESS: Final = "an address that is not known"
+
+
+class RouteTable:
+    """The last route of each topic, in the order in which topics were first told of. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._routes: dict[str, TopicRoute] = {}
+        self._last_addresses: dict[str, str] = {}
+
+    def told(self, route: TopicRoute) -> None:
+        """A name server has told this route."""
+        self._routes[route.topic] = route
+
+    def remember_addresses(self) -> None:
+        """Of brokers that may leave the routes; see ``last_address``."""
+        self._last_addresses |= self.masters()
+
+    def __contains__(self, topic: str) -> bool:
+        return topic in self._routes
+
+    @property
+    def routes(self) -> Mapping[str, TopicRoute]:
+        """By topic."""
+        return MappingProxyType(self._routes)
+
+    @property
+    def queues(self) -> dict[str, tuple[MessageQueue, ...]]:
+        """The readable queues by topic."""
+        return {topic: route.read_queues() for topic, route in self._routes.items()}
+
+    def broker_names(self) -> list[str]:
+        """Brokers that a route names, with a master or without, ascending."""
+        return sorted({broker.broker_name for route in self._routes.values() for broker in route.brokers})
+
+    def master(self, broker_name: str) -> str | None:
+        """The master's address; None while no route names one."""
+        for route in self._routes.values():
+            address = route.master_address(broker_name)
+            if address is not None:
+                return address
+        return None
+
+    def masters(self) -> dict[str, str]:
+        """Addresses of the masters that routes name, by broker name, ascending."""
+        addresses = {broker_name: self.master(broker_name) for broker_name in self.broker_names()}
+        return {broker_name: address for broker_name, address in addresses.items() if address is not None}
+
+    def addresses(self) -> set[str]:
+        """Of all brokers, slaves included."""
+        brokers = (broker for route in self._routes.values() for broker in route.brokers)
+        return {address for broker in brokers for address in broker.addresses.values()}
+
+    def last_address(self, broker_name: str) -> str:
+        """Where the broker's master was when a route last named one."""
+        return self._last_addresses.get(broker_name, UNKNOWN_ADDRESS)
+
+    def without_master(self) -> list[str]:
+        """Brokers of which a route once named a master, and none does now."""
+        return [broker_name for broker_name in self._last_addresses if self.master(broker_name) is None]

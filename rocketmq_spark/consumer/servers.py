@@ -1,0 +1,193 @@
+"""Servers: asking name servers and brokers. The one place where a failure becomes an outage.
+
+Who is silent is left out and asked again later. No decisions about queues or offsets are made here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Protocol, TypeVar
+
+from rocketmq_spark.consumer.outages import NAME_SERVERS, Outages, broker_subject, topic_subject
+from rocketmq_spark.consumer.route_table import RouteTable
+from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError
+from rocketmq_spark.model import MessageQueue, QueueBounds, TopicRoute
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
+from rocketmq_spark.wire.body.heartbeat import Heartbeat
+from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo
+from rocketmq_spark.wire.remoting.codes import ResponseCode
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class BrokerPort(Protocol):
+    """One broker. What each method means and raises stands in ``remoting.broker``."""
+
+    def heartbeat(self, heartbeat: Heartbeat) -> None: ...
+
+    def unregister(self, client_id: str, group: str) -> None: ...
+
+    def consumer_ids(self, group: str) -> list[str]: ...
+
+    def running_infos(self, group: str, client_ids: Iterable[str]) -> dict[str, ConsumerRunningInfo]: ...
+
+    def topic_stats(self, topic: str) -> dict[MessageQueue, QueueBounds]: ...
+
+    def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int: ...
+
+    def query_offsets(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]: ...
+
+    def update_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, RocketMQError]: ...
+
+    def take_reset(self, group: str, queue: MessageQueue) -> int | None: ...
+
+    def reset_offset(self, group: str, queue: MessageQueue, offset: int) -> object: ...
+
+    def lock_batch(self, group: str, client_id: str, queues: Collection[MessageQueue]) -> set[MessageQueue]: ...
+
+    def unlock_batch(self, group: str, client_id: str, queues: Collection[MessageQueue]) -> None: ...
+
+
+class Cluster(Protocol):
+    """The name servers, and the brokers by address. ``remoting.cluster`` is one; that of the tests is in memory."""
+
+    def topic_route(self, topic: str) -> TopicRoute: ...
+
+    def broker(self, address: str) -> BrokerPort: ...
+
+
+class Servers:
+    """The servers of the topics that are read."""
+
+    def __init__(self, options: ReadOptions, cluster: Cluster, routes: RouteTable, outages: Outages) -> None:
+        self._options = options
+        self._cluster = cluster
+        self._routes = routes
+        self._outages = outages
+
+    # ------------------------------------------------------------------------------------------ how to ask
+
+    def ask(self, broker_name: str, call: Callable[[BrokerPort], T]) -> T | None:
+        """Ask a broker by name; None if it is silent, or was a moment ago. Refusals that will not pass are raised."""
+        address = self._routes.master(broker_name)
+        if address is None or not self._outages.may_ask(broker_name):
+            return None
+        try:
+            answer = call(self._cluster.broker(address))
+        except RocketMQError as error:
+            if outlook_of_request(error) is not Outlook.PASSES:
+                raise
+            self.note_failure(broker_name, error)
+            return None
+        self._outages.succeeded(broker_subject(broker_name))
+        return answer
+
+    def ask_each(
+        self, queues: Iterable[MessageQueue], call: Callable[[BrokerPort, Collection[MessageQueue]], T]
+    ) -> Iterator[tuple[Collection[MessageQueue], T]]:
+        """Ask the broker of each of ``queues`` about those that it has: (queues, answer) of each broker that answers.
+        The next broker is asked when the answer before has been looked at."""
+        for broker_name, of_broker in _by_broker(queues).items():
+            answer = self.ask(broker_name, _about(of_broker, call))
+            if answer is not None:
+                yield of_broker, answer
+
+    def ask_any(self, call: Callable[[BrokerPort], T]) -> T | None:
+        """Ask a broker, any that was not silent when it was last asked. None, and no outage, if it does not answer."""
+        address = next(iter(self._outages.answering().values()), None)
+        if address is None:
+            return None
+        try:
+            return call(self._cluster.broker(address))
+        except RocketMQError as error:
+            log.info("no answer address=%s: %s", address, error)
+            return None
+
+    def tell(self, address: str, call: Callable[[BrokerPort], object]) -> bool:
+        """Tell a broker something that is told again by the timer, or need not be; says whether it has answered."""
+        try:
+            call(self._cluster.broker(address))
+        except RocketMQError as error:
+            log.warning("not told address=%s: %s", address, error)
+            return False
+        return True
+
+    def note_failure(self, broker_name: str, error: RocketMQError) -> None:
+        """A broker has not answered, or not all that it was asked."""
+        self._outages.failed(broker_subject(broker_name), error, self._options.cluster_timeout_ms)
+
+    # ------------------------------------------------------------------------------------------ name servers
+
+    def refresh_routes(self) -> None:
+        """Ask for the route of every topic. One that is not told now stays as it was."""
+        self._ask_for_routes()
+        self._outages.forget_brokers_that_left()
+        self._routes.remember_addresses()
+
+    def _ask_for_routes(self) -> None:
+        for topic in self._options.read_topics:
+            try:
+                self._ask_for_route(topic)
+            except RouteError as error:
+                self._outages.failed(topic_subject(topic), error, self._options.missing_topic_timeout_ms)
+            except RocketMQError as error:
+                self._outages.failed(NAME_SERVERS, error, self._options.cluster_timeout_ms)
+                return
+            else:
+                self._outages.succeeded(topic_subject(topic))
+            self._outages.succeeded(NAME_SERVERS)
+
+    def _ask_for_route(self, topic: str) -> None:
+        """A route without a readable queue is an error: else a topic without read permission looks like an idle one."""
+        route = self._cluster.topic_route(topic)
+        self._routes.told(route)
+        if not route.read_queues():
+            raise RouteError("NO_READABLE_QUEUE", topic=topic)
+
+    # ------------------------------------------------------------------------------------------ what queues hold
+
+    def bounds(self) -> dict[MessageQueue, QueueBounds]:
+        """The bounds of all readable queues, one request for each topic and broker; without the silent brokers'
+        queues."""
+        bounds: dict[MessageQueue, QueueBounds] = {}
+        for topic, queues in self._routes.queues.items():
+            readable = set(queues)
+            for broker_name in sorted({queue.broker_name for queue in readable}):
+                held = self._bounds_at(broker_name, topic)
+                bounds |= {queue: of_queue for queue, of_queue in held.items() if queue in readable}
+        return bounds
+
+    def _bounds_at(self, broker_name: str, topic: str) -> dict[MessageQueue, QueueBounds]:
+        """Nothing where the broker does not have the topic any more: the route will follow."""
+        try:
+            return self.ask(broker_name, lambda broker: broker.topic_stats(topic)) or {}
+        except BrokerError as error:
+            if error.code != ResponseCode.TOPIC_NOT_EXIST:
+                raise
+            return {}
+
+    def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """The first offset of each queue that was stored at the given time or later, else its max offset. Queues whose
+        broker is silent are left out."""
+        found = {queue: self._search_at(queue, at_ms) for queue, at_ms in timestamps_ms.items()}
+        return {queue: offset for queue, offset in found.items() if offset is not None}
+
+    def _search_at(self, queue: MessageQueue, timestamp_ms: int) -> int | None:
+        return self.ask(queue.broker_name, lambda broker: broker.search_offset(queue, timestamp_ms))
+
+
+def _about(
+    queues: Collection[MessageQueue], call: Callable[[BrokerPort, Collection[MessageQueue]], T]
+) -> Callable[[BrokerPort], T]:
+    return lambda broker: call(broker, queues)
+
+
+def _by_broker(queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:
+    grouped: dict[str, list[MessageQueue]] = {}
+    for queue in queues:
+        grouped.setdefault(queue.broker_name, []).append(queue)
+    return grouped
