@@ -2,7 +2,7 @@
 
 Source: ``client/consumer/store/RemoteBrokerOffsetStore.java``. It differs where Java's could lose or lower an offset:
 the broker checks nothing, so every write is preceded by a read and only ever raises the stored value (``raising``); an
-update counts as persisted when the broker has answered it, not when it was sent. This table decides, ``member`` asks.
+update counts as persisted when the broker has answered it, not when it was sent. This decides, ``group_offsets`` asks.
 """
 
 from __future__ import annotations

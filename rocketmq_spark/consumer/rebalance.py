@@ -2,7 +2,7 @@
 
 Source: ``client/impl/consumer/RebalanceImpl.java#updateProcessQueueTableInRebalance``. Differs in shape: ``decide``
 only computes, ``apply`` only changes the table, and the requests between the two (persist what a dropped queue has
-proven) are the member's. It also has no pull expiry: the member heartbeats as CONSUME_ACTIVELY, for which Java
+proven) are ``membership``'s. It also has no pull expiry: the member heartbeats as CONSUME_ACTIVELY, for which Java
 knows none.
 """
 
@@ -28,7 +28,7 @@ class RebalancePlan:
 
 
 class RebalanceImpl:
-    """The process queue table of one member. Not thread-safe; the member's lock protects it."""
+    """The process queue table of one member. Not thread-safe; the member's turn protects it."""
 
     def __init__(self, group: str, client_id: str, strategy: Strategy) -> None:
         self._group = group

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Protocol, TypeVar
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from rocketmq_spark.consumer.outages import NAME_SERVERS, Outages, broker_subject, topic_subject
 from rocketmq_spark.consumer.route_table import RouteTable
@@ -22,6 +22,7 @@ from rocketmq_spark.wire.remoting.codes import ResponseCode
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class BrokerPort(Protocol):
@@ -71,13 +72,15 @@ class Servers:
 
     # ------------------------------------------------------------------------------------------ how to ask
 
-    def ask(self, broker_name: str, call: Callable[[BrokerPort], T]) -> T | None:
+    def ask(
+        self, broker_name: str, call: Callable[Concatenate[BrokerPort, P], T], *given: P.args, **named: P.kwargs
+    ) -> T | None:
         """Ask a broker by name; None if it is silent, or was a moment ago. Refusals that will not pass are raised."""
         address = self._routes.master(broker_name)
         if address is None or not self._outages.may_ask(broker_name):
             return None
         try:
-            answer = call(self._cluster.broker(address))
+            answer = call(self._cluster.broker(address), *given, **named)
         except RocketMQError as error:
             if outlook_of_request(error) is not Outlook.PASSES:
                 raise
@@ -92,7 +95,7 @@ class Servers:
         """Ask the broker of each of ``queues`` about those that it has: (queues, answer) of each broker that answers.
         The next broker is asked when the answer before has been looked at."""
         for broker_name, of_broker in _by_broker(queues).items():
-            answer = self.ask(broker_name, _about(of_broker, call))
+            answer = self.ask(broker_name, call, of_broker)
             if answer is not None:
                 yield of_broker, answer
 
@@ -178,12 +181,6 @@ class Servers:
 
     def _search_at(self, queue: MessageQueue, timestamp_ms: int) -> int | None:
         return self.ask(queue.broker_name, lambda broker: broker.search_offset(queue, timestamp_ms))
-
-
-def _about(
-    queues: Collection[MessageQueue], call: Callable[[BrokerPort, Collection[MessageQueue]], T]
-) -> Callable[[BrokerPort], T]:
-    return lambda broker: call(broker, queues)
 
 
 def _by_broker(queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:
