@@ -12,6 +12,7 @@ from typing import Final
 
 import pytest
 
+import rocketmq_spark
 from connector_tests.examples.conftest import ROOT, Run
 from connector_tests.support.streams import Topic, eventually
 from rocketmq_spark.cli import broker, demo, main, send, topic
@@ -52,7 +53,7 @@ PARSERS: Final = {
     "topic": topic.new_parser,
 }
 
-RunPage = Callable[[str, str], str]
+RunPage = Callable[..., str]
 
 
 def text_of(page: str) -> str:
@@ -90,10 +91,8 @@ def run_page(run: Run, cluster: EmbeddedCluster, messages: Topic, group: str, tm
 
 
 def test_every_page_of_the_guide_is_run_by_a_test() -> None:
-    assert set(PAGES) == {README, *(f"{GUIDE}/{name}.md" for name in RUN_HERE)}
-
-
-RUN_HERE: Final = ("failed-messages", "groups-and-offsets", "production", "reading")
+    tested = Path(__file__).read_text(encoding="utf-8")
+    assert [page for page in PAGES[1:] if f'run_page(f"{{GUIDE}}/{Path(page).name}"' not in tested] == []
 
 
 def test_the_quick_start_shows_what_it_has_sent(
@@ -102,23 +101,23 @@ def test_the_quick_start_shows_what_it_has_sent(
     (command,) = [command for command in commands(README) if command.startswith("rocketmq-spark send")]
     arguments = [messages.name if word == "orders" else word for word in shlex.split(command)[1:]]
     assert main.main([*arguments, "--namesrv", cluster.namesrv_addr]) == 0
-    printed = run_page(README, "")
+    printed = run_page(README)
     assert [line.count("|books|") for line in printed.splitlines() if "book" in line] == [1, 1, 1]
-    assert all(f"|{body} " in printed for body in ("one book", "two books", "three books"))
+    assert all(f"|{body}" in printed for body in ("one book", "two books", "three books"))
     assert messages.lag(f"{group}-group") == 0
 
 
-def test_reading_shows_bodies_and_sends(run_page: RunPage, messages: Topic) -> None:
-    bodies = messages.send(3)
-    printed = run_page(f"{GUIDE}/reading.md", "")
-    assert all(f"|{body}" in printed for body in bodies)
+def test_reading_shows_bodies_and_sends(run_page: RunPage, cluster: EmbeddedCluster, messages: Topic) -> None:
+    rocketmq_spark.send(cluster.namesrv_addr, messages.name, ["one book", "two books", "three books"])
+    printed = run_page(f"{GUIDE}/reading.md")
+    assert all(f"{body}|" in printed for body in ("one book", "two books", "three books"))
     assert re.search(r"sent \('\w{32}', '\w{32}'\)", printed)
     eventually(lambda: sum(held.max_offset for held in messages.bounds().values()) == 5, "2 messages more")
 
 
 def test_a_graceful_stop_leaves_no_lag(run_page: RunPage, messages: Topic, group: str) -> None:
     messages.send(3)
-    run_page(f"{GUIDE}/groups-and-offsets.md", "")
+    run_page(f"{GUIDE}/groups-and-offsets.md")
     assert messages.lag(f"{group}-members") == 0
 
 
