@@ -16,6 +16,8 @@ from typing import Final
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from file_map import file_map
+
 from rocketmq_spark.errors import CONDITIONS
 from rocketmq_spark.options import USES, ReadOptions
 from rocketmq_spark.options.table import Option, Section, rows
@@ -110,6 +112,12 @@ def columns_page(_: str) -> str:
     return f"{head}\n{table(('column', 'type', 'by default', 'meaning', 'null when'), lines)}"
 
 
+def file_map_page(_: str) -> str:
+    """docs/design/file-map.md."""
+    head = "What each module says of itself, room by room. [DESIGN](../../DESIGN.md) has the picture."
+    return f"# File map\n\n{GENERATED}\n\n{head}\n\n{file_map()}"
+
+
 def readme(text: str) -> str:
     """README.md with its tables renewed: whatever stands between two markers."""
     renewed, count = MARKED.subn(lambda block: f"{block['begin']}{TABLES[block['name']]()}{block['end']}", text)
@@ -138,14 +146,6 @@ def spelling(option: Option) -> str:
 def default_of(option: Option) -> str:
     """As code, or the word 'none'."""
     return f"`{option.default}`" if option.default else "none"
-
-
-def columns_table() -> str:
-    """For README.md."""
-    return table(
-        ("column", "type", "by default", "meaning"),
-        ((f"`{name}`", type_of(name), is_default(name), row.doc) for name, row in COLUMNS.items()),
-    )
 
 
 def type_of(column: str) -> str:
@@ -187,7 +187,7 @@ def example_lines(option: Option) -> str:
     return f"{doc}\n# Value: {option.kind.expected}.\n{setting}\n"
 
 
-TABLES: Final[Mapping[str, Callable[[], str]]] = {"options": options_table, "columns": columns_table}
+TABLES: Final[Mapping[str, Callable[[], str]]] = {"options": options_table}
 MARKED: Final = re.compile(
     r"(?P<begin><!-- (?P<name>\w+): written by tools/generate_docs\.py -->\n).*?(?P<end><!-- end of (?P=name) -->)",
     re.DOTALL,
@@ -197,6 +197,7 @@ PAGES: Final[Mapping[str, Callable[[str], str]]] = {
     "docs/reference/options.md": options_page,
     "docs/reference/errors.md": errors_page,
     "docs/reference/columns.md": columns_page,
+    "docs/design/file-map.md": file_map_page,
     "README.md": readme,
     "conf/connector.options.example": options_example,
 }

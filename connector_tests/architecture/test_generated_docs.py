@@ -15,6 +15,7 @@ PAGES = (
     "docs/reference/options.md",
     "docs/reference/errors.md",
     "docs/reference/columns.md",
+    "docs/design/file-map.md",
     "conf/connector.options.example",
 )
 
@@ -41,13 +42,15 @@ def test_the_pages_are_fresh() -> None:
 def test_a_stale_or_missing_page_is_named_and_left_alone_by_a_check(copy: Path) -> None:
     (copy / "docs/reference/errors.md").unlink()
     readme = (copy / "README.md").read_text(encoding="utf-8")
-    (copy / "README.md").write_text(readme.replace("| `topic` | `STRING` |", "| `topic` | `INT` |"), encoding="utf-8")
+    (copy / "README.md").write_text(
+        readme.replace("| `minPartitions` | none |", "| `minPartitions` | 7 |"), encoding="utf-8"
+    )
     done = generate("--check", "--root", str(copy))
     assert done.returncode == 1
     assert "docs/reference/errors.md is stale" in done.stdout
     assert "README.md is stale" in done.stdout
     assert "docs/reference/options.md" not in done.stdout
-    assert "`INT`" in (copy / "README.md").read_text(encoding="utf-8")
+    assert "| `minPartitions` | 7 |" in (copy / "README.md").read_text(encoding="utf-8")
 
 
 def test_a_table_of_the_readme_that_has_no_end_is_an_error(copy: Path) -> None:
@@ -63,3 +66,11 @@ def test_what_is_written_is_fresh(copy: Path) -> None:
         (copy / page).write_text("old", encoding="utf-8")
     assert generate("--root", str(copy)).returncode == 0
     assert generate("--check", "--root", str(copy)).returncode == 0
+
+
+def test_the_file_map_has_every_module_once() -> None:
+    map_text = (ROOT / "docs/design/file-map.md").read_text(encoding="utf-8")
+    modules = [file.relative_to(ROOT).as_posix() for file in (ROOT / "rocketmq_spark").rglob("*.py")]
+    shown = [module for module in modules if not module.endswith("__init__.py")]
+    assert shown
+    assert [module for module in shown if map_text.count(f"](../../{module})") != 1] == []

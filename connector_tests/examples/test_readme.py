@@ -1,68 +1,177 @@
-"""What the README tells a reader to type works as it stands there."""
+"""What the README and the guide tell a reader to type works as it stands there."""
 
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import pytest
 
+import rocketmq_spark
 from connector_tests.examples.conftest import ROOT, Run
-from connector_tests.support.streams import Topic
-from rocketmq_spark.cli import broker, demo, main
+from connector_tests.support.streams import Topic, eventually
+from rocketmq_spark.cli import broker, demo, main, send, topic
 from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.model import retry_topic
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-CALL_THE_TEST = """
+README: Final = "README.md"
+GUIDE: Final = "docs/guide"
+PAGES: Final = (README, *sorted(page.relative_to(ROOT).as_posix() for page in (ROOT / GUIDE).glob("*.md")))
+DOCUMENTS: Final = sorted(
+    page.relative_to(ROOT).as_posix() for page in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"))
+)
+
+SESSION: Final = """
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.appName("guide").getOrCreate()
+"""
+CALL_THE_TEST: Final = """
+from pathlib import Path
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 with EmbeddedCluster() as own:
-    test_my_job_reads_its_topic(own, own.create_topic(unique_name("readme")))
-print(spark.read.parquet("orders-table").count(), "rows")
+    test_my_job_reads_its_topic(own, own.create_topic(unique_name("guide")), Path("tested").absolute())
+print("the test passes")
 """
 # Shown to be typed, and run by other tests or by no test for what they would do to the machine.
-RUN_ELSEWHERE = {"pip install .", "SPARK_CONF_DIR=conf spark-submit examples/04_spark_submit_job.py"}
-PARSERS = {"broker": broker.new_parser, "demo": demo.new_parser}
+RUN_ELSEWHERE: Final = {
+    "python3 -m venv .venv",
+    ". .venv/bin/activate",
+    "pip install .",
+    "pip install --editable '.[dev]'",
+    "python",
+    "SPARK_CONF_DIR=conf spark-submit examples/04_spark_submit_job.py",
+}
+PARSERS: Final = {
+    "broker": broker.new_parser,
+    "demo": demo.new_parser,
+    "send": send.new_parser,
+    "topic": topic.new_parser,
+}
+
+RunPage = Callable[..., str]
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+def text_of(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
 
 
-def commands() -> list[str]:
-    return [line for block in blocks("sh") for line in block.splitlines() if line]
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text_of(page), re.DOTALL)
 
 
-def test_the_python_blocks_run_one_after_another(
-    run: Run, cluster: EmbeddedCluster, messages: Topic, group: str, tmp_path: Path
+def commands(page: str) -> list[str]:
+    return [line for block in blocks(page, "sh") for line in block.splitlines() if line]
+
+
+@pytest.fixture
+def run_page(run: Run, cluster: EmbeddedCluster, messages: Topic, group: str, tmp_path: Path) -> RunPage:
+    """Run the Python blocks of a page, one after another, and ``more``; says what they printed.
+
+    The cluster, the topic and the groups are the test's.
+    """
+
+    def run_blocks(page: str, more: str = "") -> str:
+        code = "\n".join((*([] if page == README else [SESSION]), *blocks(page, "python")))
+        for shown, own in (
+            ("127.0.0.1:9876", cluster.namesrv_addr),
+            ('"my-', f'"{group}-'),
+            ('"orders"', f'"{messages.name}"'),
+        ):
+            assert shown in code
+            code = code.replace(shown, own)
+        (tmp_path / "blocks.py").write_text(code + more, encoding="utf-8")
+        return run(sys.executable, "blocks.py")
+
+    return run_blocks
+
+
+def test_every_page_of_the_guide_is_run_by_a_test() -> None:
+    tested = Path(__file__).read_text(encoding="utf-8")
+    assert [page for page in PAGES[1:] if f'run_page(f"{{GUIDE}}/{Path(page).name}"' not in tested] == []
+
+
+def test_the_quick_start_shows_what_it_has_sent(
+    run_page: RunPage, cluster: EmbeddedCluster, messages: Topic, group: str
+) -> None:
+    (command,) = [command for command in commands(README) if command.startswith("rocketmq-spark send")]
+    arguments = [messages.name if word == "orders" else word for word in shlex.split(command)[1:]]
+    assert main.main([*arguments, "--namesrv", cluster.namesrv_addr]) == 0
+    printed = run_page(README)
+    assert [line.count("|books|") for line in printed.splitlines() if "book" in line] == [1, 1, 1]
+    assert all(f"|{body}" in printed for body in ("one book", "two books", "three books"))
+    assert messages.lag(f"{group}-group") == 0
+
+
+def test_reading_shows_bodies_and_sends(run_page: RunPage, cluster: EmbeddedCluster, messages: Topic) -> None:
+    rocketmq_spark.send(cluster.namesrv_addr, messages.name, ["one book", "two books", "three books"])
+    printed = run_page(f"{GUIDE}/reading.md")
+    assert all(f"{body}|" in printed for body in ("one book", "two books", "three books"))
+    assert re.search(r"sent \('\w{32}', '\w{32}'\)", printed)
+    eventually(lambda: sum(held.max_offset for held in messages.bounds().values()) == 5, "2 messages more")
+
+
+def test_a_graceful_stop_leaves_no_lag(run_page: RunPage, messages: Topic, group: str) -> None:
+    messages.send(3)
+    run_page(f"{GUIDE}/groups-and-offsets.md")
+    assert messages.lag(f"{group}-members") == 0
+
+
+def test_what_failed_is_sent_back_and_the_rest_is_written(
+    run_page: RunPage, cluster: EmbeddedCluster, messages: Topic, group: str
 ) -> None:
     messages.send(3)
-    code = "\n".join((*blocks("python"), CALL_THE_TEST))
-    for shown, own in (
-        ("127.0.0.1:9876", cluster.namesrv_addr),
-        ("my-group", group),
-        ('"orders"', f'"{messages.name}"'),
-    ):
-        assert shown in code
-        code = code.replace(shown, own)
-    (tmp_path / "blocks.py").write_text(code, encoding="utf-8")
-    assert "3 rows" in run(sys.executable, "blocks.py")
-    assert messages.lag(group) == 0
+    messages.send_batches(2, size_bytes=1_000)
+    count = '\nprint(spark.read.parquet("good-orders").count(), "good rows")\n'
+    assert "3 good rows" in run_page(f"{GUIDE}/failed-messages.md", count)
+    retried = Topic(cluster, retry_topic(f"{group}-retrying-group"))
+    try:
+        eventually(lambda: sum(held.max_offset for held in retried.bounds().values()) == 2, "2 messages come again")
+    finally:
+        retried.close()
 
 
-@pytest.mark.parametrize("command", commands())
-def test_a_shell_command_is_one_that_there_is(command: str) -> None:
-    match command.split():
-        case ["make", target]:
-            subprocess.run(["make", "--dry-run", target], cwd=ROOT, check=True, capture_output=True)
+def test_production_shows_the_lag_and_a_test_that_passes(run_page: RunPage, messages: Topic) -> None:
+    messages.send(3)
+    printed = run_page(f"{GUIDE}/production.md", CALL_THE_TEST)
+    assert "lag 0 by queue {" in printed
+    assert "the test passes" in printed
+
+
+@pytest.mark.parametrize(
+    ("page", "command"), [(page, command) for page in (*PAGES, "CONTRIBUTING.md") for command in commands(page)]
+)
+def test_a_shell_command_is_one_that_there_is(page: str, command: str) -> None:
+    match shlex.split(command.partition("  #")[0]):
+        case ["make", *targets]:
+            subprocess.run(["make", "--dry-run", *targets], cwd=ROOT, check=True, capture_output=True)
         case ["rocketmq-spark", name, *options]:
             assert name in main.COMMANDS
             PARSERS[name]().parse_args(options)
+        case [".venv/bin/python", "-m", "pytest", *_, path]:
+            assert (ROOT / path.partition("::")[0]).exists()
         case _:
             assert command in RUN_ELSEWHERE
 
 
-def test_links_lead_to_files() -> None:
-    targets = re.findall(r"\]\((?!https?:)([^)#]+)", README)
-    assert [target for target in targets if not (ROOT / target).exists()] == []
+@pytest.mark.parametrize("page", DOCUMENTS)
+def test_links_lead_to_files_and_headings(page: str) -> None:
+    targets = re.findall(r"\]\((?!https?:)([^)\s]*)\)", text_of(page))
+    assert [target for target in targets if not is_there(ROOT / page, target)] == []
+
+
+def is_there(page: Path, target: str) -> bool:
+    """A file beside ``page``, with the heading behind the ``#`` if there is one."""
+    name, _, anchor = target.partition("#")
+    file = (page.parent / name).resolve() if name else page
+    return file.exists() and (not anchor or anchor in anchors(file.read_text(encoding="utf-8")))
+
+
+def anchors(text: str) -> set[str]:
+    """What a link may name: headings in lower case, without punctuation, with dashes for spaces."""
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

@@ -1,0 +1,50 @@
+"""The file map: every room and module of the package, by the first paragraph of its docstring."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parent.parent
+PACKAGE: Final = "rocketmq_spark"
+
+
+def file_map() -> str:
+    """The rooms in the order in which doors open, as import-linter's contract names them; the ground floor first."""
+    lines = [f"## The ground floor\n\n{first_paragraph(ROOT / PACKAGE / '__init__.py')}\n"]
+    lines += [module_line(file) for file in modules(ROOT / PACKAGE)]
+    for room in rooms():
+        name = room.relative_to(ROOT / PACKAGE).as_posix()
+        lines += [f"\n## {name}\n\n{first_paragraph(room / '__init__.py')}\n", *map(module_line, modules(room))]
+    return "\n".join(lines) + "\n"
+
+
+def rooms() -> Iterator[Path]:
+    """Folders of the package, each before the folders in it."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    layers = next(contract["layers"] for contract in contracts["contracts"] if contract["type"] == "layers")
+    for layer in reversed(layers):
+        for name in layer.split("|"):
+            folder = ROOT / PACKAGE / name.strip()
+            yield from sorted(init.parent for init in folder.rglob("__init__.py"))
+
+
+def modules(folder: Path) -> list[Path]:
+    """Without the doors, which stand above them."""
+    return [file for file in sorted(folder.glob("*.py")) if file.stem != "__init__"]
+
+
+def module_line(file: Path) -> str:
+    """One item of the list, with a link."""
+    return f"* [`{file.stem}`](../../{file.relative_to(ROOT).as_posix()}): {first_paragraph(file)}"
+
+
+def first_paragraph(file: Path) -> str:
+    """Of the module's docstring, in one line."""
+    docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))
+    if not docstring:
+        raise SystemExit(f"{file} has no docstring to show in the file map")
+    return " ".join(docstring.partition("\n\n")[0].replace("``", "`").split())
