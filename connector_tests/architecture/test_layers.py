@@ -27,6 +27,8 @@ SHELLS = {
         "consumer.member",
         "consumer.offset_file",
         "pull.executor_client",
+        "pull.pull_connection",
+        "pull.pull_connections",
         "pull.range_puller",
         "remoting.broker",
         "remoting.clock",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final
 
 from rocketmq_spark.errors import BrokerError, DataLossError, RocketMQError
 from rocketmq_spark.model import Message, MessageQueue, QueueBounds, StoredMessage
@@ -41,7 +41,6 @@ from rocketmq_spark.wire.remoting.headers import (
     GetSubscriptionGroupRequest,
     GetTopicStatsInfoRequest,
     OffsetResponse,
-    PullMessageResponse,
     QueryConsumerOffsetRequest,
     ResetOffsetRequest,
     SearchOffsetRequest,
@@ -50,8 +49,8 @@ from rocketmq_spark.wire.remoting.headers import (
     UnregisterClientRequest,
     UpdateConsumerOffsetRequest,
 )
-from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PULL_STATUS, PullResult
-from rocketmq_spark.wire.remoting.pull_frames import PullFrames, pull_frames, pull_header
+from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PULL_STATUS, PullResult, read_pull
+from rocketmq_spark.wire.remoting.pull_frames import pull_header
 
 HOLD_SLACK_MS: Final = 6_000
 """A broker looks at the pulls that it holds every 5 s."""
@@ -84,30 +83,6 @@ class SendResult:
     offset_msg_ids: tuple[str, ...]
 
 
-class Pull(NamedTuple):
-    """A pull of up to ``max_messages`` from ``offset`` on, and who is told its result or what went wrong, once."""
-
-    offset: int
-    max_messages: int
-    on_answer: Callable[[PullResult | RocketMQError], None]
-
-
-class _PullCommand:
-    """One pull, as ``Connection`` sends it."""
-
-    __slots__ = ("_frames", "pull")
-
-    code: Final = RequestCode.PULL_MESSAGE
-
-    def __init__(self, frames: PullFrames, pull: Pull) -> None:
-        self._frames = frames
-        self.pull = pull
-
-    def frame(self, opaque: int) -> bytes:
-        """The whole frame, its length included."""
-        return self._frames.frame(opaque, self.pull.offset, self.pull.max_messages)
-
-
 class Broker(Peer):
     """One broker, by its address. Offsets and locks belong to masters; ask no slave."""
 
@@ -121,27 +96,6 @@ class Broker(Peer):
         The broker filters by the hashes of the tags in ``expression``; whoever decodes filters again.
         """
         return self.ask(_pull(group, queue, offset, max_messages, expression))
-
-    def pull_all_then(
-        self,
-        group: str,
-        queue: MessageQueue,
-        pulls: Sequence[Pull],
-        expression: str = "*",
-        on_failure: Callable[[], None] = lambda: None,
-    ) -> None:
-        """``pull`` several times at once, without waiting; see ``Peer.ask_all_then``. Raises LocalProtocolError.
-
-        ``on_failure`` is called before a pull is told that it has failed.
-        """
-        frames = pull_frames(group, queue, expression)
-
-        def told(command: _PullCommand, answer: PullResult | RocketMQError) -> None:
-            if isinstance(answer, RocketMQError):
-                on_failure()
-            command.pull.on_answer(answer)
-
-        self.ask_all_then([_PullCommand(frames, pull) for pull in pulls], _read_pull, PULL_STATUS, told)
 
     def long_poll(
         self,
@@ -377,19 +331,7 @@ def _pull(
     group: str, queue: MessageQueue, offset: int, max_messages: int, expression: str, suspend_ms: int = 0
 ) -> Question[PullResult]:
     header = pull_header(group, queue, offset, max_messages, expression, suspend_ms)
-    return Question(_command(RequestCode.PULL_MESSAGE, header), _read_pull, PULL_STATUS)
-
-
-def _read_pull(answer: RemotingCommand) -> PullResult:
-    header = PullMessageResponse.from_fields(answer.fields)
-    return PullResult(
-        status=PULL_STATUS[answer.code],
-        reason=answer.remark or "",
-        next_begin_offset=header.next_begin_offset,
-        min_offset=header.min_offset,
-        max_offset=header.max_offset,
-        body=memoryview(answer.body),
-    )
+    return Question(_command(RequestCode.PULL_MESSAGE, header), read_pull, PULL_STATUS)
 
 
 def _running_info(group: str, client_id: str) -> Question[ConsumerRunningInfo]:

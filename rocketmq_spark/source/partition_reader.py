@@ -144,7 +144,7 @@ class _RangeReader:
                 "CORRUPT_MESSAGE_IN_QUEUE", queue=str(self._wanted.queue), offset=offset, problem=str(error)
             ) from error
         batch = each_once(batch)
-        lost = sum(len(pulled) for pulled in gathered if pulled.is_lost)
+        lost = sum(pulled.width for pulled in gathered if pulled.is_lost)
         if self._tags is None and batch.num_rows + lost < end_offset - begin_offset:
             for at, to in self._gaps(gathered):
                 self._report(at, to, LEFT_OUT)
