@@ -123,7 +123,9 @@ _shared: dict[int, PullConnections] = {}
 
 def shared_pull_connections(timeout_ms: int) -> PullConnections:
     """The process's own: executors keep them between micro-batches."""
-    return _shared.setdefault(timeout_ms, PullConnections(timeout_ms))
+    if timeout_ms not in _shared:
+        _shared[timeout_ms] = PullConnections(timeout_ms)
+    return _shared[timeout_ms]
 
 
 def _start_over_after_fork() -> None:
