@@ -341,10 +341,11 @@ def test_after_a_fork_the_child_opens_its_own_and_the_parents_stays(broker: Scri
         return pulls.until_told(1) == ["here"]
 
     assert is_answered()
+    inherited = pulls.connections._connections[address]
     child = os.fork()
     if child == 0:
         try:
-            os._exit(0 if is_answered() else 1)
+            os._exit(0 if is_answered() and not inherited.is_open else 1)
         finally:
             os._exit(2)
     _, status = os.waitpid(child, 0)
