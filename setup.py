@@ -33,7 +33,7 @@ setup(
     package_dir={"": "."},  # an editable install then is a plain path, where Spark finds pyspark_rocketmq
     packages=find_packages(include=["rocketmq_spark", "rocketmq_spark.*"]),
     py_modules=["pyspark_rocketmq"],
-    package_data={"rocketmq_spark": ["py.typed"], "rocketmq_spark.embedded": ["*.lock", "*.xml"]},
+    package_data={"rocketmq_spark": ["py.typed"], "rocketmq_spark.embedded": ["locks/*.lock", "*.xml"]},
     # numpy comes along because PySpark's Arrow path imports it; plain pyspark brings neither it nor pyarrow.
     install_requires=["pyspark>=4.2,<4.4", "py4j>=0.10.9.9", "pyarrow>=18", "numpy>=1.26"],
     extras_require={"test": TEST, "dev": TEST + CHECK, "bench": BENCH},

@@ -311,10 +311,13 @@ class BrokerDoor:
     def topic_stats(self, topic: str) -> dict[MessageQueue, QueueBounds]:
         return self._ask("bounds", lambda: self._broker.bounds(topic))
 
-    def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        if queue in self._broker.unanswered_searches:
+    def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        if self._broker.unanswered_searches & timestamps_ms.keys():
             raise self._door.failed(self._broker)
-        return self._ask("search", lambda: bisect_left(self._broker.stored_ms[queue], timestamp_ms))
+        stored_ms = self._broker.stored_ms
+        return self._ask(
+            "search", lambda: {queue: bisect_left(stored_ms[queue], at_ms) for queue, at_ms in timestamps_ms.items()}
+        )
 
     def query_offsets(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
         return self._ask("read offsets", lambda: {queue: self._broker.offsets.get(queue) for queue in queues})

@@ -38,7 +38,7 @@ class BrokerPort(Protocol):
 
     def topic_stats(self, topic: str) -> dict[MessageQueue, QueueBounds]: ...
 
-    def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int: ...
+    def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]: ...
 
     def query_offsets(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]: ...
 
@@ -176,11 +176,13 @@ class Servers:
     def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """The first offset of each queue that was stored at the given time or later, else its max offset. Queues whose
         broker is silent are left out."""
-        found = {queue: self._search_at(queue, at_ms) for queue, at_ms in timestamps_ms.items()}
-        return {queue: offset for queue, offset in found.items() if offset is not None}
-
-    def _search_at(self, queue: MessageQueue, timestamp_ms: int) -> int | None:
-        return self.ask(queue.broker_name, lambda broker: broker.search_offset(queue, timestamp_ms))
+        found: dict[MessageQueue, int] = {}
+        for _, offsets in self.ask_each(
+            timestamps_ms,
+            lambda broker, queues: broker.search_offsets({queue: timestamps_ms[queue] for queue in queues}),
+        ):
+            found |= offsets
+        return found
 
 
 def _by_broker(queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:

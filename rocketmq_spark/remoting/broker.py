@@ -16,6 +16,7 @@ from typing import Final
 
 from rocketmq_spark.errors import BrokerError, DataLossError, RocketMQError
 from rocketmq_spark.model import Message, MessageQueue, QueueBounds, StoredMessage
+from rocketmq_spark.remoting.first_stored import first_stored
 from rocketmq_spark.remoting.peer import Peer, Question, code_only
 from rocketmq_spark.wire.body.groups import decode_consumer_ids, encode_subscription_group
 from rocketmq_spark.wire.body.heartbeat import Heartbeat, encode_heartbeat
@@ -54,6 +55,9 @@ from rocketmq_spark.wire.remoting.pull_frames import pull_header
 
 HOLD_SLACK_MS: Final = 6_000
 """A broker looks at the pulls that it holds every 5 s."""
+
+TOOLS_GROUP: Final = "TOOLS_CONSUMER"
+"""Every broker has it for tools that look at messages; it owns no queues and keeps no offsets."""
 
 NO_CONSUMER: Final = "no consumer for this group"
 RESET_PENDING: Final = "Offset has been previously reset"
@@ -130,8 +134,24 @@ class Broker(Peer):
 
     def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """Offset of the first message stored at ``timestamp_ms`` (unix) or later, else the max offset."""
-        header = SearchOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, timestamp_ms=timestamp_ms)
-        return self.ask(Question(_command(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header), _read_offset))
+        return self.search_offsets({queue: timestamp_ms})[queue]
+
+    def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """``search_offset`` for each queue, all in flight at once. The broker's answers are checked, by two pulls of
+        one message at least, for a group that every broker has."""
+        answers = {queue: self.submit(_search_offset(queue, at_ms)) for queue, at_ms in timestamps_ms.items()}
+        searches = {queue: first_stored(answers[queue].result(), at_ms) for queue, at_ms in timestamps_ms.items()}
+        looks = {queue: self.submit(_look(queue, next(search))) for queue, search in searches.items()}
+        found: dict[MessageQueue, int] = {}
+        while looks:
+            seen = {queue: look.result() for queue, look in looks.items()}
+            looks = {}
+            for queue, result in seen.items():
+                try:
+                    looks[queue] = self.submit(_look(queue, searches[queue].send(result)))
+                except StopIteration as end:
+                    found[queue] = end.value
+        return found
 
     # ----------------------------------------------------------------------------------------------- group offsets
 
@@ -352,6 +372,15 @@ def _query_offset(group: str, queue: MessageQueue) -> Question[int | None]:
 
 def _read_offset(answer: RemotingCommand) -> int:
     return OffsetResponse.from_fields(answer.fields).offset
+
+
+def _search_offset(queue: MessageQueue, timestamp_ms: int) -> Question[int]:
+    header = SearchOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, timestamp_ms=timestamp_ms)
+    return Question(_command(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header), _read_offset)
+
+
+def _look(queue: MessageQueue, offset: int) -> Question[PullResult]:
+    return _pull(TOOLS_GROUP, queue, offset, 1, "*")
 
 
 def _reset_offset(header: ResetOffsetRequest) -> Question[dict[MessageQueue, int]]:

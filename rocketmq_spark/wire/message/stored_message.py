@@ -79,6 +79,18 @@ def decode_messages(body: Buffer, *, broker_name: str) -> list[MessageExt]:
     return messages
 
 
+def first_of(body: Buffer) -> MessageExt:
+    """The first record of a pull response body as it is stored, its body not decompressed; of an unnamed broker.
+
+    RemoteProtocolError[CORRUPT_MESSAGE] if it cannot be decoded.
+    """
+    data = memoryview(body)
+    try:
+        return as_stored(data[: _record_bytes(data)], broker_name="")
+    except ValueError as problem:
+        raise corrupt_message(0, 0, len(data), problem) from problem
+
+
 def decode_record(record: memoryview, broker_name: str, limit_bytes: int) -> list[MessageExt]:
     """The messages of one record: one, or those of an inner batch.
 
