@@ -7,7 +7,7 @@ An error says what happened, where, and what the user can do. The texts live in 
 The class says whose fault it is, the condition says what exactly:
 
     RocketMQError
-    |-- OptionError (also ValueError)   what the user wrote; raised before any socket is opened
+    |-- OptionError (also ValueError)   what the user wrote; before any socket is opened where that can be known
     |-- ProtocolError                   bytes that are not RocketMQ's
     |   |-- LocalProtocolError          we were asked to send something that no broker would take
     |   `-- RemoteProtocolError         the peer sent it

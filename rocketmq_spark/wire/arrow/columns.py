@@ -1,6 +1,6 @@
 """The decoder of columns: pull response bodies in, Arrow record batches out.
 
-``message.py`` is the reference: rows are what ``decode_messages`` says. Ordinary records are decoded all at once
+``stored_message.py`` is the reference: rows are what ``decode_messages`` says. Ordinary records are decoded all at once
 (``record_index``, ``record_columns``, ``property_table``), their compressed bodies one by one; inner batches go through
 the scalar decoder and are put back into their places.
 """
