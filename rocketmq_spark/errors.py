@@ -189,6 +189,19 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "Query {query!r} was not drained within {timeout_s} s.",
             "Allow more time than one micro-batch and one trigger interval take; the query still runs.",
         ),
+        "NOT_ON_THIS_MACHINE": Condition(
+            "Query {query!r} runs on {host}, and cannot be stopped gracefully from {here}: it is asked through its "
+            "driver's folder {folder}.",
+            "Call rocketmq_spark.stop on {host}. Or have a file 'drain' made in that folder, and call query.stop() "
+            "once a file 'drained' is there beside it; without that the running batch comes twice.",
+        ),
+        "NO_CONTROL_FOLDER": Condition(
+            "Query {query!r} could not be asked to stop within {timeout_s} s: its folder {folder} is not there on "
+            "{host}.",
+            "The query makes it again at each trigger if the temporary files were cleaned up: allow for one, and look "
+            "whether it may write there. If its driver is on another machine or in a container of the same name, call "
+            "rocketmq_spark.stop there.",
+        ),
         "NOT_LISTED": Condition(
             "The brokers do not list {client_id!r} as a member of group {group!r}.",
             "Check that the group exists or may be created, and that it may consume.",
