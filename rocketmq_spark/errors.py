@@ -94,7 +94,13 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         ),
         "CORRUPT_MESSAGE_IN_QUEUE": Condition(
             "A message of {queue}, pulled from offset {offset}, cannot be decoded: {problem}",
-            "The stored message may be damaged; 'mqadmin queryMsgByOffset' shows it.",
+            "The stored message may be damaged; 'mqadmin queryMsgByOffset' shows it. No 'badMessages' leads past it: "
+            "where one message ends wrongly nobody knows where the next begins.",
+        ),
+        "BAD_MESSAGE": Condition(
+            "The body of the message at offset {offset} of {queue} cannot be read: {problem}.",
+            "It was sent like this. Set 'badMessages' to 'null' to go on with a row that has no body, or to "
+            "'deadLetter' to move it to the group's dead letter topic; the checkpoint stays usable with either.",
         ),
         "PULL_STALLED": Condition(
             "{queue} cannot be read at offset {offset}: for {waited_ms} ms its broker has answered {reason} and "

@@ -45,6 +45,7 @@ SHELLS = {
         "remoting.tcp",
         "remoting.tls",
         "remoting.unique_id",
+        "source.bad_messages",
         "source.datasource",
         "source.partition_reader",
         "source.schema",

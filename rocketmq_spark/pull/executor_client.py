@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from rocketmq_spark.errors import RocketMQError
-from rocketmq_spark.model import MessageQueue, StoredMessage
+from rocketmq_spark.model import Message, MessageQueue, StoredMessage
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.pull_connections import PullConnections, shared_pull_connections
 from rocketmq_spark.pull.pull_request import Completion, PullRequest
@@ -71,6 +71,16 @@ class ExecutorClient:
             )
         except RocketMQError:
             self._routes.forget(message.topic)
+            raise
+
+    def send_dead_letter(self, queue: MessageQueue, message: Message) -> None:
+        """``Broker.send_dead_letter`` at the broker of ``queue``. After an error the next call asks for the route
+        again."""
+        try:
+            broker = Broker(self._routes.master(queue), self._pool, self._timeout_ms)
+            broker.send_dead_letter(self._group, message, queue.broker_name)
+        except RocketMQError:
+            self._routes.forget(queue.topic)
             raise
 
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
 from rocketmq_spark.errors import BrokerError, DataLossError, RocketMQError
-from rocketmq_spark.model import Message, MessageQueue, QueueBounds, StoredMessage
+from rocketmq_spark.model import Message, MessageQueue, QueueBounds, StoredMessage, retry_topic
 from rocketmq_spark.remoting.first_stored import first_stored
 from rocketmq_spark.remoting.peer import Peer, Question, code_only
 from rocketmq_spark.wire.body.groups import decode_consumer_ids, encode_subscription_group
@@ -283,6 +283,21 @@ class Broker(Peer):
         """Send messages of one topic that are stored one after another, or not at all."""
         header = _send_header(queue, producer_group, is_batch=True)
         return self.ask(_send(RequestCode.SEND_BATCH_MESSAGE, header, encode_batch(messages), queue))
+
+    def send_dead_letter(self, group: str, message: Message, broker_name: str) -> SendResult:
+        """Store ``message`` in the group's dead letter topic on this broker, which makes the topic where it is missing.
+
+        A client can do that by sending to the retry topic what has been tried more often than is allowed; whatever
+        ``message.topic`` says. Source: ``SendMessageProcessor#handleRetryAndDLQ``.
+        """
+        properties = encode_properties(message_properties(message)).decode()
+        queue = MessageQueue(retry_topic(group), broker_name, 0)
+        header = replace(
+            _send_header(queue, group, flag=message.flag, properties=properties),
+            reconsume_times=1,
+            max_reconsume_times=0,
+        )
+        return self.ask(_send(RequestCode.SEND_MESSAGE_V2, header, message.body, queue))
 
     def send_back(
         self,
