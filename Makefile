@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 
-.PHONY: demo test test-stories test-long bench bench-quick check docs clean
+.PHONY: demo test test-stories test-long mutate mutate-sample bench bench-quick check docs clean
 
 $(STAMP): setup.py
 	$(PYTHON) -m venv $(VENV)
@@ -30,6 +30,12 @@ test-stories: $(STAMP) ## several members of a group, outages and crashes, in th
 
 test-long: $(STAMP) ## the long forms of fuzz, soak and kill sweeps
 	$(BIN)/python -m pytest -m long $(TESTS)
+
+mutate: $(STAMP) ## mutation tests of the pure modules, long; writes docs/design/mutation.md
+	$(BIN)/python tools/mutate.py
+
+mutate-sample: $(STAMP) ## those of a few functions
+	$(BIN)/python tools/mutate.py --sample
 
 bench: $(BENCH_STAMP) ## beside Java's consumers and Spark's Kafka connector, 40 minutes; writes docs/benchmarks
 	$(BIN)/python -m connector_tests.benchmarks $(BENCH)
