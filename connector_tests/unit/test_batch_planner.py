@@ -662,8 +662,14 @@ def test_the_wait_for_other_members_is_bounded_and_says_whose_it_was(caplog: pyt
     assert not targets.are_reached(reached((A, 6)), {B: 0}, now_ms=1_000)
     assert not targets.are_reached(reached((A, 6)), {B: 0}, now_ms=1_000 + PATIENCE_MS - 1)
     assert targets.are_reached(reached((A, 6)), {B: 0}, now_ms=1_000 + PATIENCE_MS)
-    assert str(B) in caplog.text
-    assert str(A) not in caplog.text
+    assert caplog.messages == [f"ending before other members have read {B}"]
+
+
+def test_all_queues_that_were_not_waited_for_longer_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    targets = AvailableNowTargets(0)
+    targets.fix(survey((A, 6), (B, 7)))
+    assert targets.are_reached(SourceOffset(), {}, now_ms=1_000)
+    assert caplog.messages == [f"ending before other members have read {A}, {B}"]
 
 
 @pytest.mark.parametrize(("checkpoint", "stored"), [(reached((A, 6)), {B: 3}), (reached((A, 6), (B, 3)), {})])
