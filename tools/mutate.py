@@ -1,12 +1,13 @@
 """Mutation tests of the pure modules: change the code in a small way, and see whether a test notices.
 
-``mutate.py``           all mutants, in ``mutants/``; writes docs/design/mutation.md (the long form, ``make mutate``)
-``mutate.py --sample``  those of a few functions, with their tests only, in ``build/mutation`` (``make mutate-sample``)
-``mutate.py --report``  nothing is run again: what is known in ``mutants/`` becomes docs/design/mutation.md
+``mutate.py``                  all rooms; writes docs/design/mutation.md (the long form, ``make mutate``)
+``mutate.py NAME [NAME ...]``  these rooms only
+``mutate.py --sample``         a few functions (``make mutate-sample``)
+``mutate.py --report``         nothing is run again: what is known in ``build/mutation`` becomes docs/design/mutation.md
 
-mutmut makes and runs the mutants; ``[tool.mutmut]`` in pyproject.toml says of which modules. ``tools/mutants.toml`` has
-the survivors that nothing can or need kill, each with its reason, and the functions of the sample. It is an error when
-another one survives, and in the long form when fewer than 90 % are killed.
+mutmut makes and runs the mutants. ``tools/mutants.toml`` has the rooms, which are modules with the tests that must hold
+them; the functions of the sample; and the survivors that nothing can or need kill, each with its reason. It is an error
+when another one survives, and in all of a room or more when fewer than 90 % are killed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +29,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "design" / "mutation.md"
 PINNED = ROOT / "tools" / "mutants.toml"
-SAMPLE_FOLDER = ROOT / "build" / "mutation"
+FOLDER = ROOT / "build" / "mutation"
 WANTED_PERCENT = 90
 COPIED = ("rocketmq_spark", "connector_tests", "conf", "README.md", "pyspark_rocketmq.py", "setup.py")
 KILLED = ("killed", "timeout")
@@ -59,64 +61,69 @@ class Results:
 def main() -> int:
     """Run what the arguments say; the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument("--sample", action="store_true")
-    which.add_argument("--report", action="store_true")
+    parser.add_argument("rooms", nargs="*", metavar="NAME")
+    parser.add_argument("--sample", action="store_true")
+    parser.add_argument("--report", action="store_true")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
     pinned = tomllib.loads(PINNED.read_text(encoding="utf-8"))
+    reasons = {Change(one["function"], one["before"], one["after"]): one["reason"] for one in pinned["survivor"]}
     if given.sample:
-        return run_sample(pinned, given.processes)
-    if not given.report:
-        run_mutmut(ROOT, [], given.processes)
-    return report(pinned)
+        return run_sample(pinned["sample"], reasons, given.processes)
+    rooms = given.rooms or list(pinned["room"])
+    for name in [] if given.report else rooms:
+        run_room(FOLDER / name, pinned["room"][name], ["*"], given.processes)
+        print(f"{name}: {line_of(results_in([FOLDER / name]).total)}", flush=True)
+    return report([FOLDER / name for name in rooms], reasons, is_all=not given.rooms)
 
 
-def run_sample(pinned: dict[str, Any], processes: int) -> int:
+def run_sample(sample: dict[str, Any], reasons: dict[Change, str], processes: int) -> int:
     """The sample; the exit code."""
-    functions = pinned["sample"]["functions"]
-    prepare_sample(pinned["sample"])
-    run_mutmut(SAMPLE_FOLDER, [f"{name}__mutmut_*" for name in functions], processes)
-    results = results_in(SAMPLE_FOLDER)
+    functions, folder = sample["functions"], FOLDER / "sample"
+    modules = sorted({module_of(function) for function in functions})
+    run_room(
+        folder, {"modules": modules, "tests": sample["tests"]}, [f"{name}__mutmut_*" for name in functions], processes
+    )
+    results = results_in([folder])
     print(line_of(results.total))
-    missing = [name for name in functions if not any_mutant_of(name)]
+    missing = [name for name in functions if not has_mutants(folder, name)]
     if missing:
         print("no mutants of:", *missing, sep="\n  ")
-    return int(bool(missing) | tell_unpinned(results, reasons_of(pinned)))
+    return int(bool(missing) | tell_unpinned(results, reasons))
 
 
-def report(pinned: dict[str, Any]) -> int:
-    """Write the page; the exit code."""
-    results, reasons = results_in(ROOT), reasons_of(pinned)
-    PAGE.parent.mkdir(parents=True, exist_ok=True)
-    PAGE.write_text(page(results, reasons), encoding="utf-8")
+def report(folders: list[Path], reasons: dict[Change, str], *, is_all: bool) -> int:
+    """Tell what is known of these rooms, and if these are all, write the page; the exit code."""
+    results = results_in(folders)
     print(line_of(results.total))
-    stale = sorted(reasons.keys() - results.alive)
-    for change in stale:
-        print(f"killed, or not there any more, so not to be pinned: {change}")
-    return int(percent_killed(results.total) < WANTED_PERCENT or bool(stale) or tell_unpinned(results, reasons))
+    is_bad = tell_unpinned(results, reasons) | (percent_killed(results.total) < WANTED_PERCENT)
+    if is_all:
+        PAGE.write_text(page(results, reasons), encoding="utf-8")
+        stale = sorted(reasons.keys() - results.alive)
+        print(*(f"killed, or not there any more, so not to be pinned: {change}" for change in stale), sep="\n")
+        is_bad |= bool(stale)
+    return int(is_bad)
 
 
-def prepare_sample(sample: dict[str, Any]) -> None:
-    """A copy of the project whose settings name the sample's modules and tests only."""
-    shutil.rmtree(SAMPLE_FOLDER, ignore_errors=True)
-    SAMPLE_FOLDER.mkdir(parents=True)
+def run_room(folder: Path, room: dict[str, Any], names: list[str], processes: int) -> None:
+    """In a copy of the project whose settings name the modules and tests of ``room`` only."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     for name in COPIED:
         source = ROOT / name
         copy = shutil.copytree if source.is_dir() else shutil.copy
-        copy(source, SAMPLE_FOLDER / name)
-    modules = sorted({module_of(function) for function in sample["functions"]})
-    settings = (ROOT / "pyproject.toml").read_text(encoding="utf-8").split("[tool.mutmut]")[0]
+        copy(source, folder / name)
     mutmut = {
         "source_paths": ["rocketmq_spark"],
-        "only_mutate": [f"{module.replace('.', '/')}.py" for module in modules],
+        "only_mutate": [f"{module.replace('.', '/')}.py" for module in room["modules"]],
         "also_copy": list(COPIED[1:]),
-        "pytest_add_cli_args_test_selection": sample["tests"],
+        "pytest_add_cli_args_test_selection": [f"connector_tests/{test}" for test in room["tests"]],
         "pytest_add_cli_args": ["-p", "no:xdist", "-m", "not long"],
     }
     lines = (f"{name} = {json.dumps(value)}\n" for name, value in mutmut.items())
-    text = settings + "[tool.mutmut]\n" + "".join(lines)
-    (SAMPLE_FOLDER / "pyproject.toml").write_text(text, encoding="utf-8")
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8") + "\n[tool.mutmut]\n" + "".join(lines)
+    (folder / "pyproject.toml").write_text(text, encoding="utf-8")
+    run_mutmut(folder, names, processes)
 
 
 def run_mutmut(folder: Path, names: list[str], processes: int) -> None:
@@ -129,29 +136,35 @@ def run_mutmut(folder: Path, names: list[str], processes: int) -> None:
         sys.exit(f"mutmut ended with {done.returncode}; the end of {log}:\n" + log.read_text(errors="replace")[-3000:])
 
 
-def results_in(folder: Path) -> Results:
+def results_in(folders: list[Path]) -> Results:
     """What has been run there; what has not is left out."""
     statuses: dict[str, Counter[str]] = defaultdict(Counter)
     alive: set[Change] = set()
-    with chdir(folder):
-        from mutmut.stats import status_by_exit_code
-
-        for meta in sorted(Path("mutants").rglob("*.meta")):
-            for name, exit_code in json.loads(meta.read_text())["exit_code_by_key"].items():
-                if exit_code is None:
-                    continue
-                status = status_by_exit_code[exit_code]
+    for folder in folders:
+        with chdir(folder):
+            for name, status in statuses_here():
                 statuses[module_of(name)][status] += 1
                 if status in ALIVE:
                     alive.add(change_of(name))
     return Results(dict(statuses), frozenset(alive))
 
 
+def statuses_here() -> Iterator[tuple[str, str]]:
+    """Each mutant of the project in the current folder that was run, and what became of it."""
+    from mutmut.stats import status_by_exit_code
+
+    for meta in sorted(Path("mutants").rglob("*.meta")):
+        for name, exit_code in json.loads(meta.read_text())["exit_code_by_key"].items():
+            if exit_code is not None:
+                yield name, status_by_exit_code[exit_code]
+
+
 def change_of(name: str) -> Change:
     """What mutmut's mutant ``name`` changes, in the project of the current folder."""
     from mutmut.mutation.diff_apply import get_diff_for_mutant
 
-    lines = get_diff_for_mutant(name).splitlines()[3:]
+    path = Path(f"{module_of(name).replace('.', '/')}.py")
+    lines = get_diff_for_mutant(name, path=path).splitlines()[3:]
     before, after = ("\n".join(line[1:].strip() for line in lines if line.startswith(sign)) for sign in "-+")
     function = name.partition("__mutmut_")[0].rpartition(".")[2].removeprefix("x").strip("_ǁ").replace("ǁ", ".")
     return Change(f"{module_of(name)}.{function}", before, after)
@@ -162,15 +175,10 @@ def module_of(name: str) -> str:
     return name.rpartition(".")[0]
 
 
-def any_mutant_of(function: str) -> bool:
-    """Whether the sample has some: else it was renamed, and its line in the sample does nothing."""
-    meta = SAMPLE_FOLDER / "mutants" / f"{module_of(function).replace('.', '/')}.py.meta"
-    return f'"{function}__mutmut_' in json.dumps(json.loads(meta.read_text()), ensure_ascii=False)
-
-
-def reasons_of(pinned: dict[str, Any]) -> dict[Change, str]:
-    """Why each pinned survivor may survive."""
-    return {Change(one["function"], one["before"], one["after"]): one["reason"] for one in pinned.get("survivor", [])}
+def has_mutants(folder: Path, function: str) -> bool:
+    """Else it was renamed, and its line in the sample does nothing."""
+    meta = folder / "mutants" / f"{module_of(function).replace('.', '/')}.py.meta"
+    return any(name.startswith(f"{function}__mutmut_") for name in json.loads(meta.read_text())["exit_code_by_key"])
 
 
 def tell_unpinned(results: Results, reasons: dict[Change, str]) -> bool:
@@ -205,9 +213,9 @@ def page(results: Results, reasons: dict[Change, str]) -> str:
             "",
             "<!-- Written by tools/mutate.py; the reasons are in tools/mutants.toml. -->",
             "",
-            "`make mutate` changes the pure modules in small ways, one at a time, and runs the unit and property tests",
-            "that reach the change, by mutmut. A change that no test notices is a survivor; one that never ends counts",
-            "as killed. `make mutate-sample` does so for a few functions, in CI.",
+            "`make mutate` changes the pure modules in small ways, one at a time, and runs those of a room's own unit and",
+            "property tests that reach the change, by mutmut. A change that no test notices is a survivor; one that never",
+            "ends counts as killed. `make mutate-sample` does so for a few functions, in CI.",
             "",
             f"{line_of(results.total)}.",
             "",
