@@ -98,7 +98,9 @@ def report(folders: list[Path], reasons: dict[Change, str], *, is_all: bool) -> 
     print(line_of(results.total))
     is_bad = tell_unpinned(results, reasons) | (percent_killed(results.total) < WANTED_PERCENT)
     if is_all:
-        PAGE.write_text(page(results, reasons), encoding="utf-8")
+        not_run = [folder.name for folder in folders if not folder.is_dir()]
+        PAGE.write_text(page(results, reasons, not_run), encoding="utf-8")
+        is_bad |= bool(not_run)
         stale = sorted(reasons.keys() - results.alive)
         print(*(f"killed, or not there any more, so not to be pinned: {change}" for change in stale), sep="\n")
         is_bad |= bool(stale)
@@ -140,7 +142,7 @@ def results_in(folders: list[Path]) -> Results:
     """What has been run there; what has not is left out."""
     statuses: dict[str, Counter[str]] = defaultdict(Counter)
     alive: set[Change] = set()
-    for folder in folders:
+    for folder in filter(Path.is_dir, folders):
         with chdir(folder):
             for name, status in statuses_here():
                 statuses[module_of(name)][status] += 1
@@ -200,7 +202,7 @@ def line_of(statuses: Counter[str]) -> str:
     return f"{statuses.total()} mutants: {counts}; {percent_killed(statuses):.1f} % killed"
 
 
-def page(results: Results, reasons: dict[Change, str]) -> str:
+def page(results: Results, reasons: dict[Change, str], not_run: list[str]) -> str:
     """docs/design/mutation.md."""
     rows = [row(module, counts) for module, counts in sorted(results.statuses.items())]
     survivors = [
@@ -217,7 +219,7 @@ def page(results: Results, reasons: dict[Change, str]) -> str:
             "that reach the change, by mutmut. A change that no test notices is a survivor; one that never ends counts",
             "as killed. `make mutate-sample` does so for a few functions, in CI.",
             "",
-            f"{line_of(results.total)}.",
+            f"{line_of(results.total)}.{said_of(not_run)}",
             "",
             "| module | mutants | killed | |",
             "|---|---|---|---|",
@@ -229,6 +231,11 @@ def page(results: Results, reasons: dict[Change, str]) -> str:
             "",
         ]
     )
+
+
+def said_of(not_run: list[str]) -> str:
+    """A sentence about the rooms that are missing in the page."""
+    return f" Not run for this page: {', '.join(not_run)}." if not_run else ""
 
 
 def row(module: str, counts: Counter[str]) -> str:
