@@ -96,11 +96,13 @@ class SimulatedBroker:
         return [connection.client_id for connection in reversed(self.connections.values())]
 
     def bounds(self, topic: str) -> dict[MessageQueue, QueueBounds]:
-        return {
-            queue: QueueBounds(self.min_offsets.get(queue, 0), len(stored_ms), stored_ms[-1] if stored_ms else 0)
-            for queue, stored_ms in self.stored_ms.items()
-            if queue.topic == topic
-        }
+        """Of an empty queue, as after retention, no store time is known."""
+        bounds = {}
+        for queue, stored_ms in self.stored_ms.items():
+            held = slice(self.min_offsets.get(queue, 0), None)
+            if queue.topic == topic:
+                bounds[queue] = QueueBounds(held.start, len(stored_ms), (stored_ms[held] or [0])[-1])
+        return bounds
 
     def store(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Take the group's offsets, whatever they are."""
