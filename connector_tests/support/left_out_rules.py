@@ -50,6 +50,7 @@ class _NeedsNoAnswer(GroupOffsets):
     def raise_to(self, wanted: Mapping[MessageQueue, int]) -> set[MessageQueue]:
         super().raise_to(wanted)
         self._confirm(wanted)
+        self._links.clear()
         return set(wanted)
 
 

@@ -127,6 +127,10 @@ class SimulatedBroker:
             kept = max(len(stored_ms) - lost_messages, self.min_offsets.get(queue, 0))
             del stored_ms[kept:]
 
+    def retain(self) -> None:
+        """Delete what the group has read."""
+        self.min_offsets |= self.offsets
+
     def stored_at(self, queue: MessageQueue, offset: int) -> int | None:
         is_there = self.min_offsets.get(queue, 0) <= offset < len(self.stored_ms[queue])
         return self.stored_ms[queue][offset] if is_there else None
@@ -206,6 +210,12 @@ class SimulatedCluster:
         """All brokers'."""
         for broker in self.brokers.values():
             broker.reach = reach
+
+    def make_anew(self, topic: str) -> None:
+        """Deleted and created again, as many queues as there were."""
+        for queue in self.queues():
+            if queue.topic == topic:
+                self.brokers[queue.broker_name].make_anew(queue)
 
     def lose_connections(self, owner: object) -> None:
         """The brokers notice that somebody is gone."""

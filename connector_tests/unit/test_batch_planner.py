@@ -229,6 +229,9 @@ class Wish:
     def is_made(self) -> bool:
         return self.is_wanted
 
+    def claim(self) -> bool:
+        return self.is_wanted
+
     def answer(self) -> None:
         self.is_answered = True
 
@@ -509,6 +512,34 @@ def test_a_graceful_stop_proves_the_last_batch_plans_nothing_new_and_leaves() ->
     assert subject.latest_offset(end, None) is end
     assert member.observed.proven == {A: 10}
     assert (member.has_left, drain.is_answered) == (True, True)
+
+
+def test_a_graceful_stop_that_waits_for_a_broker_asks_only_when_there_is_something_to_ask() -> None:
+    """It used to survey five times a second."""
+    member, drain = SteadyMember({A: holding(10)}), Wish()
+    subject = planner(member, drain=drain)
+    end, _ = read(subject, SourceOffset())
+    drain.is_wanted, member.not_confirming, surveys = True, {A}, member.observed.surveys
+    for _ in range(5):
+        assert subject.latest_offset(end, None) is end
+    assert member.observed.surveys == surveys
+
+
+def test_a_query_goes_on_when_the_wish_to_stop_it_gracefully_is_withdrawn() -> None:
+    class WithdrawnAtLast(Wish):
+        def claim(self) -> bool:
+            self.is_wanted = False
+            return False
+
+    member, drain = SteadyMember({A: holding(10)}), WithdrawnAtLast()
+    subject = planner(member, drain=drain)
+    end, _ = read(subject, SourceOffset())
+    member.hold(A, holding(20))
+    drain.is_wanted = True
+    assert subject.latest_offset(end, None) is end
+    _, ranges = read(subject, end)
+    assert ranges == [QueueRange(A, 10, 20)]
+    assert not member.has_left
 
 
 # ---------------------------------------------------------------------------------------------------- losses

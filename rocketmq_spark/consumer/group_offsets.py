@@ -117,6 +117,10 @@ class GroupOffsets:
         self.raise_to(self.unconfirmed)
         return not self.unconfirmed
 
+    def has_confirmed(self, queue: MessageQueue) -> bool:
+        """Whether the keeper has confirmed an offset to us since the queue is ours and nothing has been forgotten."""
+        return self._progress.confirmed(queue) is not None
+
     def forget(self, queue: MessageQueue) -> None:
         """The queue is another member's now, or may be another queue: what was known says nothing any more."""
         self._progress.remove(queue)

@@ -55,9 +55,14 @@ class Member(Protocol):
 
 
 class Drain(Protocol):
-    """Whether somebody wants this query to end without leaving anything unproven; ``answer``: that is so now."""
+    """Whether somebody wants this query to end without leaving anything unproven.
+
+    ``claim``: whether somebody still does; then there is no way back. ``answer``: that is so now.
+    """
 
     def is_made(self) -> bool: ...
+
+    def claim(self) -> bool: ...
 
     def answer(self) -> None: ...
 
@@ -144,10 +149,12 @@ class BatchPlanner:
 
     def _has_handed_over(self, start: SourceOffset) -> bool:
         """Leave the group once the brokers have confirmed what is proven, or the next owners read it again. Until then
-        plan nothing; the survey raises what is silent for its limit."""
+        plan nothing; the survey that follows on news raises what is silent for its limit."""
         with self._member.turn() as membership:
             is_confirmed = membership.offsets.persist()
         if is_confirmed:
+            if not self._drain.claim():
+                return False
             self._member.hand_over()
             self._drain.answer()
             return True
@@ -241,7 +248,7 @@ class BatchPlanner:
         """Positions of ``stored``'s queues, with the broker raised to them, or lowered where a queue does not reach so
         far any more; those that it did not confirm are left out. The survey is as new as they need it."""
         gone = {queue for queue, at in stored.items() if at is None} | (membership.offsets.vanished & stored.keys())
-        self._trusted.doubt(gone)
+        self._trusted.doubt(gone | {queue for queue in stored if not membership.offsets.has_confirmed(queue)})
         survey, known = self._others(membership, start, survey, stored)
         stored = {queue: stored[queue] for queue in known}
         positions = {
