@@ -193,7 +193,12 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         ),
         "NOT_DRAINED": Condition(
             "Query {query!r} was not drained within {timeout_s} s.",
-            "Allow more time than one micro-batch and one trigger interval take; the query still runs.",
+            "Allow more time than one micro-batch and one trigger interval take; the query goes on.",
+        ),
+        "PARTLY_DRAINED": Condition(
+            "Query {query!r} was stopped after {timeout_s} s though {left} of its {sources} sources were not drained: "
+            "the others had handed over.",
+            "Allow more time. Where this query goes on or others read the group, its last batch of those comes twice.",
         ),
         "NOT_ON_THIS_MACHINE": Condition(
             "Query {query!r} runs on {host}, and cannot be stopped gracefully from {here}: it is asked through its "

@@ -23,7 +23,7 @@ from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.planning import Position
 
 Stored = Mapping[MessageQueue, int | None]
-Positions = dict[MessageQueue, Position]
+Settled = tuple[Survey, dict[MessageQueue, Position]]
 
 OUT_OF_TURN = "out of turn"
 
@@ -43,13 +43,14 @@ class TakesSilenceForAnAnswer(Membership):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self.offsets = _NeedsNoAnswer(self.offsets.keeper, self.resets, self._is_ours)
+        self.offsets = _NeedsNoAnswer(self.offsets.keeper, self.resets, self._is_ours, self.servers.link)
 
 
 class _NeedsNoAnswer(GroupOffsets):
     def raise_to(self, wanted: Mapping[MessageQueue, int]) -> set[MessageQueue]:
         super().raise_to(wanted)
         self._confirm(wanted)
+        self._links.clear()
         return set(wanted)
 
 
@@ -69,7 +70,7 @@ class WritesUnread(Membership):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self.offsets = _NeverReads(self.offsets.keeper, self.resets, self._is_ours)
+        self.offsets = _NeverReads(self.offsets.keeper, self.resets, self._is_ours, self.servers.link)
 
 
 class _NeverReads(GroupOffsets):
@@ -105,7 +106,7 @@ class LeavesUnanswered(SimulatedMember):
 class TrustsTheCheckpoint(BatchPlanner):
     """A plan starts at the checkpoint."""
 
-    def _settle(self, membership: Membership, start: SourceOffset, survey: Survey, stored: Stored) -> Positions:
+    def _settle(self, membership: Membership, start: SourceOffset, survey: Survey, stored: Stored) -> Settled:
         new = {queue: None if queue in start.queues else offset for queue, offset in stored.items()}
         return super()._settle(membership, start, survey, new)
 
@@ -113,14 +114,14 @@ class TrustsTheCheckpoint(BatchPlanner):
 class TrustsTheBroker(BatchPlanner):
     """A plan starts at the group's offset."""
 
-    def _settle(self, membership: Membership, start: SourceOffset, survey: Survey, stored: Stored) -> Positions:
+    def _settle(self, membership: Membership, start: SourceOffset, survey: Survey, stored: Stored) -> Settled:
         return super()._settle(membership, SourceOffset(), survey, stored)
 
 
 class TrustsItsMemory(BatchPlanner):
     """The group's offset is looked at only for queues that have just been gained."""
 
-    def _settle(self, membership: Membership, start: SourceOffset, survey: Survey, stored: Stored) -> Positions:
+    def _settle(self, membership: Membership, start: SourceOffset, survey: Survey, stored: Stored) -> Settled:
         return super()._settle(
             membership, start, survey, {**stored, **{q: at for q, at in self._positions.items() if q in stored}}
         )
@@ -167,7 +168,7 @@ class KeepsFirstPositions(SimulatedMember):
 class StartsNewQueuesAtTheirEnd(BatchPlanner):
     """A queue that a topic gains begins at "latest"."""
 
-    def _settle(self, membership: Membership, start: SourceOffset, survey: Survey, stored: Stored) -> Positions:
+    def _settle(self, membership: Membership, start: SourceOffset, survey: Survey, stored: Stored) -> Settled:
         ends = {
             queue: survey.bounds[queue].max_offset if offset is None and queue not in start.queues else offset
             for queue, offset in stored.items()
@@ -269,8 +270,8 @@ class _KnowsNoNamesake(GroupMembers):
 class PlansOutOfTurn(BatchPlanner):
     """In the middle of a plan somebody else may have the turn."""
 
-    def _settle(self, membership: Membership, start: SourceOffset, survey: Survey, stored: Stored) -> Positions:
-        positions = super()._settle(membership, start, survey, stored)
+    def _settle(self, membership: Membership, start: SourceOffset, survey: Survey, stored: Stored) -> Settled:
+        settled = super()._settle(membership, start, survey, stored)
         assert isinstance(self._member, SimulatedMember)
         lock = self._member.lock
         taken_at = lock.taken_at
@@ -278,7 +279,7 @@ class PlansOutOfTurn(BatchPlanner):
         point(OUT_OF_TURN)
         lock.__enter__()
         lock.taken_at = taken_at
-        return positions
+        return settled
 
 
 class TakesWhatIsLeft(Membership):

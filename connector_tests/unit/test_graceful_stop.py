@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -53,7 +54,7 @@ def stop_query(query: RunningQuery, timeout_s: float = 10.0) -> None:
 def answering(*runners: DrainRequest) -> Callable[[], None]:
     def turn() -> None:
         for runner in runners:
-            if runner.is_made():
+            if runner.is_made() and runner.claim():
                 runner.answer()
 
     return turn
@@ -67,9 +68,9 @@ def test_it_stops_when_all_sources_have_answered(runner: DrainRequest) -> None:
     stopped_early = RunningQuery(controls, answering(runner))
     shutil.rmtree(other.control.folder)
     other.is_made()
-    with pytest.raises(MembershipError, match="NOT_DRAINED"):
+    with pytest.raises(MembershipError, match=r"PARTLY_DRAINED.* 1 of its 2 sources"):
         stop_query(stopped_early, timeout_s=0.2)
-    assert not stopped_early.is_stopped
+    assert stopped_early.is_stopped, "one of its sources reads nothing any more"
     other.close()
 
 
@@ -78,7 +79,32 @@ def test_it_does_not_stop_before_a_source_has_answered(runner: DrainRequest) -> 
     with pytest.raises(MembershipError, match="NOT_DRAINED"):
         stop_query(query, timeout_s=0.2)
     assert not query.is_stopped
-    assert runner.is_made()
+    assert not runner.is_made(), "the query goes on; it used to plan nothing for ever"
+    assert not runner.claim()
+
+
+def test_who_is_interrupted_while_it_waits_takes_its_request_back(runner: DrainRequest) -> None:
+    def interrupt() -> None:
+        if runner.is_made():
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stop_query(RunningQuery([runner.control], interrupt))
+    assert not runner.is_made()
+
+
+def test_a_request_that_was_claimed_is_not_taken_back_and_its_answer_is_waited_for(runner: DrainRequest) -> None:
+    answer = threading.Timer(0.3, runner.answer)
+
+    def hand_over_slowly() -> None:
+        if runner.is_made() and runner.claim() and answer.ident is None:
+            answer.start()
+
+    stop_query(query := RunningQuery([runner.control], hand_over_slowly), timeout_s=0.1)
+    answer.join()
+    assert query.is_stopped
+    assert (runner.control.path / DRAINED).exists()
+    assert runner.is_made(), "what was handed over stays so"
 
 
 def test_a_folder_that_was_cleaned_away_is_made_again_and_asked_through(runner: DrainRequest) -> None:

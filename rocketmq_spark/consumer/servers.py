@@ -40,13 +40,13 @@ class BrokerPort(Protocol):
 
     def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]: ...
 
+    def stored_at(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]: ...
+
     def query_offsets(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]: ...
 
     def update_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, RocketMQError]: ...
 
     def take_reset(self, group: str, queue: MessageQueue) -> int | None: ...
-
-    def reset_offset(self, group: str, queue: MessageQueue, offset: int) -> object: ...
 
     def lock_batch(self, group: str, client_id: str, queues: Collection[MessageQueue]) -> set[MessageQueue]: ...
 
@@ -59,6 +59,12 @@ class Cluster(Protocol):
     def topic_route(self, topic: str) -> TopicRoute: ...
 
     def broker(self, address: str) -> BrokerPort: ...
+
+    def connects(self, address: str) -> int: ...
+
+
+Link = tuple[str, int]
+"""A master's address and how often it has been connected to: who has the same still has the same connection."""
 
 
 class Servers:
@@ -119,6 +125,11 @@ class Servers:
             return False
         return True
 
+    def link(self, broker_name: str) -> Link | None:
+        """By which the broker is reached now; None while no route names its master."""
+        address = self._routes.master(broker_name)
+        return None if address is None else (address, self._cluster.connects(address))
+
     def note_failure(self, broker_name: str, error: RocketMQError) -> None:
         """A broker has not answered, or not all that it was asked."""
         self._outages.failed(broker_subject(broker_name), error, self._options.cluster_timeout_ms)
@@ -172,6 +183,27 @@ class Servers:
             if error.code != ResponseCode.TOPIC_NOT_EXIST:
                 raise
             return {}
+
+    def stored_at(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
+        """When the message at an offset of each queue was stored, in ms; None where there is none. Queues whose broker
+        is silent are left out, and those whose broker refuses pulls, for ``clusterTimeoutMs``."""
+        found: dict[MessageQueue, int | None] = {}
+        for _, answer in self.ask_each(offsets, lambda broker, queues: self._look(broker, queues, offsets)):
+            found |= answer
+        return found
+
+    def _look(
+        self, broker: BrokerPort, queues: Collection[MessageQueue], offsets: Mapping[MessageQueue, int]
+    ) -> dict[MessageQueue, int | None]:
+        """A refusal ends nothing at once: a topic may just have been deleted, or reading be forbidden for a while."""
+        subject = f"messages of {broker_subject(next(iter(queues)).broker_name)}"
+        try:
+            found = broker.stored_at({queue: offsets[queue] for queue in queues})
+        except BrokerError as error:
+            self._outages.failed(subject, error, self._options.cluster_timeout_ms)
+            return {}
+        self._outages.succeeded(subject)
+        return found
 
     def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """The first offset of each queue that was stored at the given time or later, else its max offset. Queues whose

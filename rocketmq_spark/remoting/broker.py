@@ -26,6 +26,7 @@ from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo, decode_co
 from rocketmq_spark.wire.body.stats import ConsumeProgress, decode_consume_stats, decode_topic_stats
 from rocketmq_spark.wire.message.batch import encode_batch, message_properties
 from rocketmq_spark.wire.message.properties import encode_properties
+from rocketmq_spark.wire.message.stored_message import first_of
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.fields import Header
@@ -50,11 +51,14 @@ from rocketmq_spark.wire.remoting.headers import (
     UnregisterClientRequest,
     UpdateConsumerOffsetRequest,
 )
-from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PULL_STATUS, PullResult, read_pull
+from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PULL_STATUS, PullResult, PullStatus, read_pull
 from rocketmq_spark.wire.remoting.pull_frames import pull_header
 
 HOLD_SLACK_MS: Final = 6_000
 """A broker looks at the pulls that it holds every 5 s."""
+
+LOOKS_AT_ONCE: Final = 32
+"""Each may be answered with a whole message."""
 
 TOOLS_GROUP: Final = "TOOLS_CONSUMER"
 """Every broker has it for tools that look at messages; it owns no queues and keeps no offsets."""
@@ -151,6 +155,17 @@ class Broker(Peer):
                     looks[queue] = self.submit(_look(queue, searches[queue].send(result)))
                 except StopIteration as end:
                     found[queue] = end.value
+        return found
+
+    def stored_at(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
+        """When the message at an offset of each queue was stored (unix ms), None where there is none. By a pull of each
+        message for a group that every broker has, some in flight at once."""
+        queues = list(offsets)
+        found: dict[MessageQueue, int | None] = {}
+        for first in range(0, len(queues), LOOKS_AT_ONCE):
+            some = queues[first : first + LOOKS_AT_ONCE]
+            looks = {queue: self.submit(_look(queue, offsets[queue])) for queue in some}
+            found |= {queue: _stored_ms(look.result()) for queue, look in looks.items()}
         return found
 
     # ----------------------------------------------------------------------------------------------- group offsets
@@ -396,6 +411,10 @@ def _search_offset(queue: MessageQueue, timestamp_ms: int) -> Question[int]:
 
 def _look(queue: MessageQueue, offset: int) -> Question[PullResult]:
     return _pull(TOOLS_GROUP, queue, offset, 1, "*")
+
+
+def _stored_ms(found: PullResult) -> int | None:
+    return first_of(found.body).store_timestamp_ms if found.status is PullStatus.FOUND else None
 
 
 def _reset_offset(header: ResetOffsetRequest) -> Question[dict[MessageQueue, int]]:

@@ -21,5 +21,9 @@ class RemoteCluster:
     def topic_route(self, topic: str) -> TopicRoute:
         return self._name_servers.topic_route(topic)
 
+    def connects(self, address: str) -> int:
+        """See ``ConnectionPool.connects``."""
+        return self._pool.connects(address)
+
     def broker(self, address: str) -> Broker:
         return Broker(address, self._pool, self._timeout_ms)

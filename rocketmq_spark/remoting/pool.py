@@ -37,12 +37,13 @@ C = TypeVar("C", bound=MayBeIdle)
 
 
 class _Slot:
-    """The connection of one address. ``opening`` is held while it is being replaced."""
+    """The connection of one address, and how many there have been. ``opening`` is held while it is being replaced."""
 
-    __slots__ = ("connection", "opening")
+    __slots__ = ("connection", "connects", "opening")
 
     def __init__(self) -> None:
         self.connection: Connection | None = None
+        self.connects = 0
         self.opening = threading.Lock()
 
 
@@ -83,6 +84,11 @@ class ConnectionPool:
         connection = slot.connection
         return connection if connection is not None and connection.is_open else self._open(address, slot)
 
+    def connects(self, address: str) -> int:
+        """How often a connection to ``address`` has been opened: while that stays the same, it has not been lost."""
+        slot = self._slots.get(address)
+        return 0 if slot is None else slot.connects
+
     def retire(self, connection: Connection) -> None:
         """Its server is going away: ``get`` opens another, while answers may still come over this one.
 
@@ -112,6 +118,7 @@ class ConnectionPool:
             connection = slot.connection
             if connection is None or not connection.is_open:
                 connection = slot.connection = self._connected(address)
+                slot.connects += 1
             return connection
         finally:
             slot.opening.release()

@@ -3,7 +3,9 @@
 They are two processes on one machine that know nothing of each other; PySpark stops a query without telling the source.
 So each source runner has a folder of its own, private to its user, and names it and its machine in the query progress
 (``control`` in ``sources[i].latestOffset``). A file called ``drain`` in it asks the runner to plan nothing new and to
-hand its queues over once the running batch is proven; the runner answers with ``drained``. Where somebody has cleaned
+hand its queues over once the running batch is proven; the runner answers with ``drained``. Who does not wait so long
+withdraws the request, and the query goes on, unless the runner has begun to hand over: it renames the file then, to
+``draining``, so that of the two only one succeeds. Where somebody has cleaned
 up the temporary files, the runner makes the folder again, and whoever asks asks again.
 """
 
@@ -26,9 +28,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DRAIN: Final = "drain"
+DRAINING: Final = "draining"
 DRAINED: Final = "drained"
 CONTROL: Final = "control"
 POLL_S: Final = 0.05
+
+HAND_OVER_S: Final = 10.0
+"""How long handing over may take once it has begun: a request or two to each broker."""
 
 
 class Control(NamedTuple):
@@ -48,7 +54,7 @@ class DrainRequest:
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="rocketmq-spark-")
         self._is_folder_lost = False
-        self._is_answered = False
+        self._is_claimed = False
 
     @property
     def control(self) -> Control:
@@ -57,11 +63,19 @@ class DrainRequest:
     def is_made(self) -> bool:
         """What has been handed over stays so, even if the request is cleaned away afterwards."""
         self._make_again()
-        return self._is_answered or (self.control.path / DRAIN).exists()
+        return self._is_claimed or (self.control.path / DRAIN).exists()
+
+    def claim(self) -> bool:
+        """Whether to hand over now; from then on there is no way back. False: the request has been withdrawn."""
+        if not self._is_claimed:
+            with suppress(OSError):
+                (self.control.path / DRAIN).rename(self.control.path / DRAINING)
+                self._is_claimed = True
+        return self._is_claimed
 
     def answer(self) -> None:
         """The queues are handed over."""
-        self._is_answered = True
+        self._is_claimed = True
         self._make_again()
         with suppress(FileNotFoundError):
             (self.control.path / DRAINED).touch()
@@ -88,25 +102,64 @@ def stop(query: StreamingQuery, timeout_s: float = 60.0) -> None:
     driver.
 
     Raises MembershipError[NOT_ON_THIS_MACHINE] at once, where the driver is on another one; after ``timeout_s``
-    MembershipError[NOT_DRAINED], or [NO_CONTROL_FOLDER] where there was no way to ask: the query then still runs, and
-    ``query.stop()`` stops it as a crash would. A query with a trigger interval asks its source only at the next
-    trigger; allow for that. One without any progress yet has nothing to hand over and cannot be asked: it is still
-    looking for its servers or its topic.
+    MembershipError[NOT_DRAINED], or [NO_CONTROL_FOLDER] where there was no way to ask: the query then goes on, and
+    ``query.stop()`` stops it as a crash would. Where one of several sources has handed over by then, it cannot go on:
+    it is stopped, and MembershipError[PARTLY_DRAINED] raised. A query with a trigger interval asks its source only at
+    the next trigger; allow for that. One without any progress yet has nothing to hand over and cannot be asked: it is
+    still looking for its servers or its topic.
     """
-    deadline = time.monotonic() + timeout_s
     name = str(query.name or query.id)
+    asked: set[Control] = set()
+    try:
+        is_drained = _drain(query, name, asked, time.monotonic() + timeout_s)
+    except BaseException:
+        _withdraw(asked)
+        raise
+    if not is_drained:
+        _give_up(name, asked, int(timeout_s), query)
+    query.stop()
+
+
+def _drain(query: StreamingQuery, name: str, asked: set[Control], deadline: float) -> bool:
+    """Ask until all sources have answered; False: some have not within the time. ``asked`` is what was asked."""
     drained: set[Control] = set()
     while query.isActive:
         controls = _controls(query)
         _check_machine(name, controls)
-        drained |= {control for control in controls if (control.path / DRAINED).exists()}
+        asked |= controls
+        drained |= {control for control in controls if _is_there(control, DRAINED)}
         if controls and controls <= drained:
             break
         _ask(controls - drained)
         if time.monotonic() > deadline:
-            raise _not_stopped(name, controls - drained, int(timeout_s))
+            return False
         time.sleep(POLL_S)
-    query.stop()
+    return True
+
+
+def _give_up(name: str, asked: set[Control], timeout_s: int, query: StreamingQuery) -> None:
+    """Let the query go on, by an error; or return, if all sources came to hand over after all."""
+    going_on = _withdraw(asked)
+    if going_on == asked:
+        raise _not_stopped(name, asked, timeout_s)
+    deadline = time.monotonic() + HAND_OVER_S
+    while not all(_is_there(control, DRAINED) for control in asked - going_on) and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+    if going_on:
+        query.stop()
+        raise MembershipError("PARTLY_DRAINED", query=name, timeout_s=timeout_s, left=len(going_on), sources=len(asked))
+
+
+def _withdraw(asked: set[Control]) -> set[Control]:
+    """Take the requests back; those that go on, because they had not begun to hand over."""
+    for control in asked:
+        with suppress(FileNotFoundError):
+            (control.path / DRAIN).unlink()
+    return {control for control in asked if not _is_there(control, DRAINING) and not _is_there(control, DRAINED)}
+
+
+def _is_there(control: Control, file: str) -> bool:
+    return (control.path / file).exists()
 
 
 def _ask(controls: set[Control]) -> None:
