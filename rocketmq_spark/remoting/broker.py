@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 from rocketmq_spark.errors import BrokerError, DataLossError, RocketMQError
 from rocketmq_spark.model import Message, MessageQueue, QueueBounds, StoredMessage, retry_topic
@@ -62,6 +62,9 @@ LOOKS_AT_ONCE: Final = 32
 
 TOOLS_GROUP: Final = "TOOLS_CONSUMER"
 """Every broker has it for tools that look at messages; it owns no queues and keeps no offsets."""
+
+ROCKETMQ_5: Final = 412
+"""V5_0_0_SNAPSHOT. Source: ``common/MQVersion.java``."""
 
 NO_CONSUMER: Final = "no consumer for this group"
 RESET_PENDING: Final = "Offset has been previously reset"
@@ -172,12 +175,19 @@ class Broker(Peer):
 
     def query_offset(self, group: str, queue: MessageQueue) -> int | None:
         """The group's next offset; None where the broker has stored none."""
-        return self.ask(_query_offset(group, queue))
+        return self.query_offsets(group, [queue])[queue]
 
     def query_offsets(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
-        """``query_offset`` for each queue, all in flight at once."""
+        """``query_offset`` for each queue, all in flight at once, and one request more where RocketMQ 4 says 0."""
         answers = {queue: self.submit(_query_offset(group, queue)) for queue in queues}
-        return {queue: answer.result() for queue, answer in answers.items()}
+        stored = {queue: answer.result() for queue, answer in answers.items()}
+        if all(offset.is_sure for offset in stored.values()):
+            return {queue: offset.value for queue, offset in stored.items()}
+        # These are the topics of which it has an offset of the group, among those that the group subscribes to now.
+        known = {queue.topic for queue in self.consume_stats(group)}
+        return {
+            queue: offset.value if offset.is_sure or queue.topic in known else None for queue, offset in stored.items()
+        }
 
     def update_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Store the group's next offset; the broker takes any number. The group must exist (``ensure_group``).
@@ -390,12 +400,22 @@ def _running_info(group: str, client_id: str) -> Question[ConsumerRunningInfo]:
     return Question(command, lambda answer: decode_consumer_running_info(answer.body))
 
 
-def _query_offset(group: str, queue: MessageQueue) -> Question[int | None]:
+class _StoredOffset(NamedTuple):
+    """RocketMQ 4 says 0 also where it has none, of a queue whose first message it still has in memory."""
+
+    value: int | None
+    is_sure: bool
+
+
+def _query_offset(group: str, queue: MessageQueue) -> Question[_StoredOffset]:
     header = QueryConsumerOffsetRequest(consumer_group=group, topic=queue.topic, queue_id=queue.queue_id)
     command = _command(RequestCode.QUERY_CONSUMER_OFFSET, header)
 
-    def read(answer: RemotingCommand) -> int | None:
-        return None if answer.code == ResponseCode.QUERY_NOT_FOUND else _read_offset(answer)
+    def read(answer: RemotingCommand) -> _StoredOffset:
+        if answer.code == ResponseCode.QUERY_NOT_FOUND:
+            return _StoredOffset(None, is_sure=True)
+        offset = _read_offset(answer)
+        return _StoredOffset(offset, is_sure=offset != 0 or answer.version >= ROCKETMQ_5)
 
     return Question(command, read, {ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND})
 
