@@ -15,9 +15,10 @@ from connector_tests.support.simulated_cluster import (
 from rocketmq_spark.consumer.group_members import NAMESAKE_LIMIT_MS
 from rocketmq_spark.consumer.local_offset_store import LocalFileOffsetStore, decode_offsets
 from rocketmq_spark.consumer.membership import Membership
-from rocketmq_spark.errors import MembershipError
+from rocketmq_spark.errors import MembershipError, RouteError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.retry import ASKING
 
 QUEUES = tuple(MessageQueue("orders", "broker-a", queue_id) for queue_id in range(4))
 
@@ -419,3 +420,38 @@ def test_a_difference_in_the_retry_topic_is_a_warning(reads_it: str, caplog: pyt
 def test_the_same_tags_in_other_words_are_no_difference(ours: str, theirs: str) -> None:
     group = Group("you", subscriptions={"you": {"orders": theirs}})
     assert group.member(subExpression=ours).survey().is_complete
+
+
+def with_a_masterless_broker(**given: str) -> tuple[Group, Membership]:
+    group = Group()
+    group.cluster.brokers["broker-b"] = SimulatedBroker("broker-b", group.clock, master_id=1)
+    group.cluster.grow("orders", "broker-b", 1)
+    return group, group.member(**given)
+
+
+def test_a_broker_that_is_listed_without_a_master_is_silent_and_not_absent() -> None:
+    """A first AvailableNow run used to end without its messages, and ``latest`` to begin wrong."""
+    group, member = with_a_masterless_broker()
+    assert not member.survey().is_complete
+    group.cluster.brokers["broker-b"].master_id = 0
+    group.clock.advance(ASKING.longest_ms)
+    member.survey()
+    assert member.survey().is_complete
+
+
+def test_a_broker_that_stays_without_a_master_is_named_after_the_clusters_limit() -> None:
+    group, member = with_a_masterless_broker(clusterTimeoutMs="60000")
+    member.survey()
+    group.clock.advance(60_000)
+    with pytest.raises(RouteError, match=r"NO_MASTER.*broker-b"):
+        member.survey()
+
+
+def test_queues_that_were_read_are_away_while_their_broker_has_no_master() -> None:
+    queue = MessageQueue("orders", "broker-b", 0)
+    group, member = with_a_masterless_broker(clusterTimeoutMs="60000")
+    for _ in range(2):
+        survey = member.survey([queue])
+        assert set(survey.away) == {queue}
+        assert survey.is_complete
+        group.clock.advance(60_000)

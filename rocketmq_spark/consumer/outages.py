@@ -55,8 +55,8 @@ class Outages:
         self.news += self._patience.succeeded(subject)
 
     def forget_brokers_that_left(self) -> None:
-        """No route names their masters any more, so they are not asked."""
-        for broker_name in self._routes.without_master():
+        """No route names them any more, so they are not asked."""
+        for broker_name in self._routes.left():
             self._patience.forget(broker_subject(broker_name))
 
     def may_ask(self, broker_name: str) -> bool:
@@ -109,15 +109,17 @@ class Outages:
     def _is_silent(self, queue: MessageQueue) -> bool:
         if self._is_unknown(queue.topic) or queue not in self._routes.routes[queue.topic].read_queues():
             return False
-        return self._patience.is_failing(broker_subject(queue.broker_name))
+        has_master = self._routes.master(queue.broker_name) is not None
+        return has_master and self._patience.is_failing(broker_subject(queue.broker_name))
 
     def _behind(self, away: Collection[MessageQueue]) -> set[str]:
-        """Subjects whose silence goes with queues that are away: their topics, and brokers that no route names."""
+        """Subjects whose silence goes with queues that are away: their topics, and brokers of which no route names a
+        master."""
         named = {
             broker.broker_name
             for topic, route in self._routes.routes.items()
             for broker in route.brokers
-            if not self._is_unknown(topic)
+            if broker.master_address is not None and not self._is_unknown(topic)
         }
         return {topic_subject(queue.topic) for queue in away} | {
             broker_subject(queue.broker_name) for queue in away if queue.broker_name not in named

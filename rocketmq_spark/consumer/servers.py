@@ -139,8 +139,17 @@ class Servers:
     def refresh_routes(self) -> None:
         """Ask for the route of every topic. One that is not told now stays as it was."""
         self._ask_for_routes()
-        self._outages.forget_brokers_that_left()
         self._routes.remember_addresses()
+        self._outages.forget_brokers_that_left()
+        for broker_name in self._routes.without_master():
+            # It is listed, so it is there; it is its master that does not answer.
+            self.note_failure(
+                broker_name, RouteError("NO_MASTER", broker=broker_name, topic=self._topic_at(broker_name))
+            )
+
+    def _topic_at(self, broker_name: str) -> str:
+        routes = self._routes.routes.items()
+        return next(topic for topic, route in routes if any(one.broker_name == broker_name for one in route.brokers))
 
     def _ask_for_routes(self) -> None:
         for topic in self._options.read_topics:
