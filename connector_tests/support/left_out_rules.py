@@ -19,6 +19,7 @@ from rocketmq_spark.consumer.rebalance import RebalanceImpl, RebalancePlan
 from rocketmq_spark.consumer.strategy_names import strategy_of
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.source.stream.batch_planner import BatchPlanner
+from rocketmq_spark.source.stream.incarnation import TrustedQueues
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.planning import Position
 
@@ -56,6 +57,10 @@ class _NeedsNoAnswer(GroupOffsets):
 
 class LooksOnce(BatchPlanner):
     """What a silent broker has kept is not looked at when it is back: that would heal a lost answer."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._trusted = _TrustsForEver()
 
     def _remember(
         self, survey: Survey, positions: Mapping[MessageQueue, Position], planned: Mapping[MessageQueue, QueueProgress]
@@ -181,6 +186,65 @@ class DecidesOnWhatAnswers(BatchPlanner):
 
     def _start_topics(self, membership: Membership, start: SourceOffset, survey: Survey) -> None:
         super()._start_topics(membership, start, replace(survey, is_complete=True))
+
+
+# ------------------------------------------------------------------------------------------ other queues
+
+
+class LooksAtTheStart(BatchPlanner):
+    """Whether a queue is still the one that was read is looked at once in each start of a query."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._trusted = _TrustsForEver()
+
+
+class _TrustsForEver(TrustedQueues):
+    def surveyed(self, survey: Survey, positions: Mapping[MessageQueue, int]) -> None:
+        return
+
+    def doubt(self, queues: Iterable[MessageQueue]) -> None:
+        return
+
+
+class SeesNoBrokenConnection(BatchPlanner):
+    """That a broker had to be connected to again is no sign."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._trusted = _SeesBoundsOnly()
+
+
+class _SeesBoundsOnly(TrustedQueues):
+    def surveyed(self, survey: Survey, positions: Mapping[MessageQueue, int]) -> None:
+        super().surveyed(replace(survey, links={}), positions)
+
+    def trust(self, queues: Iterable[MessageQueue], survey: Survey) -> None:
+        super().trust(queues, replace(survey, links={}))
+
+
+class WritesWhatVanished(Membership):
+    """Where the group's offset has vanished what was proven is written again, unseen."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.offsets = _SeesNothingVanish(self.offsets.keeper, self.resets, self._is_ours, self.servers.link)
+
+
+class _SeesNothingVanish(GroupOffsets):
+    def _look_for_vanished(self, found: Mapping[MessageQueue, int | None]) -> None:
+        return
+
+
+class ForgetsStoreTimes(BatchPlanner):
+    """The offset says when the last message was stored that is there now."""
+
+    def _at_rest(self, start: SourceOffset, survey: Survey) -> dict[MessageQueue, QueueProgress]:
+        return {
+            queue: QueueProgress(at, at, survey.bounds[queue].last_store_timestamp_ms)
+            for queue, at in self._positions.items()
+            if queue in survey.bounds
+        }
 
 
 # ------------------------------------------------------------------------------------------ the offset
