@@ -280,6 +280,51 @@ def test_an_operators_reset_wins_over_checkpoint_and_group() -> None:
     assert subject.latest_offset(end, None) is end
 
 
+@pytest.mark.parametrize(("offset", "position"), [(2, 4), (4, 4), (10, 10), (500, 10)])
+def test_a_reset_leads_to_what_the_queue_has(offset: int, position: int) -> None:
+    held = holding(10, min_offset=4)
+    member = SteadyMember({A: held}, stored={A: 7}, resets={A: offset})
+    subject = planner(member)
+    subject.latest_offset(SourceOffset({A: QueueProgress(7, 7, 1_000)}), 0)
+    assert (subject.lag, member.stored) == ({A: 10 - position}, {A: position})
+
+
+def test_a_reset_of_a_queue_of_another_member_is_left_to_that(caplog: pytest.LogCaptureFixture) -> None:
+    member = SteadyMember(
+        {A: holding(9), B: holding(9)}, stored={A: 9, B: 9}, resets={B: 3}, not_owned={B}, has_news=True
+    )
+    subject, start = planner(member), SourceOffset({A: QueueProgress(9, 9, 1_000), B: QueueProgress(9, 9, 1_000)})
+    assert subject.latest_offset(start, None) is start
+    assert member.stored == {A: 9, B: 9}
+    member.not_owned = set()
+    assert subject.latest_offset(start, None) is start
+    assert "reset" not in caplog.text
+
+
+def test_an_operators_reset_whose_mark_an_executor_has_taken_is_obeyed_by_a_running_query() -> None:
+    member = SteadyMember({A: holding(10)}, has_news=True)
+    subject = planner(member)
+    end, _ = read(subject, SourceOffset())
+    assert subject.latest_offset(end, None) is end
+    member.hold(A, holding(14))
+    end, _ = read(subject, end)
+    member.store(A, 2)
+    end, ranges = read(subject, end)
+    assert ranges == [QueueRange(A, 2, 14)]
+    assert member.stored == {A: 2}
+
+
+def test_a_reset_that_is_pending_holds_up_no_graceful_stop() -> None:
+    member, drain = SteadyMember({A: holding(10)}, has_news=True), Wish()
+    subject = planner(member, drain=drain)
+    end, _ = read(subject, SourceOffset(), limit=4)
+    end, _ = read(subject, end, limit=4)
+    member.store(A, 2)
+    drain.is_wanted = True
+    assert subject.latest_offset(end, None) is end
+    assert (member.stored, drain.is_answered) == ({A: 2}, True)
+
+
 def test_a_reset_of_a_queue_whose_broker_does_not_answer_is_obeyed_when_it_does() -> None:
     held = {A: holding(100), ELSEWHERE: holding(9)}
     member = SteadyMember(held, stored={A: 100, ELSEWHERE: 9}, resets={A: 20, ELSEWHERE: 3}, has_news=True)
