@@ -69,8 +69,8 @@ class SimulatedBroker:
     ``starts``: how often it has been started; who is connected has to connect again after each.
 
     ``permission`` and ``master_id`` are what routes say of it. ``refusal`` is its answer to everything,
-    ``look_refusal`` to pulls; to a question or write about one of ``unanswered_searches`` and ``unanswered_writes`` it
-    gives none.
+    ``look_refusal`` to pulls, which do not find what is ``compacted``; to a question or write about one of
+    ``unanswered_searches`` and ``unanswered_writes`` it gives none.
     """
 
     name: str
@@ -86,6 +86,7 @@ class SimulatedBroker:
     permission: int = 6
     master_id: int = 0
     refusal: RocketMQError | None = None
+    compacted: set[tuple[MessageQueue, int]] = field(default_factory=set)
     look_refusal: RocketMQError | None = None
     unanswered_searches: set[MessageQueue] = field(default_factory=set)
     unanswered_writes: set[MessageQueue] = field(default_factory=set)
@@ -133,6 +134,7 @@ class SimulatedBroker:
 
     def stored_at(self, queue: MessageQueue, offset: int) -> int | None:
         is_there = self.min_offsets.get(queue, 0) <= offset < len(self.stored_ms[queue])
+        is_there = is_there and (queue, offset) not in self.compacted
         return self.stored_ms[queue][offset] if is_there else None
 
     def expire(self) -> None:

@@ -750,6 +750,17 @@ def test_a_queue_is_not_planned_before_it_is_known_where_the_other_one_begins() 
     assert ranges == [QueueRange(A, 0, 4)]
 
 
+@pytest.mark.parametrize(("is_other", "begin"), [(False, 10), (True, 6)])
+def test_where_the_last_message_that_was_read_cannot_be_seen_a_search_tells(is_other: bool, begin: int) -> None:
+    """Compaction takes single messages; nor may a queue wait for ever for what is not there."""
+    member = SteadyMember({A: holding(20)}, stored={A: 10})
+    member.store_times(A, *[1_000] * (6 if is_other else 10), *[9_000] * (14 if is_other else 10))
+    member._broker(A).compacted.add((A, 9))
+    start = SourceOffset({A: QueueProgress(0, 10, 1_000)})
+    _, ranges = read(planner(member, failOnDataLoss="false"), start)
+    assert ranges == [QueueRange(A, begin, 20)]
+
+
 def test_a_broker_that_refuses_pulls_is_waited_for_and_then_named() -> None:
     member = SteadyMember({A: holding(20)}, stored={A: 10}, has_news=True)
     member.cluster.brokers["broker-a"].look_refusal = BrokerError(

@@ -25,7 +25,7 @@ from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.source.data_loss import report_loss
 from rocketmq_spark.source.stream.available_now import AvailableNowTargets
 from rocketmq_spark.source.stream.first_positions import first_positions, unread_queues
-from rocketmq_spark.source.stream.incarnation import TrustedQueues, last_read, others, stored_later
+from rocketmq_spark.source.stream.incarnation import TrustedQueues, last_read, other_from, others, stored_later
 from rocketmq_spark.source.stream.missing_queues import MissingQueues
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.planning import (
@@ -273,13 +273,13 @@ class BatchPlanner:
         start: SourceOffset,
         survey: Survey,
         stored: int | None,
-        other_from: int | None,
+        other_begin: int | None,
     ) -> Position:
         bounds, progress = survey.bounds[queue], start.queues.get(queue)
         if self._is_emptied(queue, stored):
             log.warning("queue=%s was emptied after all of it had been planned, and begins anew", queue)
             return Position(bounds.min_offset)
-        return position_of(queue, bounds, progress, stored, other_from)
+        return position_of(queue, bounds, progress, stored, other_begin)
 
     def _is_emptied(self, queue: MessageQueue, stored: int | None) -> bool:
         """Whether the queue begins anew and nothing of it is lost; the group's offset vanishes only with a topic."""
@@ -292,16 +292,20 @@ class BatchPlanner:
         Left out are those of which that is not known now."""
         servers = membership.servers
         to_see = last_read([queue for queue in stored if queue not in self._trusted], start, survey.bounds)
-        there = {queue: ms for queue, ms in servers.stored_at(to_see).items() if ms is not None}
-        later = stored_later(there, start)
+        seen = servers.stored_at(to_see)
+        later = stored_later(seen, start)
         if later or any(at is not None and at > survey.bounds[queue].max_offset for queue, at in stored.items()):
             # Another member may have read on since the survey; bounds that are asked for now cannot be older.
             survey = replace(survey, bounds=servers.bounds())
-        known = [q for q in stored if q in survey.bounds and (q in there or q not in to_see)]
+        known = [queue for queue in stored if queue in survey.bounds and (queue in seen or queue not in to_see)]
         doubted = [queue for queue in known if not self._is_emptied(queue, stored[queue])]
         after_ms = others(doubted, later, start, survey.bounds)
-        found_from = servers.search_offsets({queue: ms + 1 for queue, ms in after_ms.items()})
-        return survey, {queue: found_from.get(queue) for queue in known if queue in found_from or queue not in after_ms}
+        begin = servers.search_offsets({queue: ms + 1 for queue, ms in after_ms.items()})
+        return survey, {
+            queue: other_from(begin[queue], start.queues[queue]) if queue in begin else None
+            for queue in known
+            if queue in begin or queue not in after_ms
+        }
 
     def _stored(self, membership: Membership, candidates: Collection[MessageQueue]) -> dict[MessageQueue, int | None]:
         """The group's offsets, in the order of ``candidates``."""

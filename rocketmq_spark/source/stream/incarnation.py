@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping
 from rocketmq_spark.consumer.membership import Survey
 from rocketmq_spark.consumer.servers import Link
 from rocketmq_spark.model import MessageQueue, QueueBounds
-from rocketmq_spark.source.stream.offsets import SourceOffset
+from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 
 
 class TrustedQueues:
@@ -83,12 +83,13 @@ def last_read(
     }
 
 
-def stored_later(store_timestamps_ms: Mapping[MessageQueue, int], checkpoint: SourceOffset) -> set[MessageQueue]:
-    """Queues whose last message that was read, as it is now, was stored after the checkpoint was planned."""
+def stored_later(store_timestamps_ms: Mapping[MessageQueue, int | None], checkpoint: SourceOffset) -> set[MessageQueue]:
+    """Queues whose last message that was read, as it is now, was stored after the checkpoint was planned, or cannot be
+    seen, though the bounds have room for it (None): compaction and retention leave such."""
     return {
         queue
         for queue, at_ms in store_timestamps_ms.items()
-        if at_ms > checkpoint.queues[queue].last_store_timestamp_ms
+        if at_ms is None or at_ms > checkpoint.queues[queue].last_store_timestamp_ms
     }
 
 
@@ -112,3 +113,9 @@ def others(
         and (queue in later or bounds[queue].max_offset < progress.end_offset)
         and bounds[queue].last_store_timestamp_ms > progress.last_store_timestamp_ms > 0
     }
+
+
+def other_from(first_later: int, progress: QueueProgress) -> int | None:
+    """Where the queue begins to be another one, by the first offset that was stored later; None: not before our
+    position, so it is the same."""
+    return first_later if first_later < progress.end_offset else None
