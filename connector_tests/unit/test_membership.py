@@ -455,3 +455,16 @@ def test_queues_that_were_read_are_away_while_their_broker_has_no_master() -> No
         assert set(survey.away) == {queue}
         assert survey.is_complete
         group.clock.advance(60_000)
+
+
+def test_a_lock_that_was_too_old_and_is_renewed_is_news() -> None:
+    """A survey in which it grew too old left its queue out, and nothing made the next survey: the query stood still."""
+    group = Group()
+    member = group.member(consumeOrderly="true")
+    member.survey()
+    group.clock.advance(30_000)
+    before = member.publish().changes
+    member.renew_locks()
+    assert member.publish().changes == before + 1
+    member.renew_locks()
+    assert member.publish().changes == before + 1

@@ -175,9 +175,12 @@ class Membership:
         return True
 
     def renew_locks(self, *, stale_only: bool = False) -> None:
-        """Orderly: ask again for the locks of our queues. What a broker refuses is another member's, and dropped."""
-        held = self._rebalance_impl.table.keys() if self._options.consume_orderly else ()
-        self._drop(self._locks.lock([queue for queue in held if not (stale_only and self._locks.is_held(queue))]))
+        """Orderly: ask again for the locks of our queues. What a broker refuses is another member's, and dropped. What
+        may be planned again is news: the survey that found the lock too old has left its queue out."""
+        held = self._rebalance_impl.table.keys() if self._options.consume_orderly else frozenset()
+        stale = [queue for queue in held if not self._locks.is_held(queue)]
+        self._drop(self._locks.lock(stale if stale_only else list(held)))
+        self._moves += any(self._locks.is_held(queue) for queue in stale)
 
     def retry_locks(self) -> None:
         """Orderly: a queue that is ours by the group's lists was locked by its last owner; try it again."""
