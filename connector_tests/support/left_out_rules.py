@@ -14,9 +14,10 @@ from connector_tests.support.strand import point
 from rocketmq_spark.consumer.allocation import allocate_all
 from rocketmq_spark.consumer.group_members import GroupMembers
 from rocketmq_spark.consumer.group_offsets import GroupOffsets
-from rocketmq_spark.consumer.membership import Membership, Survey
+from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.consumer.rebalance import RebalanceImpl, RebalancePlan
 from rocketmq_spark.consumer.strategy_names import strategy_of
+from rocketmq_spark.consumer.survey import Survey
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.source.stream.batch_planner import BatchPlanner
 from rocketmq_spark.source.stream.incarnation import TrustedQueues

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rocketmq_spark.consumer.answers import MemberView, process_queue_info
@@ -22,9 +22,10 @@ from rocketmq_spark.consumer.queue_locks import QueueLocks
 from rocketmq_spark.consumer.rebalance import RebalanceImpl, RebalancePlan
 from rocketmq_spark.consumer.resets import Resets
 from rocketmq_spark.consumer.route_table import RouteTable
-from rocketmq_spark.consumer.servers import Cluster, Link, Servers
+from rocketmq_spark.consumer.servers import Cluster, Servers
 from rocketmq_spark.consumer.strategy_names import strategy_of
-from rocketmq_spark.model import MessageQueue, QueueBounds
+from rocketmq_spark.consumer.survey import Survey
+from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.wire.body.running_info import ProcessQueueInfo
 
@@ -32,22 +33,6 @@ if TYPE_CHECKING:
     from rocketmq_spark.remoting.clock import Clock
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Survey:
-    """What a member knows after asking: its queues, and the bounds of every readable queue whose broker answered.
-
-    ``is_complete``: every name server, topic and broker answered, and the group's members are known. ``away``: queues
-    that were asked for and that nobody serves, with the last address of their broker; see ``Outages.away``. ``links``:
-    by which each broker of ``bounds`` was reached, or has been since.
-    """
-
-    owned: frozenset[MessageQueue]
-    bounds: Mapping[MessageQueue, QueueBounds]
-    is_complete: bool
-    away: Mapping[MessageQueue, str] = field(default_factory=dict)
-    links: Mapping[str, Link | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
