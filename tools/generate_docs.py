@@ -1,4 +1,4 @@
-"""Writes the parts of the documentation that tables in the code know better: options, errors, columns.
+"""Writes the parts of the documentation that tables in the code know better: options, errors, columns, decisions.
 
 python tools/generate_docs.py            write what is stale
 python tools/generate_docs.py --check    write nothing, name what is stale, exit 1 if anything is
@@ -21,9 +21,11 @@ from file_map import file_map
 from rocketmq_spark.errors import CONDITIONS
 from rocketmq_spark.options import USES, ReadOptions
 from rocketmq_spark.options.table import Option, Section, rows
-from rocketmq_spark.remoting.retry import OUTLOOKS, Outlook
+from rocketmq_spark.pull.pull_request import BY_REASON, BY_STATUS
+from rocketmq_spark.remoting.retry import OUTLOOKS, Outlook, Outlooks
 from rocketmq_spark.source.schema import spark_type
 from rocketmq_spark.wire.arrow.column_table import COLUMNS, DEFAULT_COLUMNS
+from rocketmq_spark.wire.remoting.codes import ResponseCode
 
 GENERATED: Final = "<!-- Written by tools/generate_docs.py. -->"
 COMMENT_WIDTH: Final = 100
@@ -118,11 +120,11 @@ def file_map_page(_: str) -> str:
     return f"# File map\n\n{GENERATED}\n\n{head}\n\n{file_map()}"
 
 
-def readme(text: str) -> str:
-    """README.md with its tables renewed: whatever stands between two markers."""
+def with_tables(text: str) -> str:
+    """A page with its tables renewed: whatever stands between two markers."""
     renewed, count = MARKED.subn(lambda block: f"{block['begin']}{TABLES[block['name']]()}{block['end']}", text)
     if count != text.count(": written by tools/generate_docs.py -->"):
-        raise SystemExit("README.md begins a generated table and does not end it")
+        raise SystemExit(f"a page begins a generated table and does not end it: {text.splitlines()[0]}")
     return renewed
 
 
@@ -158,6 +160,26 @@ def is_default(column: str) -> str:
     return "yes" if column in DEFAULT_COLUMNS else ""
 
 
+def pull_actions_table() -> str:
+    """For docs/design/pulling.md: by status and reason, then what ``pull_action`` decides over that."""
+    lines = []
+    for status, action in BY_STATUS.items():
+        reasons = {f"`{reason}`": by_reason for (of, reason), by_reason in BY_REASON.items() if of is status}
+        lines += [(status.name, reason, by.name, by.value) for reason, by in {**reasons, "any other": action}.items()]
+    return table(("status", "reason", "action", "which means"), lines)
+
+
+def outlooks_table() -> str:
+    """For docs/design/silence-and-positions-that-stay.md."""
+    lines = ((failure_of(key), *(outlook.name.lower() for outlook in outlooks)) for key, outlooks in OUTLOOKS.items())
+    return table(("failure", *Outlooks._fields), lines)
+
+
+def failure_of(key: int | str) -> str:
+    """A refusal's code, or a condition of the connector."""
+    return f"`{key}`" if isinstance(key, str) else f"refused: {ResponseCode(key).name}"
+
+
 def table(header: tuple[str, ...], lines: Iterable[tuple[str, ...]]) -> str:
     """In Markdown."""
     cells = [header, ("---",) * len(header), *lines]
@@ -187,7 +209,11 @@ def example_lines(option: Option) -> str:
     return f"{doc}\n# Value: {option.kind.expected}.\n{setting}\n"
 
 
-TABLES: Final[Mapping[str, Callable[[], str]]] = {"options": options_table}
+TABLES: Final[Mapping[str, Callable[[], str]]] = {
+    "options": options_table,
+    "pull_actions": pull_actions_table,
+    "outlooks": outlooks_table,
+}
 MARKED: Final = re.compile(
     r"(?P<begin><!-- (?P<name>\w+): written by tools/generate_docs\.py -->\n).*?(?P<end><!-- end of (?P=name) -->)",
     re.DOTALL,
@@ -198,7 +224,9 @@ PAGES: Final[Mapping[str, Callable[[str], str]]] = {
     "docs/reference/errors.md": errors_page,
     "docs/reference/columns.md": columns_page,
     "docs/design/file-map.md": file_map_page,
-    "README.md": readme,
+    "docs/design/pulling.md": with_tables,
+    "docs/design/silence-and-positions-that-stay.md": with_tables,
+    "README.md": with_tables,
     "conf/connector.options.example": options_example,
 }
 

@@ -16,6 +16,8 @@ PAGES = (
     "docs/reference/errors.md",
     "docs/reference/columns.md",
     "docs/design/file-map.md",
+    "docs/design/pulling.md",
+    "docs/design/silence-and-positions-that-stay.md",
     "conf/connector.options.example",
 )
 
@@ -53,6 +55,30 @@ def test_a_stale_or_missing_page_is_named_and_left_alone_by_a_check(copy: Path) 
     assert "| `minPartitions` | 7 |" in (copy / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(
+    ("page", "line", "untrue"),
+    [
+        ("pulling", "| OFFSET_ILLEGAL | `OFFSET_RESET` | AGAIN |", "| OFFSET_ILLEGAL | `OFFSET_RESET` | LOST |"),
+        ("pulling", "| NO_MATCHED_MSG | any other | SKIP |", "| NO_MATCHED_MSG | any other | WAIT |"),
+        (
+            "silence-and-positions-that-stay",
+            "| refused: NO_PERMISSION | final | unserved | passes |",
+            "| refused: NO_PERMISSION | passes | passes | passes |",
+        ),
+    ],
+)
+def test_a_decision_that_is_told_otherwise_than_it_is_made_is_stale(
+    copy: Path, page: str, line: str, untrue: str
+) -> None:
+    file = copy / f"docs/design/{page}.md"
+    text = file.read_text(encoding="utf-8")
+    assert line in text
+    file.write_text(text.replace(line, untrue), encoding="utf-8")
+    done = generate("--check", "--root", str(copy))
+    assert done.returncode == 1
+    assert f"docs/design/{page}.md is stale" in done.stdout
+
+
 def test_a_table_of_the_readme_that_has_no_end_is_an_error(copy: Path) -> None:
     readme = (copy / "README.md").read_text(encoding="utf-8")
     (copy / "README.md").write_text(readme.replace("<!-- end of options -->", ""), encoding="utf-8")
@@ -62,10 +88,15 @@ def test_a_table_of_the_readme_that_has_no_end_is_an_error(copy: Path) -> None:
 
 
 def test_what_is_written_is_fresh(copy: Path) -> None:
-    for page in PAGES[1:]:
-        (copy / page).write_text("old", encoding="utf-8")
+    for page in PAGES:
+        if not has_tables_within(page):
+            (copy / page).write_text("old", encoding="utf-8")
     assert generate("--root", str(copy)).returncode == 0
     assert generate("--check", "--root", str(copy)).returncode == 0
+
+
+def has_tables_within(page: str) -> bool:
+    return "<!-- end of " in (ROOT / page).read_text(encoding="utf-8")
 
 
 def test_the_file_map_has_every_module_once() -> None:
