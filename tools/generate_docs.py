@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from file_map import file_map
 
+from rocketmq_spark.consumer.queue_life import TRANSITIONS, QueueEvent, QueueState
 from rocketmq_spark.errors import CONDITIONS
 from rocketmq_spark.options import USES, ReadOptions
 from rocketmq_spark.options.table import Option, Section, rows
@@ -175,6 +176,15 @@ def outlooks_table() -> str:
     return table(("failure", *Outlooks._fields), lines)
 
 
+def queue_life_diagram() -> str:
+    """For docs/design/orderly.md: the picture, then the words."""
+    arrows = (f"    {before.name} --> {after.name}: {event.name}\n" for (before, event), after in TRANSITIONS.items())
+    states = table(("state", "a queue that is"), ((state.name, state.value) for state in QueueState))
+    events = table(("event", "which means"), ((event.name, event.value) for event in QueueEvent))
+    first = next(iter(QueueState)).name
+    return f"```mermaid\nstateDiagram-v2\n    [*] --> {first}\n{''.join(arrows)}```\n\n{states}\n{events}"
+
+
 def failure_of(key: int | str) -> str:
     """A refusal's code, or a condition of the connector."""
     return f"`{key}`" if isinstance(key, str) else f"refused: {ResponseCode(key).name}"
@@ -213,6 +223,7 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
     "options": options_table,
     "pull_actions": pull_actions_table,
     "outlooks": outlooks_table,
+    "queue_life": queue_life_diagram,
 }
 MARKED: Final = re.compile(
     r"(?P<begin><!-- (?P<name>\w+): written by tools/generate_docs\.py -->\n).*?(?P<end><!-- end of (?P=name) -->)",
@@ -224,6 +235,7 @@ PAGES: Final[Mapping[str, Callable[[str], str]]] = {
     "docs/reference/errors.md": errors_page,
     "docs/reference/columns.md": columns_page,
     "docs/design/file-map.md": file_map_page,
+    "docs/design/orderly.md": with_tables,
     "docs/design/pulling.md": with_tables,
     "docs/design/silence-and-positions-that-stay.md": with_tables,
     "README.md": with_tables,

@@ -16,6 +16,7 @@ PAGES = (
     "docs/reference/errors.md",
     "docs/reference/columns.md",
     "docs/design/file-map.md",
+    "docs/design/orderly.md",
     "docs/design/pulling.md",
     "docs/design/silence-and-positions-that-stay.md",
     "conf/connector.options.example",
@@ -60,6 +61,7 @@ def test_a_stale_or_missing_page_is_named_and_left_alone_by_a_check(copy: Path) 
     [
         ("pulling", "| OFFSET_ILLEGAL | `OFFSET_RESET` | AGAIN |", "| OFFSET_ILLEGAL | `OFFSET_RESET` | LOST |"),
         ("pulling", "| NO_MATCHED_MSG | any other | SKIP |", "| NO_MATCHED_MSG | any other | WAIT |"),
+        ("orderly", "OWNED --> LEAVING: GIVEN_AWAY", "OWNED --> NOT_OURS: GIVEN_AWAY"),
         (
             "silence-and-positions-that-stay",
             "| refused: NO_PERMISSION | final | unserved | passes |",
