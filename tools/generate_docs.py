@@ -23,10 +23,9 @@ from rocketmq_spark.errors import CONDITIONS
 from rocketmq_spark.options import USES, ReadOptions
 from rocketmq_spark.options.table import Option, Section, rows
 from rocketmq_spark.pull.pull_request import BY_REASON, BY_STATUS
-from rocketmq_spark.remoting.retry import OUTLOOKS, Outlook, Outlooks
+from rocketmq_spark.remoting.retry import OUTLOOKS, Outlook
 from rocketmq_spark.source.schema import spark_type
 from rocketmq_spark.wire.arrow.column_table import COLUMNS, DEFAULT_COLUMNS
-from rocketmq_spark.wire.remoting.codes import ResponseCode
 
 GENERATED: Final = "<!-- Written by tools/generate_docs.py. -->"
 COMMENT_WIDTH: Final = 100
@@ -170,12 +169,6 @@ def pull_actions_table() -> str:
     return table(("status", "reason", "action", "which means"), lines)
 
 
-def outlooks_table() -> str:
-    """For docs/design/silence-and-positions-that-stay.md."""
-    lines = ((failure_of(key), *(outlook.name.lower() for outlook in outlooks)) for key, outlooks in OUTLOOKS.items())
-    return table(("failure", *Outlooks._fields), lines)
-
-
 def queue_life_diagram() -> str:
     """For docs/design/orderly.md: the picture, then the words."""
     arrows = (f"    {before.name} --> {after.name}: {event.name}\n" for (before, event), after in TRANSITIONS.items())
@@ -183,11 +176,6 @@ def queue_life_diagram() -> str:
     events = table(("event", "which means"), ((event.name, event.value) for event in QueueEvent))
     first = next(iter(QueueState)).name
     return f"```mermaid\nstateDiagram-v2\n    [*] --> {first}\n{''.join(arrows)}```\n\n{states}\n{events}"
-
-
-def failure_of(key: int | str) -> str:
-    """A refusal's code, or a condition of the connector."""
-    return f"`{key}`" if isinstance(key, str) else f"refused: {ResponseCode(key).name}"
 
 
 def table(header: tuple[str, ...], lines: Iterable[tuple[str, ...]]) -> str:
@@ -222,7 +210,6 @@ def example_lines(option: Option) -> str:
 TABLES: Final[Mapping[str, Callable[[], str]]] = {
     "options": options_table,
     "pull_actions": pull_actions_table,
-    "outlooks": outlooks_table,
     "queue_life": queue_life_diagram,
 }
 MARKED: Final = re.compile(
@@ -237,7 +224,6 @@ PAGES: Final[Mapping[str, Callable[[str], str]]] = {
     "docs/design/file-map.md": file_map_page,
     "docs/design/orderly.md": with_tables,
     "docs/design/pulling.md": with_tables,
-    "docs/design/silence-and-positions-that-stay.md": with_tables,
     "README.md": with_tables,
     "conf/connector.options.example": options_example,
 }

@@ -18,7 +18,6 @@ PAGES = (
     "docs/design/file-map.md",
     "docs/design/orderly.md",
     "docs/design/pulling.md",
-    "docs/design/silence-and-positions-that-stay.md",
     "conf/connector.options.example",
 )
 
@@ -62,11 +61,6 @@ def test_a_stale_or_missing_page_is_named_and_left_alone_by_a_check(copy: Path) 
         ("pulling", "| OFFSET_ILLEGAL | `OFFSET_RESET` | AGAIN |", "| OFFSET_ILLEGAL | `OFFSET_RESET` | LOST |"),
         ("pulling", "| NO_MATCHED_MSG | any other | SKIP |", "| NO_MATCHED_MSG | any other | WAIT |"),
         ("orderly", "OWNED --> LEAVING: GIVEN_AWAY", "OWNED --> NOT_OURS: GIVEN_AWAY"),
-        (
-            "silence-and-positions-that-stay",
-            "| refused: NO_PERMISSION | final | unserved | passes |",
-            "| refused: NO_PERMISSION | passes | passes | passes |",
-        ),
     ],
 )
 def test_a_decision_that_is_told_otherwise_than_it_is_made_is_stale(

@@ -1,7 +1,7 @@
 """The simulated broker, on which the proofs of the join rest, keeps the rules that the real one keeps.
 
-One suite for both. It leaves out that locks and connections expire, which takes the real one minutes, and what becomes of
-requests that are lost.
+One suite for both. It leaves out that locks and connections expire, which takes the real one minutes, and what becomes
+of requests that are lost.
 """
 
 from __future__ import annotations
