@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Protocol
 
 import pytest
@@ -44,6 +45,9 @@ class Stand(Protocol):
     def produce(self, queue: MessageQueue, count: int) -> None:
         """Messages that can be read when this returns."""
 
+    def reset(self, queue: MessageQueue, offset: int) -> None:
+        """As an operator does."""
+
     def now_ms(self) -> int:
         """By the clock that messages are stored by."""
 
@@ -53,7 +57,9 @@ class Stand(Protocol):
 class SimulatedStand:
     def __init__(self) -> None:
         self.group = "g"
-        self.queues = [MessageQueue("orders", "broker-a", number) for number in range(QUEUE_COUNT)]
+        self.queues: Sequence[MessageQueue] = [
+            MessageQueue("orders", "broker-a", number) for number in range(QUEUE_COUNT)
+        ]
         self._cluster = SimulatedCluster(["broker-a"], ManualClock(1_000_000))
         self._cluster.create_topic("orders", {"broker-a": QUEUE_COUNT})
 
@@ -62,6 +68,9 @@ class SimulatedStand:
 
     def produce(self, queue: MessageQueue, count: int) -> None:
         self._cluster.produce(queue, count)
+
+    def reset(self, queue: MessageQueue, offset: int) -> None:
+        self._cluster.brokers["broker-a"].reset(queue, offset)
 
     def now_ms(self) -> int:
         return self._cluster.clock()
@@ -74,7 +83,7 @@ class RealStand:
     def __init__(self, cluster: EmbeddedCluster) -> None:
         self.group = unique_name("simulated")
         topic = cluster.create_topic(unique_name("simulated"), QUEUE_COUNT)
-        self.queues = [MessageQueue(topic, "broker-a", number) for number in range(QUEUE_COUNT)]
+        self.queues: Sequence[MessageQueue] = [MessageQueue(topic, "broker-a", number) for number in range(QUEUE_COUNT)]
         self._address = cluster.broker_addr()
         self._pools: list[ConnectionPool] = []
         self._broker = self._connected()
@@ -93,6 +102,9 @@ class RealStand:
         before = self._broker.max_offset(queue)
         self._producer.send_batch([Message(queue.topic, b"m")] * count, queue)
         eventually(lambda: self._broker.max_offset(queue) == before + count, f"{count} messages in {queue}")
+
+    def reset(self, queue: MessageQueue, offset: int) -> None:
+        assert self._broker.reset_offset(self.group, queue, offset) == {queue: offset}
 
     def now_ms(self) -> int:
         return int(time.time() * 1000)
@@ -155,7 +167,7 @@ def test_no_offset_of_a_reset_queue_is_taken_until_somebody_is_told(stand: Stand
     a, b, *_ = stand.queues
     stand.produce(a, 10)
     assert broker.update_offsets(stand.group, {a: 9}) == {}
-    broker.reset_offset(stand.group, a, 4)
+    stand.reset(a, 4)
     failures = broker.update_offsets(stand.group, {a: 9, b: 1})
     assert list(failures) == [a]
     assert isinstance(failures[a], BrokerError)
@@ -169,7 +181,7 @@ def test_no_offset_of_a_reset_queue_is_taken_until_somebody_is_told(stand: Stand
 def test_a_reset_is_told_to_one_alone_and_its_offset_stays(stand: Stand, broker: BrokerPort) -> None:
     a, b, *_ = stand.queues
     stand.produce(a, 10)
-    broker.reset_offset(stand.group, a, 4)
+    stand.reset(a, 4)
     assert broker.take_reset(stand.group, b) is None
     assert [stand.connect().take_reset(stand.group, a), broker.take_reset(stand.group, a)] == [4, None]
     assert broker.query_offsets(stand.group, [a]) == {a: 4}
@@ -178,8 +190,8 @@ def test_a_reset_is_told_to_one_alone_and_its_offset_stays(stand: Stand, broker:
 def test_of_two_resets_the_later_is_told(stand: Stand, broker: BrokerPort) -> None:
     a, *_ = stand.queues
     stand.produce(a, 10)
-    broker.reset_offset(stand.group, a, 4)
-    broker.reset_offset(stand.group, a, 2)
+    stand.reset(a, 4)
+    stand.reset(a, 2)
     assert [broker.take_reset(stand.group, a), broker.take_reset(stand.group, a)] == [2, None]
 
 
@@ -264,3 +276,30 @@ def test_a_time_is_found_at_the_first_message_stored_then_or_later(stand: Stand,
     asked = {before_ms: 0, first_ms: 0, first_ms + 1: 3, second_ms: 3, second_ms + 1: 5, second_ms + 60_000: 5}
     assert {at_ms: broker.search_offsets({a: at_ms})[a] for at_ms in asked} == asked
     assert broker.search_offsets({b: before_ms}) == {b: 0}
+
+
+def test_a_message_says_when_it_was_stored_and_none_is_none(stand: Stand, broker: BrokerPort) -> None:
+    a, b, *_ = stand.queues
+    stand.produce(a, 1)
+    first_ms = broker.topic_stats(a.topic)[a].last_store_timestamp_ms
+    stand.wait_ms(50)
+    stand.produce(a, 1)
+    second_ms = broker.topic_stats(a.topic)[a].last_store_timestamp_ms
+    assert [broker.stored_at({a: offset, b: 0}) for offset in range(4)] == [
+        {a: first_ms, b: None},
+        {a: second_ms, b: None},
+        {a: None, b: None},
+        {a: None, b: None},
+    ]
+
+
+# ------------------------------------------------------------------------------------------------- nothing left out
+
+ASKED_OF_MEMBERS = {"running_infos"}
+"""The broker only hands the question on."""
+
+
+def test_every_question_that_members_ask_a_broker_is_in_this_suite() -> None:
+    text = Path(__file__).read_text(encoding="utf-8")
+    questions = {name for name in vars(BrokerPort) if not name.startswith("_")}
+    assert {name for name in questions if f".{name}(" not in text} == ASKED_OF_MEMBERS
