@@ -1,4 +1,4 @@
-"""Writes the parts of the documentation that tables in the code know better: options, errors, columns.
+"""Writes the parts of the documentation that tables in the code know better: options, errors, columns, decisions.
 
 python tools/generate_docs.py            write what is stale
 python tools/generate_docs.py --check    write nothing, name what is stale, exit 1 if anything is
@@ -18,10 +18,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from file_map import file_map
 
+from rocketmq_spark.consumer.queue_life import TRANSITIONS, QueueEvent, QueueState
 from rocketmq_spark.errors import CONDITIONS
 from rocketmq_spark.options import USES, ReadOptions
 from rocketmq_spark.options.read import READ_CONFLICTS
 from rocketmq_spark.options.table import Option, Section, rows
+from rocketmq_spark.pull.pull_request import BY_REASON, BY_STATUS
 from rocketmq_spark.remoting.retry import OUTLOOKS, Outlook, Outlooks
 from rocketmq_spark.source.schema import spark_type
 from rocketmq_spark.wire.arrow.column_table import COLUMNS, DEFAULT_COLUMNS
@@ -155,11 +157,11 @@ def file_map_page(_: str) -> str:
     return f"# File map\n\n{GENERATED}\n\n{head}\n\n{file_map()}"
 
 
-def readme(text: str) -> str:
-    """README.md with its tables renewed: whatever stands between two markers."""
+def with_tables(text: str) -> str:
+    """A page with its tables renewed: whatever stands between two markers."""
     renewed, count = MARKED.subn(lambda block: f"{block['begin']}{TABLES[block['name']]()}{block['end']}", text)
     if count != text.count(": written by tools/generate_docs.py -->"):
-        raise SystemExit("README.md begins a generated table and does not end it")
+        raise SystemExit(f"a page begins a generated table and does not end it: {text.splitlines()[0]}")
     return renewed
 
 
@@ -195,6 +197,24 @@ def is_default(column: str) -> str:
     return "yes" if column in DEFAULT_COLUMNS else ""
 
 
+def pull_actions_table() -> str:
+    """For docs/design/pulling.md: by status and reason, then what ``pull_action`` decides over that."""
+    lines = []
+    for status, action in BY_STATUS.items():
+        reasons = {f"`{reason}`": by_reason for (of, reason), by_reason in BY_REASON.items() if of is status}
+        lines += [(status.name, reason, by.name, by.value) for reason, by in {**reasons, "any other": action}.items()]
+    return table(("status", "reason", "action", "which means"), lines)
+
+
+def queue_life_diagram() -> str:
+    """For docs/design/orderly.md: the picture, then the words."""
+    arrows = (f"    {before.name} --> {after.name}: {event.name}\n" for (before, event), after in TRANSITIONS.items())
+    states = table(("state", "a queue that is"), ((state.name, state.value) for state in QueueState))
+    events = table(("event", "which means"), ((event.name, event.value) for event in QueueEvent))
+    first = next(iter(QueueState)).name
+    return f"```mermaid\nstateDiagram-v2\n    [*] --> {first}\n{''.join(arrows)}```\n\n{states}\n{events}"
+
+
 def table(header: tuple[str, ...], lines: Iterable[tuple[str, ...]]) -> str:
     """In Markdown."""
     cells = [header, ("---",) * len(header), *lines]
@@ -224,7 +244,11 @@ def example_lines(option: Option) -> str:
     return f"{doc}\n# Value: {option.kind.expected}.\n{setting}\n"
 
 
-TABLES: Final[Mapping[str, Callable[[], str]]] = {"options": options_table}
+TABLES: Final[Mapping[str, Callable[[], str]]] = {
+    "options": options_table,
+    "pull_actions": pull_actions_table,
+    "queue_life": queue_life_diagram,
+}
 MARKED: Final = re.compile(
     r"(?P<begin><!-- (?P<name>\w+): written by tools/generate_docs\.py -->\n).*?(?P<end><!-- end of (?P=name) -->)",
     re.DOTALL,
@@ -235,7 +259,9 @@ PAGES: Final[Mapping[str, Callable[[str], str]]] = {
     "docs/reference/errors.md": errors_page,
     "docs/reference/columns.md": columns_page,
     "docs/design/file-map.md": file_map_page,
-    "README.md": readme,
+    "docs/design/orderly.md": with_tables,
+    "docs/design/pulling.md": with_tables,
+    "README.md": with_tables,
     "conf/connector.options.example": options_example,
 }
 

@@ -67,10 +67,14 @@ def module_name(path: Path) -> str:
     return ".".join(path.relative_to(PROJECT).with_suffix("").parts).removesuffix(".__init__")
 
 
-def contract(name_begins: str) -> dict[str, Any]:
+def contracts() -> list[dict[str, Any]]:
     settings = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))
-    contracts: list[dict[str, Any]] = settings["tool"]["importlinter"]["contracts"]
-    return next(contract for contract in contracts if contract["name"].startswith(name_begins))
+    found: list[dict[str, Any]] = settings["tool"]["importlinter"]["contracts"]
+    return found
+
+
+def contract(name_begins: str) -> dict[str, Any]:
+    return next(contract for contract in contracts() if contract["name"].startswith(name_begins))
 
 
 PURE_CORE = "The pure core"
@@ -102,17 +106,20 @@ def test_a_shell_touches_the_world_itself_or_through_what_it_imports() -> None:
 def copy_of_the_package(tmp_path: Path) -> Path:
     """The package and the contract of its pure core, in a folder of their own."""
     shutil.copytree(PACKAGE, tmp_path / "rocketmq_spark", ignore=shutil.ignore_patterns("__pycache__"))
-    core = contract(PURE_CORE)
+    write_contract(tmp_path, contract(PURE_CORE))
+    return tmp_path
+
+
+def write_contract(folder: Path, wanted: dict[str, Any]) -> None:
     lines = (
         "[importlinter]",
         "root_package = rocketmq_spark",
         "include_external_packages = True",
         "exclude_type_checking_imports = True",
-        "[importlinter:contract:core]",
-        *(f"{key} = {as_ini(value)}" for key, value in core.items()),
+        "[importlinter:contract:one]",
+        *(f"{key} = {as_ini(value)}" for key, value in wanted.items()),
     )
-    (tmp_path / ".importlinter").write_text("\n".join(lines), encoding="utf-8")
-    return tmp_path
+    (folder / ".importlinter").write_text("\n".join(lines), encoding="utf-8")
 
 
 def as_ini(value: str | bool | list[str]) -> str:
@@ -148,6 +155,47 @@ def test_the_pure_core_is_broken_by_an_import_also_through_a_neighbour(
     assert not is_kept
     assert "0 kept, 1 broken" in said
     assert f"rocketmq_spark.{module.removesuffix('.py').replace('/', '.')} ->" in said
+
+
+# ------------------------------------------------------------------------------------------------ layers within a room
+
+WITH_LAYERS = ("consumer", "options", "pull", "remoting", "source", "source.stream", "wire")
+
+
+def layers_of(container: str) -> dict[str, Any]:
+    return next(one for one in contracts() if one.get("containers") == [container])
+
+
+@pytest.mark.parametrize("room", WITH_LAYERS)
+def test_a_room_has_layers_that_forget_no_module(room: str) -> None:
+    assert layers_of(f"rocketmq_spark.{room}")["exhaustive"]
+
+
+@pytest.mark.parametrize(
+    ("room", "module", "line"),
+    [
+        ("consumer", "consumer/servers.py", "from rocketmq_spark.consumer import queue_locks"),
+        ("consumer", "consumer/answers.py", "from rocketmq_spark.consumer import membership"),
+        ("pull", "pull/pull_request.py", "from rocketmq_spark.pull import pull_window"),
+        ("remoting", "remoting/stream.py", "from rocketmq_spark.remoting import connection"),
+        ("source", "source/data_loss.py", "from rocketmq_spark.source.stream import planning"),
+        ("source", "source/partition_reader.py", "from rocketmq_spark.source.stream import stream_reader"),
+        ("source.stream", "source/stream/planning.py", "from rocketmq_spark.source.stream import batch_planner"),
+    ],
+)
+def test_a_room_s_layers_are_broken_by_an_import_upwards(
+    copy_of_the_package: Path, room: str, module: str, line: str
+) -> None:
+    write_contract(copy_of_the_package, layers_of(f"rocketmq_spark.{room}"))
+    assert keeps_the_contract(copy_of_the_package)[0]
+    file = copy_of_the_package / "rocketmq_spark" / module
+    file.write_text(f"{file.read_text(encoding='utf-8')}\n{line}\n", encoding="utf-8")
+    is_kept, said = keeps_the_contract(copy_of_the_package)
+    assert not is_kept
+    assert f"rocketmq_spark.{module.removesuffix('.py').replace('/', '.')} ->" in said
+
+
+# ---------------------------------------------------------------------------------------------------------------------
 
 
 def test_no_contract_names_a_module_that_is_gone() -> None:

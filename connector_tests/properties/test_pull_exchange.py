@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from connector_tests.support.scripted_broker import answer
 from rocketmq_spark.errors import BrokerError
 from rocketmq_spark.model import MessageQueue
-from rocketmq_spark.pull.pull_exchange import MAX_OPAQUE, PullExchange
+from rocketmq_spark.pull.pull_exchange import PullExchange
 from rocketmq_spark.pull.pull_request import Completion, PullRequest
+from rocketmq_spark.remoting.correlation import MAX_OPAQUE
+from rocketmq_spark.remoting.correlation import opaques as numbers_from
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import (
     FLAG_ONEWAY,
@@ -68,7 +70,7 @@ def expected(command: RemotingCommand) -> object:
 
 @given(
     st.lists(answers(), min_size=1, max_size=12),
-    st.sampled_from([0, MAX_OPAQUE - 2]),
+    st.sampled_from([1, MAX_OPAQUE - 2]),
     st.booleans(),
     st.sampled_from(Serialization),
     st.data(),
@@ -77,7 +79,7 @@ def test_answers_reach_their_pulls_whatever_the_chunks_and_the_order(
     replies: list[RemotingCommand], first: int, is_chatty: bool, serialization: Serialization, data: st.DataObject
 ) -> None:
     exchange = PullExchange("a:1", Arenas(), TIMEOUT_MS, 0)
-    exchange._opaque = first
+    exchange._opaques = numbers_from(first)
     requests = [PullRequest(offset, offset + 1, 1, deque()) for offset in range(len(replies))]
     opaques = opaques_of(exchange.ask(requests, FRAMES, 0))
     assert len(set(opaques)) == len(replies)

@@ -14,9 +14,11 @@ from connector_tests.support.strand import point
 from rocketmq_spark.consumer.allocation import allocate_all
 from rocketmq_spark.consumer.group_members import GroupMembers
 from rocketmq_spark.consumer.group_offsets import GroupOffsets
-from rocketmq_spark.consumer.membership import Membership, Survey
+from rocketmq_spark.consumer.membership import Membership
+from rocketmq_spark.consumer.queue_life import QueueState
 from rocketmq_spark.consumer.rebalance import RebalanceImpl, RebalancePlan
 from rocketmq_spark.consumer.strategy_names import strategy_of
+from rocketmq_spark.consumer.survey import Survey
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.source.stream.batch_planner import BatchPlanner
 from rocketmq_spark.source.stream.incarnation import TrustedQueues
@@ -36,7 +38,7 @@ class CommitsLater(Membership):
 
     def prove(self, end_offsets: Mapping[MessageQueue, int]) -> None:
         self._finish(end_offsets)
-        self._release(self._leaving)
+        self._release(self._lives.those(QueueState.LEAVING))
 
 
 class TakesSilenceForAnAnswer(Membership):

@@ -10,7 +10,8 @@ import pytest
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.scripted_broker import ScriptedBroker, Session, answer
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, TransportError
-from rocketmq_spark.remoting.connection import SILENCE_LIMIT_MS, Connection, Pending
+from rocketmq_spark.remoting.connection import Connection, Pending
+from rocketmq_spark.remoting.correlation import SILENCE_LIMIT_MS
 from rocketmq_spark.remoting.memory import MemoryStream, memory_pair
 from rocketmq_spark.remoting.stream import Buffer
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode

@@ -4,13 +4,9 @@ import pytest
 
 from connector_tests.support.queues import queues
 from rocketmq_spark.model import MessageQueue, QueueBounds
+from rocketmq_spark.source.data_loss import RECREATED, REPLACED, RETENTION, TRUNCATED, LostRange
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.planning import (
-    RECREATED,
-    REPLACED,
-    RETENTION,
-    TRUNCATED,
-    LostRange,
     Position,
     lost_ranges,
     moved_back,

@@ -15,8 +15,8 @@ from connector_tests.support.scripted_broker import ScriptedBroker, answer
 from rocketmq_spark.errors import RocketMQError, TransportError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.pull.pull_connections import PullConnections, shared_pull_connections
-from rocketmq_spark.pull.pull_exchange import SILENCE_LIMIT_MS
 from rocketmq_spark.pull.pull_request import Completion, PullRequest
+from rocketmq_spark.remoting.correlation import SILENCE_LIMIT_MS
 from rocketmq_spark.remoting.stream import Stream
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import FLAG_ONEWAY, RemotingCommand

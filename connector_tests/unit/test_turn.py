@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -30,7 +29,6 @@ from rocketmq_spark.consumer.servers import Servers
 from rocketmq_spark.consumer.turn import Turn
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.tail_watch import PullCallback
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
@@ -50,7 +48,6 @@ OF_THE_TURN = (
     Servers,
 )
 OPTIONS = ReadOptions.parse({"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders"})
-BUSY_FOR_S = 1.0
 
 
 def cluster_of_one() -> SimulatedCluster:
@@ -199,41 +196,60 @@ def watched(watchdog: Watchdog) -> type[Membership]:
     return Watched
 
 
-class SlowDoor(ClusterDoor):
-    """Each request takes a little; a long poll is answered at once: an operator has reset the queue."""
+class Doorway:
+    """The lock of a turn, that knows how many stand before it. ``guests``: how many threads will come, in all."""
 
-    def __init__(self, cluster: SimulatedCluster) -> None:
-        super().__init__(cluster, "us")
-        self.before_each = lambda: time.sleep(0.0005)
+    def __init__(self, guests: int) -> None:
+        self._lock = threading.RLock()
+        self._changed = threading.Condition()
+        self._guests = guests
+        self._waiting = 0
 
-    def broker(self, address: str) -> BrokerDoor:
-        return PolledDoor(self, self.cluster.broker_at(address))
+    def __enter__(self) -> None:
+        self._change(waiting=1)
+        self._lock.acquire()
+        self._change(waiting=-1)
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def leave(self) -> None:
+        """One guest comes no more."""
+        self._change(guests=-1)
+
+    def wait_until_wanted(self) -> None:
+        """Until somebody stands before it, or nobody will."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: self._waiting or self._guests == 1, timeout=10)
+
+    def _change(self, *, waiting: int = 0, guests: int = 0) -> None:
+        with self._changed:
+            self._waiting += waiting
+            self._guests += guests
+            self._changed.notify_all()
 
 
-class PolledDoor(BrokerDoor):
-    def long_poll(self, group: str, queue: MessageQueue, offset: int, suspend_ms: int, on_answer: PullCallback) -> None:
-        on_answer(PullResult(PullStatus.NO_NEW_MSG, OFFSET_RESET, 3, 0, 10, memoryview(b"")))
-
-
-def many_turns(turn: Turn, count: int = 20) -> None:
+def many_turns(turn: Turn, doorway: Doorway | None = None, count: int = 20) -> None:
     for _ in range(count):
         with turn() as lent:
             lent.survey()
             lent.prove({QUEUES[0]: 0})
+    if doorway is not None:
+        doorway.leave()
 
 
-def threads_at(turn: Turn) -> None:
-    threads = [threading.Thread(target=many_turns, args=(turn,)) for _ in range(4)]
+def test_one_thread_at_a_time_uses_a_membership() -> None:
+    """Each of its requests is made while another thread wants the turn."""
+    cluster, watchdog, doorway = cluster_of_one(), Watchdog(), Doorway(guests=4)
+    door = ClusterDoor(cluster, "us")
+    lent = watched(watchdog)(OPTIONS, "me", door, cluster.clock, cluster.clock, started_ms=1)
+    turn = Turn(lent, doorway)
+    door.before_each = doorway.wait_until_wanted
+    threads = [threading.Thread(target=many_turns, args=(turn, doorway)) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-
-
-def test_one_thread_at_a_time_uses_a_membership() -> None:
-    cluster, watchdog = cluster_of_one(), Watchdog()
-    lent = watched(watchdog)(OPTIONS, "me", SlowDoor(cluster), cluster.clock, cluster.clock, started_ms=1)
-    threads_at(Turn(lent, threading.RLock()))
     assert len(watchdog.users) == 5, "four, and the one that made it"
     assert watchdog.intrusions == {}
 
@@ -249,7 +265,7 @@ def test_the_watchdog_sees_who_comes_in_without_the_turn() -> None:
         may_go_on.wait(10)
 
     door.before_each = wait_inside
-    thread = threading.Thread(target=many_turns, args=(turn, 1))
+    thread = threading.Thread(target=many_turns, args=(turn, None, 1))
     thread.start()
     assert is_inside.wait(10)
     assert lent.crash is None
@@ -258,20 +274,59 @@ def test_the_watchdog_sees_who_comes_in_without_the_turn() -> None:
     assert watchdog.intrusions == {"crash": 1}
 
 
+class AskingBroker:
+    """Asks and notifies a member, as a reader thread does, in the middle of ``count`` of the member's requests."""
+
+    def __init__(self, member: Member, count: int) -> None:
+        self._member = member
+        self._count = count
+        self._is_requested = threading.Semaphore(0)
+        self._has_asked = threading.Semaphore(0)
+        self.is_over = threading.Event()
+        self.told: list[RemotingCommand | None] = []
+
+    def run(self) -> None:
+        for _ in range(self._count):
+            assert self._is_requested.acquire(timeout=10)
+            self.told.append(self._member._on_request(RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO)))
+            self._member._on_request(RemotingCommand(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED))
+            self._has_asked.release()
+        self.is_over.set()
+        self._has_asked.release()  # for a request that came in between
+
+    def in_a_request(self) -> None:
+        if not self.is_over.is_set():
+            self._is_requested.release()
+            assert self._has_asked.acquire(timeout=10)
+
+
+class PollingDoor(ClusterDoor):
+    """A long poll is answered at once: an operator has reset the queue."""
+
+    def broker(self, address: str) -> BrokerDoor:
+        return PolledDoor(self, self.cluster.broker_at(address))
+
+
+class PolledDoor(BrokerDoor):
+    def long_poll(self, group: str, queue: MessageQueue, offset: int, suspend_ms: int, on_answer: PullCallback) -> None:
+        on_answer(PullResult(PullStatus.NO_NEW_MSG, OFFSET_RESET, 3, 0, 10, memoryview(b"")))
+
+
 def test_a_running_member_its_planner_and_its_brokers_never_meet_in_the_membership(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cluster, watchdog = cluster_of_one(), Watchdog()
+    door = PollingDoor(cluster, "us")
     monkeypatch.setattr(member_module, "Membership", watched(watchdog))
-    monkeypatch.setattr(member_module, "RemoteCluster", lambda *_: SlowDoor(cluster))
+    monkeypatch.setattr(member_module, "RemoteCluster", lambda *_: door)
     member = Member(OPTIONS)
-    member.start()
-    told: list[RemotingCommand | None] = []
-    broker = threading.Thread(target=ask_and_notify, args=(member, told))
+    asking = AskingBroker(member, count=200)
+    door.before_each = asking.in_a_request
+    broker = threading.Thread(target=asking.run)
     broker.start()
+    member.start()
     resets: dict[MessageQueue, int] = {}
-    deadline_ms = monotonic_ms() + BUSY_FOR_S * 1000
-    while monotonic_ms() < deadline_ms:
+    while not asking.is_over.is_set() or len(resets) < len(QUEUES) or len(watchdog.users) < 2:
         with member.turn() as lent:
             lent.survey()
             resets |= lent.pending_resets()
@@ -282,16 +337,8 @@ def test_a_running_member_its_planner_and_its_brokers_never_meet_in_the_membersh
     assert len(watchdog.users) == 2, "the planner's thread and the member's own"
     assert watchdog.calls > 100
     assert resets == dict.fromkeys(QUEUES, 3)
-    assert len(told) > 100
-
-
-def ask_and_notify(member: Member, told: list[RemotingCommand | None]) -> None:
-    """As a reader thread does."""
-    deadline_ms = monotonic_ms() + BUSY_FOR_S * 1000
-    while monotonic_ms() < deadline_ms:
-        told.append(member._on_request(RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO)))
-        member._on_request(RemotingCommand(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED))
-        time.sleep(0.001)
+    assert len(asking.told) == 200
+    assert None not in asking.told
 
 
 def test_a_broker_is_answered_while_somebody_has_the_turn() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rocketmq_spark.consumer.answers import MemberView, process_queue_info
@@ -18,13 +18,15 @@ from rocketmq_spark.consumer.group_members import GroupMembers
 from rocketmq_spark.consumer.group_offsets import BrokerOffsets, GroupOffsets, OffsetKeeper
 from rocketmq_spark.consumer.outages import Outages
 from rocketmq_spark.consumer.process_queue import ProcessQueue
+from rocketmq_spark.consumer.queue_life import QueueEvent, QueueLives, QueueState
 from rocketmq_spark.consumer.queue_locks import QueueLocks
 from rocketmq_spark.consumer.rebalance import RebalanceImpl, RebalancePlan
 from rocketmq_spark.consumer.resets import Resets
 from rocketmq_spark.consumer.route_table import RouteTable
-from rocketmq_spark.consumer.servers import Cluster, Link, Servers
+from rocketmq_spark.consumer.servers import Cluster, Servers
 from rocketmq_spark.consumer.strategy_names import strategy_of
-from rocketmq_spark.model import MessageQueue, QueueBounds
+from rocketmq_spark.consumer.survey import Survey
+from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.wire.body.running_info import ProcessQueueInfo
 
@@ -32,22 +34,6 @@ if TYPE_CHECKING:
     from rocketmq_spark.remoting.clock import Clock
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Survey:
-    """What a member knows after asking: its queues, and the bounds of every readable queue whose broker answered.
-
-    ``is_complete``: every name server, topic and broker answered, and the group's members are known. ``away``: queues
-    that were asked for and that nobody serves, with the last address of their broker; see ``Outages.away``. ``links``:
-    by which each broker of ``bounds`` was reached, or has been since.
-    """
-
-    owned: frozenset[MessageQueue]
-    bounds: Mapping[MessageQueue, QueueBounds]
-    is_complete: bool
-    away: Mapping[MessageQueue, str] = field(default_factory=dict)
-    links: Mapping[str, Link | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +96,7 @@ class Membership:
         self._locks = QueueLocks(group, client_id, self.servers, lease_clock)
         self._rebalance_impl = RebalanceImpl(group, client_id, strategy_of(options))
         self._positions: dict[MessageQueue, int] = {}
-        self._leaving: set[MessageQueue] = set()
-        self._awaiting_lock = False
+        self._lives = QueueLives()
         self._moves = 0
 
     # ------------------------------------------------------------------------------------------ for the planner
@@ -155,7 +140,7 @@ class Membership:
         """
         if self._finish(end_offsets) or self.offsets.unconfirmed:
             self.offsets.persist()
-            self._release(self._leaving)
+            self._release(self._lives.those(QueueState.LEAVING))
 
     # ------------------------------------------------------------------------------------------ timed work
 
@@ -184,7 +169,7 @@ class Membership:
 
     def retry_locks(self) -> None:
         """Orderly: a queue that is ours by the group's lists was locked by its last owner; try it again."""
-        if self._awaiting_lock:
+        if self._lives.those(QueueState.AWAITING_LOCK):
             self.rebalance()
 
     def leave(self) -> None:
@@ -206,15 +191,20 @@ class Membership:
         """
         if plan.drop:
             self.offsets.persist()
-        self._leaving = {queue for queue in plan.drop if self._options.consume_orderly}
-        self._drop(set(plan.drop) - self._leaving)
-        self._release(self._leaving)
+        leaving = {queue for queue in plan.drop if self._options.consume_orderly}
+        self._lives.happen(QueueEvent.KEPT, self._lives.those(QueueState.LEAVING) - leaving)
+        self._lives.happen(QueueEvent.GIVEN_AWAY, leaving)
+        self._drop(set(plan.drop) - leaving)
+        self._release(leaving)
         self._gain(plan.add)
 
     def _gain(self, queues: Collection[MessageQueue]) -> None:
         if self._options.consume_orderly:
-            self._awaiting_lock = bool(self._locks.lock(queues))
+            refused = self._locks.lock(queues)
             queues = [queue for queue in queues if self._locks.is_held(queue)]
+            awaited = self._lives.those(QueueState.AWAITING_LOCK)
+            self._lives.happen(QueueEvent.NOT_AWAITED, awaited - refused - set(queues))
+            self._lives.happen(QueueEvent.REFUSED, refused)
         self._change(RebalancePlan(add=tuple(queues)))
 
     def _release(self, queues: Collection[MessageQueue]) -> None:
@@ -225,7 +215,6 @@ class Membership:
 
     def _drop(self, queues: Collection[MessageQueue]) -> None:
         self._locks.forget(queues)
-        self._leaving -= set(queues)
         for queue in queues:
             self.offsets.forget(queue)
             self.resets.forget(queue)
@@ -235,6 +224,8 @@ class Membership:
     def _change(self, plan: RebalancePlan) -> None:
         if not plan:
             return
+        self._lives.happen(QueueEvent.DROPPED, plan.drop)
+        self._lives.happen(QueueEvent.ADDED, plan.add)
         self._rebalance_impl.apply(plan)
         self._moves += 1
         log.info("rebalanced client_id=%s dropped=%s added=%s", self._client_id, _names(plan.drop), _names(plan.add))
@@ -246,7 +237,7 @@ class Membership:
         """Our queues, less those that are being given up; orderly, less those whose lock may have expired."""
         return frozenset(
             queue
-            for queue in self._rebalance_impl.table.keys() - self._leaving
+            for queue in self._lives.those(QueueState.OWNED)
             if not self._options.consume_orderly or self._locks.is_held(queue)
         )
 

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final
 
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, TransportError
 from rocketmq_spark.pull.pull_request import Completion, PullRequest
+from rocketmq_spark.remoting.correlation import command_from, gone_silent, opaques, timed_out
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
-from rocketmq_spark.wire.remoting.command import FLAG_RESPONSE, RemotingCommand, decode
+from rocketmq_spark.wire.remoting.command import FLAG_RESPONSE, RemotingCommand
 from rocketmq_spark.wire.remoting.frame_arena import Arenas, FrameArena
 from rocketmq_spark.wire.remoting.ordinary_answer import AnswerTemplate, template_of
 from rocketmq_spark.wire.remoting.pull import PULL_STATUS, PullAnswer, read_pull
 from rocketmq_spark.wire.remoting.pull_frames import PullFrames
 from rocketmq_spark.wire.remoting.refusal import not_supported, refusal
-
-SILENCE_LIMIT_MS: Final = 30_000
-MAX_OPAQUE: Final = 0x7FFFFFFF
 
 
 class PullExchange:
@@ -32,7 +29,7 @@ class PullExchange:
         self._timeout_ms = timeout_ms
         self._arena = FrameArena(address, arenas)
         self._in_flight: dict[int, tuple[PullRequest, int]] = {}
-        self._opaque = 0
+        self._opaques = opaques()
         self._template: AnswerTemplate | None = None
         self._is_learning = True
         self._heard_ms = now_ms
@@ -52,7 +49,7 @@ class PullExchange:
         deadline_ms = now_ms + self._timeout_ms
         data = []
         for request in requests:
-            self._opaque = opaque = self._opaque % MAX_OPAQUE + 1
+            opaque = next(self._opaques)
             self._in_flight[opaque] = request, deadline_ms
             data.append(frames.frame(opaque, request.next_offset, request.max_messages))
         return b"".join(data)
@@ -80,13 +77,12 @@ class PullExchange:
 
     def overdue(self, now_ms: int) -> list[Completion]:
         """What has not been answered in its time. To be asked when nothing more is there to be received: the owner may
-        have been busy for long. A server that has been silent for SILENCE_LIMIT_MS as well is given up altogether."""
+        have been busy for long. A server that has gone silent as well is given up altogether."""
         late = [opaque for opaque, (_, deadline_ms) in self._in_flight.items() if now_ms >= deadline_ms]
         completions: list[Completion] = [(self._in_flight.pop(opaque)[0], self._timed_out()) for opaque in late]
-        silence_ms = now_ms - self._heard_ms
-        if late and silence_ms >= SILENCE_LIMIT_MS:
-            reason = f"requests were sent and nothing was heard for {silence_ms} ms"
-            completions += self.lose(TransportError("CONNECTION_LOST", address=self._address, reason=reason))
+        loss = gone_silent(self._address, now_ms - self._heard_ms) if late else None
+        if loss is not None:
+            completions += self.lose(loss)
         return completions
 
     def lose(self, cause: RocketMQError) -> list[Completion]:
@@ -97,16 +93,14 @@ class PullExchange:
         return [(request, self.loss) for request, _ in lost.values()]
 
     def _timed_out(self) -> TransportError:
-        request, timeout_ms = RequestCode.PULL_MESSAGE.name, self._timeout_ms
-        return TransportError("RESPONSE_TIMED_OUT", address=self._address, request=request, timeout_ms=timeout_ms)
+        return timed_out(self._address, RequestCode.PULL_MESSAGE, self._timeout_ms)
 
     def _received_other(self, frame: memoryview) -> list[Completion]:
         """By the general codec: the first ordinary answer too, which gives the template."""
         try:
-            command = decode(frame)
+            command = command_from(self._address, frame)
         except RemoteProtocolError as error:
-            problem = f"its header cannot be read: {error.context['problem']}"
-            return self.lose(RemoteProtocolError("BAD_FRAME", peer=self._address, problem=problem))
+            return self.lose(error)
         if not command.is_response:
             self._reply(command)
             return []

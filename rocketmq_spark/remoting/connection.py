@@ -11,23 +11,20 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import count
 from typing import Final, TypeAlias
 
-from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, TransportError
+from rocketmq_spark.errors import RocketMQError, TransportError
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
+from rocketmq_spark.remoting.correlation import command_from, gone_silent, opaques, timed_out
 from rocketmq_spark.remoting.stream import Stream, not_taken
-from rocketmq_spark.wire.remoting.codes import RequestCode, code_name
-from rocketmq_spark.wire.remoting.command import FLAG_RESPONSE, RemotingCommand, decode
+from rocketmq_spark.wire.remoting.command import FLAG_RESPONSE, RemotingCommand
 from rocketmq_spark.wire.remoting.frame import FrameBuffer
 from rocketmq_spark.wire.remoting.refusal import not_supported
 
 READ_BYTES: Final = 512 * 1024
 SWEEP_INTERVAL_MS: Final = 200
-SILENCE_LIMIT_MS: Final = 30_000
 ANSWER_TIMEOUT_MS: Final = 3_000
 CLOSE_TIMEOUT_S: Final = 2.0
-MAX_OPAQUE: Final = 0x7FFFFFFF
 
 OnRequest = Callable[[RemotingCommand], RemotingCommand | None]
 """What a request of the server is answered; None: it is not supported, or it is oneway."""
@@ -113,7 +110,7 @@ class Connection:
         self._on_request = on_request
         self._clock = clock
         self._pending: dict[int, Pending] = {}
-        self._opaques = count(1)
+        self._opaques = opaques()
         self._sending = threading.Lock()
         self._loss: RocketMQError | None = None
         self._used_ms = self._heard_ms = self._swept_ms = clock()
@@ -157,7 +154,7 @@ class Connection:
 
     def _new_pending(self, request: RemotingCommand, timeout_ms: int, on_done: OnDone | None) -> Pending:
         self._used_ms = now_ms = self._clock()
-        opaque = next(self._opaques) & MAX_OPAQUE
+        opaque = next(self._opaques)
         pending = self._pending[opaque] = Pending(self, request, opaque, timeout_ms, now_ms + timeout_ms, on_done)
         return pending
 
@@ -181,12 +178,10 @@ class Connection:
         """Give up on an answer. A peer that has been silent for SILENCE_LIMIT_MS on top is given up on altogether."""
         if self._pending.pop(pending.opaque, None) is None:
             return
-        request, limit_ms = code_name(RequestCode, pending.request.code), pending.timeout_ms
-        pending.settle(TransportError("RESPONSE_TIMED_OUT", address=self.address, request=request, timeout_ms=limit_ms))
-        silence_ms = self._clock() - self._heard_ms
-        if silence_ms >= SILENCE_LIMIT_MS:
-            reason = f"requests were sent and nothing was heard for {silence_ms} ms"
-            self._lose(TransportError("CONNECTION_LOST", address=self.address, reason=reason))
+        pending.settle(timed_out(self.address, pending.request.code, pending.timeout_ms))
+        loss = gone_silent(self.address, self._clock() - self._heard_ms)
+        if loss is not None:
+            self._lose(loss)
 
     # ------------------------------------------------------------------------------------------------- sending
 
@@ -238,15 +233,7 @@ class Connection:
         self._heard_ms = self._clock()
         self._frames.feed(data)
         while (frame := self._frames.next_frame()) is not None:
-            self._dispatch(self._decoded(frame))
-
-    def _decoded(self, frame: memoryview) -> RemotingCommand:
-        """Raises RemoteProtocolError[BAD_FRAME]: the codec knows what is wrong, and here it is known who sent it."""
-        try:
-            return decode(frame)
-        except RemoteProtocolError as error:
-            problem = f"its header cannot be read: {error.context['problem']}"
-            raise RemoteProtocolError("BAD_FRAME", peer=self.address, problem=problem) from error
+            self._dispatch(command_from(self.address, frame))
 
     def _dispatch(self, command: RemotingCommand) -> None:
         """Both sides number their requests on their own, so the kind comes before the number."""

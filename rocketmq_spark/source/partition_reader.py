@@ -21,9 +21,8 @@ from rocketmq_spark.pull.executor_client import ExecutorClient
 from rocketmq_spark.pull.pull_request import PulledRange
 from rocketmq_spark.pull.range_puller import puller_of
 from rocketmq_spark.source.bad_messages import QUEUE_OFFSET, BadMessages
-from rocketmq_spark.source.data_loss import report_loss
+from rocketmq_spark.source.data_loss import RETENTION, LostRange, report_loss
 from rocketmq_spark.source.schema import arrow_schema, canonical_names
-from rocketmq_spark.source.stream.planning import RETENTION, LostRange
 from rocketmq_spark.wire.arrow.bad_messages import BadMessage
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 from rocketmq_spark.wire.body.subscription import exact_tags

@@ -18,7 +18,8 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from rocketmq_spark.consumer.consume_from_where import starting_point
-from rocketmq_spark.consumer.membership import Membership, Survey
+from rocketmq_spark.consumer.membership import Membership
+from rocketmq_spark.consumer.survey import Survey
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import BROADCASTING, ReadOptions
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms

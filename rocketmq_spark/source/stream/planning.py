@@ -11,18 +11,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from rocketmq_spark.model import MessageQueue, QueueBounds
+from rocketmq_spark.source.data_loss import RECREATED, REPLACED, RETENTION, TRUNCATED, LostRange
 from rocketmq_spark.source.stream.admission import fair_shares
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
-
-
-@dataclass(frozen=True, slots=True)
-class LostRange:
-    """Offsets ``[begin_offset, end_offset)`` that were promised and that the broker does not hold any more."""
-
-    queue: MessageQueue
-    begin_offset: int
-    end_offset: int
-    cause: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +25,6 @@ class Position:
 
 
 NOTHING_READ: Final = SourceOffset()
-
-RETENTION = "the broker deleted them (retention)"
-RECREATED = "the topic was deleted and created again, or its queue was emptied"
-REPLACED = "the broker lost the end of the queue and has stored other messages there"
-TRUNCATED = "the broker lost the end of the queue"
 
 
 def position_of(

@@ -1,0 +1,305 @@
+"""The simulated broker, on which the proofs of the join rest, keeps the rules that the real one keeps.
+
+One suite for both. It leaves out that locks and connections expire, which takes the real one minutes, and what becomes
+of requests that are lost.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from connector_tests.support.manual_clock import ManualClock
+from connector_tests.support.simulated_cluster import ClusterDoor, SimulatedCluster, address_of
+from connector_tests.support.streams import eventually
+from rocketmq_spark.consumer.servers import BrokerPort
+from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.embedded.pytest_plugin import unique_name
+from rocketmq_spark.errors import BrokerError
+from rocketmq_spark.model import Message, MessageQueue
+from rocketmq_spark.remoting.broker import Broker
+from rocketmq_spark.remoting.namesrv import NameServers
+from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.producer import Producer
+from rocketmq_spark.wire.body.heartbeat import ConsumerData, Heartbeat
+from rocketmq_spark.wire.body.subscription import build_subscription
+
+QUEUE_COUNT = 4
+ME, YOU = "127.0.0.1@me", "127.0.0.1@you"
+TIMEOUT_MS = 5_000
+
+
+class Stand(Protocol):
+    """One broker with a topic of four empty queues, and a group that has never been there."""
+
+    queues: Sequence[MessageQueue]
+    group: str
+
+    def connect(self) -> BrokerPort:
+        """A connection of its own."""
+
+    def produce(self, queue: MessageQueue, count: int) -> None:
+        """Messages that can be read when this returns."""
+
+    def reset(self, queue: MessageQueue, offset: int) -> None:
+        """As an operator does."""
+
+    def now_ms(self) -> int:
+        """By the clock that messages are stored by."""
+
+    def wait_ms(self, duration_ms: int) -> None: ...
+
+
+class SimulatedStand:
+    def __init__(self) -> None:
+        self.group = "g"
+        self.queues: Sequence[MessageQueue] = [
+            MessageQueue("orders", "broker-a", number) for number in range(QUEUE_COUNT)
+        ]
+        self._cluster = SimulatedCluster(["broker-a"], ManualClock(1_000_000))
+        self._cluster.create_topic("orders", {"broker-a": QUEUE_COUNT})
+
+    def connect(self) -> BrokerPort:
+        return ClusterDoor(self._cluster, object()).broker(address_of("broker-a"))
+
+    def produce(self, queue: MessageQueue, count: int) -> None:
+        self._cluster.produce(queue, count)
+
+    def reset(self, queue: MessageQueue, offset: int) -> None:
+        self._cluster.brokers["broker-a"].reset(queue, offset)
+
+    def now_ms(self) -> int:
+        return self._cluster.clock()
+
+    def wait_ms(self, duration_ms: int) -> None:
+        self._cluster.clock.advance(duration_ms)
+
+
+class RealStand:
+    def __init__(self, cluster: EmbeddedCluster) -> None:
+        self.group = unique_name("simulated")
+        topic = cluster.create_topic(unique_name("simulated"), QUEUE_COUNT)
+        self.queues: Sequence[MessageQueue] = [MessageQueue(topic, "broker-a", number) for number in range(QUEUE_COUNT)]
+        self._address = cluster.broker_addr()
+        self._pools: list[ConnectionPool] = []
+        self._broker = self._connected()
+        self._broker.ensure_group(self.group)
+        name_servers = NameServers((cluster.namesrv_addr,), self._pools[0], TIMEOUT_MS)
+        self._producer = Producer(name_servers, self._pools[0], group="producers", timeout_ms=TIMEOUT_MS)
+
+    def connect(self) -> BrokerPort:
+        return self._connected()
+
+    def _connected(self) -> Broker:
+        self._pools.append(ConnectionPool(TIMEOUT_MS))
+        return Broker(self._address, self._pools[-1], TIMEOUT_MS)
+
+    def produce(self, queue: MessageQueue, count: int) -> None:
+        before = self._broker.max_offset(queue)
+        self._producer.send_batch([Message(queue.topic, b"m")] * count, queue)
+        eventually(lambda: self._broker.max_offset(queue) == before + count, f"{count} messages in {queue}")
+
+    def reset(self, queue: MessageQueue, offset: int) -> None:
+        assert self._broker.reset_offset(self.group, queue, offset) == {queue: offset}
+
+    def now_ms(self) -> int:
+        return int(time.time() * 1000)
+
+    def wait_ms(self, duration_ms: int) -> None:
+        time.sleep(duration_ms / 1000)
+
+    def close(self) -> None:
+        for pool in self._pools:
+            pool.close()
+
+
+@pytest.fixture(params=["simulated", pytest.param("real", marks=pytest.mark.broker)])
+def stand(request: pytest.FixtureRequest) -> Iterator[Stand]:
+    if request.param == "simulated":
+        yield SimulatedStand()
+        return
+    real = RealStand(request.getfixturevalue("cluster"))
+    yield real
+    real.close()
+
+
+@pytest.fixture
+def broker(stand: Stand) -> BrokerPort:
+    return stand.connect()
+
+
+def heartbeat(client_id: str, stand: Stand) -> Heartbeat:
+    subscriptions = (build_subscription(stand.queues[0].topic, "*", 1),)
+    consumer = ConsumerData(stand.group, "CONSUME_ACTIVELY", "CLUSTERING", "CONSUME_FROM_LAST_OFFSET", subscriptions)
+    return Heartbeat(client_id, (consumer,))
+
+
+# ---------------------------------------------------------------------------------------------------- group offsets
+
+
+def test_where_the_group_has_stored_no_offset_there_is_none(stand: Stand, broker: BrokerPort) -> None:
+    a, b, *_ = stand.queues
+    assert broker.update_offsets(stand.group, {a: 0}) == {}
+    assert broker.query_offsets(stand.group, [a, b]) == {a: 0, b: None}
+
+
+def test_an_offset_is_taken_whatever_it_is(stand: Stand, broker: BrokerPort) -> None:
+    a, *_ = stand.queues
+    for offset in (70, 3, 0, 1_000_000):
+        assert broker.update_offsets(stand.group, {a: offset}) == {}
+        assert broker.query_offsets(stand.group, [a]) == {a: offset}
+
+
+def test_offsets_are_the_group_s_whoever_writes_and_reads_them(stand: Stand, broker: BrokerPort) -> None:
+    a, b, *_ = stand.queues
+    assert broker.update_offsets(stand.group, {a: 5, b: 6}) == {}
+    assert stand.connect().query_offsets(stand.group, [a, b]) == {a: 5, b: 6}
+
+
+# ------------------------------------------------------------------------------------------------------------ resets
+
+
+def test_no_offset_of_a_reset_queue_is_taken_until_somebody_is_told(stand: Stand, broker: BrokerPort) -> None:
+    a, b, *_ = stand.queues
+    stand.produce(a, 10)
+    assert broker.update_offsets(stand.group, {a: 9}) == {}
+    stand.reset(a, 4)
+    failures = broker.update_offsets(stand.group, {a: 9, b: 1})
+    assert list(failures) == [a]
+    assert isinstance(failures[a], BrokerError)
+    assert failures[a].condition == "OFFSET_NOT_TAKEN"
+    assert broker.query_offsets(stand.group, [a, b]) == {a: 4, b: 1}
+    assert broker.take_reset(stand.group, a) == 4
+    assert broker.update_offsets(stand.group, {a: 9}) == {}
+    assert broker.query_offsets(stand.group, [a]) == {a: 9}
+
+
+def test_a_reset_is_told_to_one_alone_and_its_offset_stays(stand: Stand, broker: BrokerPort) -> None:
+    a, b, *_ = stand.queues
+    stand.produce(a, 10)
+    stand.reset(a, 4)
+    assert broker.take_reset(stand.group, b) is None
+    assert [stand.connect().take_reset(stand.group, a), broker.take_reset(stand.group, a)] == [4, None]
+    assert broker.query_offsets(stand.group, [a]) == {a: 4}
+
+
+def test_of_two_resets_the_later_is_told(stand: Stand, broker: BrokerPort) -> None:
+    a, *_ = stand.queues
+    stand.produce(a, 10)
+    stand.reset(a, 4)
+    stand.reset(a, 2)
+    assert [broker.take_reset(stand.group, a), broker.take_reset(stand.group, a)] == [2, None]
+
+
+# ------------------------------------------------------------------------------------------------------------- locks
+
+
+def test_a_queue_is_locked_for_one_until_that_one_unlocks_it(stand: Stand, broker: BrokerPort) -> None:
+    a, b, *_ = stand.queues
+    assert broker.lock_batch(stand.group, ME, [a]) == {a}
+    assert broker.lock_batch(stand.group, YOU, [a, b]) == {b}
+    assert broker.lock_batch(stand.group, ME, [a]) == {a}
+    broker.unlock_batch(stand.group, YOU, [a])
+    assert broker.lock_batch(stand.group, YOU, [a]) == set()
+    broker.unlock_batch(stand.group, ME, [a])
+    assert broker.lock_batch(stand.group, YOU, [a]) == {a}
+
+
+def test_a_lock_is_the_client_id_s_and_outlives_its_membership(stand: Stand, broker: BrokerPort) -> None:
+    a, *_ = stand.queues
+    broker.heartbeat(heartbeat(ME, stand))
+    assert broker.lock_batch(stand.group, ME, [a]) == {a}
+    broker.unregister(ME, stand.group)
+    other = stand.connect()
+    assert other.lock_batch(stand.group, YOU, [a]) == set()
+    assert other.lock_batch(stand.group, ME, [a]) == {a}
+
+
+# ----------------------------------------------------------------------------------------------------- consumer list
+
+
+def test_a_member_is_who_has_heartbeated_and_not_unregistered(stand: Stand, broker: BrokerPort) -> None:
+    other = stand.connect()
+    assert broker.consumer_ids(stand.group) == []
+    broker.heartbeat(heartbeat(ME, stand))
+    broker.heartbeat(heartbeat(ME, stand))
+    assert broker.consumer_ids(stand.group) == [ME]
+    other.heartbeat(heartbeat(YOU, stand))
+    assert sorted(other.consumer_ids(stand.group)) == [ME, YOU]
+    broker.unregister(ME, stand.group)
+    assert other.consumer_ids(stand.group) == [YOU]
+
+
+def test_a_client_id_is_listed_once_for_each_of_its_connections(stand: Stand, broker: BrokerPort) -> None:
+    other = stand.connect()
+    broker.heartbeat(heartbeat(ME, stand))
+    other.heartbeat(heartbeat(ME, stand))
+    assert broker.consumer_ids(stand.group) == [ME, ME]
+    other.unregister(ME, stand.group)
+    assert broker.consumer_ids(stand.group) == [ME]
+
+
+# ------------------------------------------------------------------------------------------------------------ bounds
+
+
+def test_bounds_are_those_of_every_queue_of_the_topic(stand: Stand, broker: BrokerPort) -> None:
+    a, b, *_ = stand.queues
+    before_ms = stand.now_ms()
+    stand.produce(a, 3)
+    stand.produce(b, 1)
+    bounds = broker.topic_stats(a.topic)
+    assert set(bounds) == set(stand.queues)
+    assert [(bounds[queue].min_offset, bounds[queue].max_offset) for queue in stand.queues] == [
+        (0, 3),
+        (0, 1),
+        (0, 0),
+        (0, 0),
+    ]
+    times_ms = [bounds[queue].last_store_timestamp_ms for queue in stand.queues]
+    assert [before_ms <= at_ms <= stand.now_ms() for at_ms in times_ms] == [True, True, False, False]
+    assert times_ms[2:] == [0, 0]
+
+
+def test_a_time_is_found_at_the_first_message_stored_then_or_later(stand: Stand, broker: BrokerPort) -> None:
+    a, b, *_ = stand.queues
+    before_ms = stand.now_ms()
+    stand.produce(a, 3)
+    first_ms = broker.topic_stats(a.topic)[a].last_store_timestamp_ms
+    stand.wait_ms(50)
+    stand.produce(a, 2)
+    second_ms = broker.topic_stats(a.topic)[a].last_store_timestamp_ms
+    assert first_ms < second_ms
+    asked = {before_ms: 0, first_ms: 0, first_ms + 1: 3, second_ms: 3, second_ms + 1: 5, second_ms + 60_000: 5}
+    assert {at_ms: broker.search_offsets({a: at_ms})[a] for at_ms in asked} == asked
+    assert broker.search_offsets({b: before_ms}) == {b: 0}
+
+
+def test_a_message_says_when_it_was_stored_and_none_is_none(stand: Stand, broker: BrokerPort) -> None:
+    a, b, *_ = stand.queues
+    stand.produce(a, 1)
+    first_ms = broker.topic_stats(a.topic)[a].last_store_timestamp_ms
+    stand.wait_ms(50)
+    stand.produce(a, 1)
+    second_ms = broker.topic_stats(a.topic)[a].last_store_timestamp_ms
+    assert [broker.stored_at({a: offset, b: 0}) for offset in range(4)] == [
+        {a: first_ms, b: None},
+        {a: second_ms, b: None},
+        {a: None, b: None},
+        {a: None, b: None},
+    ]
+
+
+# ------------------------------------------------------------------------------------------------- nothing left out
+
+ASKED_OF_MEMBERS = {"running_infos"}
+"""The broker only hands the question on."""
+
+
+def test_every_question_that_members_ask_a_broker_is_in_this_suite() -> None:
+    text = Path(__file__).read_text(encoding="utf-8")
+    questions = {name for name in vars(BrokerPort) if not name.startswith("_")}
+    assert {name for name in questions if f".{name}(" not in text} == ASKED_OF_MEMBERS

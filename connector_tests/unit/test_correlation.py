@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from itertools import islice
+
+import pytest
+
+from rocketmq_spark.errors import RemoteProtocolError, TransportError
+from rocketmq_spark.remoting.correlation import (
+    MAX_OPAQUE,
+    SILENCE_LIMIT_MS,
+    command_from,
+    gone_silent,
+    opaques,
+    timed_out,
+)
+from rocketmq_spark.wire.remoting.codes import RequestCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand, encode
+
+ADDRESS = "a:1"
+DAMAGED = (8).to_bytes(4) + (4).to_bytes(4) + b"{no}"
+
+
+def test_numbers_go_round_within_what_java_takes_for_an_int() -> None:
+    assert list(islice(opaques(), 3)) == [1, 2, 3]
+    assert list(islice(opaques(MAX_OPAQUE - 1), 4)) == [MAX_OPAQUE - 1, MAX_OPAQUE, 0, 1]
+
+
+def test_who_is_late_is_named_with_what_it_was_asked() -> None:
+    error = timed_out(ADDRESS, RequestCode.PULL_MESSAGE, 3_000)
+    assert (error.condition, dict(error.context)) == (
+        "RESPONSE_TIMED_OUT",
+        {"address": ADDRESS, "request": "PULL_MESSAGE", "timeout_ms": 3_000},
+    )
+
+
+def test_a_server_is_given_up_at_the_limit_of_its_silence_and_not_before() -> None:
+    assert gone_silent(ADDRESS, SILENCE_LIMIT_MS - 1) is None
+    error = gone_silent(ADDRESS, SILENCE_LIMIT_MS)
+    assert isinstance(error, TransportError)
+    assert error.condition == "CONNECTION_LOST"
+    assert f"nothing was heard for {SILENCE_LIMIT_MS} ms" in str(error)
+
+
+def test_a_frame_is_read_and_a_damaged_one_names_its_sender() -> None:
+    command = RemotingCommand(RequestCode.HEART_BEAT, opaque=7)
+    assert command_from(ADDRESS, memoryview(encode(command))[4:]) == command
+    with pytest.raises(RemoteProtocolError, match=r"BAD_FRAME.*a:1.*its header cannot be read") as raised:
+        command_from(ADDRESS, memoryview(DAMAGED)[4:])
+    assert isinstance(raised.value.__cause__, RemoteProtocolError)
