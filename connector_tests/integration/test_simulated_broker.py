@@ -13,6 +13,7 @@ from typing import Protocol
 
 import pytest
 
+from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.simulated_cluster import ClusterDoor, SimulatedCluster, address_of
 from connector_tests.support.streams import eventually
@@ -21,7 +22,6 @@ from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import BrokerError
 from rocketmq_spark.model import Message, MessageQueue
-from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
@@ -94,9 +94,9 @@ class RealStand:
     def connect(self) -> BrokerPort:
         return self._connected()
 
-    def _connected(self) -> Broker:
+    def _connected(self) -> AdminBroker:
         self._pools.append(ConnectionPool(TIMEOUT_MS))
-        return Broker(self._address, self._pools[-1], TIMEOUT_MS)
+        return AdminBroker(self._address, self._pools[-1], TIMEOUT_MS)
 
     def produce(self, queue: MessageQueue, count: int) -> None:
         before = self._broker.max_offset(queue)
