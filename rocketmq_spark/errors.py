@@ -166,6 +166,11 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "Topic {topic!r} has no queue that can be written to.",
             "Bring its brokers back, or give it write permission and at least one write queue.",
         ),
+        "WRONG_BROKER": Condition(
+            "At {address}, where broker {broker!r} is said to be, broker {other!r} answers.",
+            "Brokers have exchanged addresses, and the name servers will know soon; if this stays, look at the "
+            "'brokerIP1' of both.",
+        ),
         "NO_MASTER": Condition(
             "Broker {broker!r} has no master in the route of topic {topic!r}.", "Bring the master back."
         ),

@@ -24,6 +24,7 @@ NO_MASTER = RouteError("NO_MASTER", broker="broker-a", topic="orders")
 LIMIT_MS = 60_000
 MISSING_MS = 20_000
 BEGAN_MS = 7_000_000
+SURVEYED = "a:1"
 
 
 def refused(code: ResponseCode) -> BrokerError:
@@ -56,7 +57,9 @@ class Run:
         self.network = SimulatedNetwork(answer, self.clock)
         wanted = QueueRange(QUEUE, begin, end, planned_from)
         self.put_back = self.network.put_back
-        self.puller = RangePuller(wanted, self.network, limit_ms=LIMIT_MS, missing_ms=missing_ms, clock=self.clock)
+        self.puller = RangePuller(
+            wanted, self.network, address=SURVEYED, limit_ms=LIMIT_MS, missing_ms=missing_ms, clock=self.clock
+        )
 
     @property
     def took_ms(self) -> int:
@@ -234,6 +237,48 @@ def test_a_slow_answer_is_not_asked_for_again_with_what_was_postponed() -> None:
     puller = RangePuller(wanted, network, limit_ms=9_999, missing_ms=9_999, clock=clock)
     assert [offset for pulled in puller.pulled() for offset in offsets_of(pulled)] == list(range(100))
     assert network.put_back == []
+
+
+def at_another_address(here: SimulatedQueue, there: SimulatedQueue) -> Run:
+    """The queue is ``there``, and ``here``, where it was surveyed, somebody else answers."""
+
+    def answer(offset: int, count: int) -> PullAnswer:
+        queue = here if run.network.routes_forgotten_count == 0 else there
+        return queue.pull(offset, count)
+
+    run = Run(answer)
+    return run
+
+
+@pytest.mark.parametrize("here", [SimulatedQueue(min_offset=500, max_offset=600), SimulatedQueue(max_offset=0),
+                                  SimulatedQueue(max_offset=40), SimulatedQueue(removed_to=100, max_offset=100)])  # fmt: skip
+def test_the_route_is_asked_for_again_before_anything_is_lost(here: SimulatedQueue) -> None:
+    """31 s of waiting used to end in a loss, though the messages were there."""
+    run = at_another_address(here, SimulatedQueue(max_offset=100))
+    assert run.rows() == list(range(100))
+    assert run.took_ms <= PULLING.longest_ms
+    assert run.network.addresses[0] == SURVEYED
+    assert run.network.addresses[-1] is None
+
+
+def test_a_wide_loss_asks_for_the_route_again_and_for_nothing_twice_over() -> None:
+    queue = SimulatedQueue(max_offset=10_000)
+
+    def answer(offset: int, count: int) -> PullAnswer:
+        queue.min_offset = 9_000 if offset >= 500 else 0
+        return queue.pull(offset, count)
+
+    run = Run(answer, 0, 10_000)
+    assert run.lost()[-1][1] == 9_000
+    assert len(run.network.pulls) < 10_000 // 32 + 2 * MAX_DEPTH
+
+
+def test_a_range_of_which_no_address_is_known_asks_for_the_route() -> None:
+    clock, queue = ManualClock(), SimulatedQueue(max_offset=100)
+    network = SimulatedNetwork(queue.pull, clock)
+    puller = RangePuller(QueueRange(QUEUE, 0, 100), network, limit_ms=9_999, missing_ms=9_999, clock=clock)
+    assert sum(pulled.width for pulled in puller.pulled()) == 100
+    assert network.routes_forgotten_count == 1
 
 
 def test_what_retention_deleted_is_lost_exactly() -> None:

@@ -62,6 +62,7 @@ OUTLOOKS: Final[Mapping[int | str, Outlooks]] = MappingProxyType(
         "CONNECTION_LOST": Outlooks(_PASSES, _PASSES, _PASSES),
         # what the name servers say
         "NO_MASTER": Outlooks(_PASSES, _UNSERVED, _PASSES),
+        "WRONG_BROKER": Outlooks(_PASSES, _PASSES, _PASSES),
         "NO_WRITABLE_QUEUE": Outlooks(_PASSES, _UNSERVED, _PASSES),
         "NO_READABLE_QUEUE": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED),
         "TOPIC_NOT_FOUND": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED),
