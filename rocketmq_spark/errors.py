@@ -125,6 +125,11 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "Bring the servers back, or raise 'clusterTimeoutMs' ({limit_ms} ms now). Nothing is lost: "
             "a restart from the checkpoint goes on where this query stopped.",
         ),
+        "RANGE_UNREADABLE": Condition(
+            "{wanted}, of a batch that is logged in the checkpoint, cannot be read: {cause}",
+            "A restart reads it again. If its broker is gone for good, restart once with option 'giveUp' set to what "
+            "of this batch is to be given up: {give_up}",
+        ),
         # ---- answers
         "BROKER_REFUSED": Condition(
             "{address} answered {request} with {code_name} ({code}): {remark}",

@@ -20,8 +20,8 @@ TIMEOUT_MS = 10_000
 
 
 class ScriptedCluster:
-    """Context manager. Brokers ``a``, ``b``, ... are masters at ``a:10911``, ... until they exchange their addresses; every
-    topic has a queue on each."""
+    """Context manager. Brokers ``a``, ``b``, ... are masters at ``a:10911``, ... until they exchange their
+    addresses; every topic has a queue on each."""
 
     def __init__(self, *broker_names: str, permission: int = 6) -> None:
         self._resources = ExitStack()

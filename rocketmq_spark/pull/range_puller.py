@@ -53,14 +53,27 @@ class PullClient(Protocol):
         """Mark a queue as reset by an operator, again."""
 
 
+class Waited(Protocol):
+    """Since when others have waited for the broker in vain: OutageNotes."""
+
+    def since_ms(self, now_ms: int) -> int | None: ...
+
+    def gave_up(self, since_ms: int) -> None: ...
+
+    def answered(self) -> None: ...
+
+
 class RangePuller:
     """Pulls one range. Used by one thread.
 
     What is tried again may fail for ``limit_ms``, or for ``missing_ms`` while nobody serves the queue. The range was
     planned from a route, so it may be served again: the broker comes back, or a name server has only just been started.
 
-    It is pulled from ``address``, where it was surveyed, until something fails. Addresses are exchanged between brokers,
-    and a wrong one answers politely: before anything is said to be lost, the name servers are asked where the queue is.
+    It is pulled from ``address``, where it was surveyed, until something fails. Addresses are exchanged between
+    brokers, and a wrong one answers politely: before anything is said to be lost, the name servers are asked where the
+    queue is.
+
+    ``waited``: what others have waited for the broker before, whose time counts until it has answered here.
 
     An operator's reset that a pull is told of is put back at the end, for the member to learn of it when the batch is
     proven. Any sooner, and the next pull would be told. A batch that begins where the operator wants it obeys already.
@@ -74,6 +87,7 @@ class RangePuller:
         address: str | None = None,
         limit_ms: int,
         missing_ms: int,
+        waited: Waited | None = None,
         clock: Clock = monotonic_ms,
     ) -> None:
         self._wanted = wanted
@@ -88,6 +102,8 @@ class RangePuller:
         self._postponed: list[PullRequest] = []
         self._pause_ms = PULLING.shortest_ms
         self._patience = Patience(outlook_of_pull)
+        self._waited = waited
+        self._is_heard = False
         self._absent_since_ms: int | None = None
         self._reset_to: int | None = None
 
@@ -162,15 +178,21 @@ class RangePuller:
             return
         self._asked_anew.discard(request)
         if self._window.step(request, result) is PullAction.WAIT:
-            self._patience.succeeded(BROKER)
+            self._heard()
             self._absent(request, result)
         else:
             self._went_well()
 
     def _went_well(self) -> None:
-        self._patience.succeeded(BROKER)
+        self._heard()
         self._pause_ms = PULLING.shortest_ms
         self._absent_since_ms = None
+
+    def _heard(self) -> None:
+        self._patience.succeeded(BROKER)
+        if self._waited is not None and not self._is_heard:
+            self._waited.answered()
+        self._is_heard = True
 
     def _failed(self, request: PullRequest, error: RocketMQError) -> None:
         outlook = outlook_of_pull(error)
@@ -179,8 +201,14 @@ class RangePuller:
         self._ask_where()
         now_ms = self._clock()
         limit_ms = self._missing_ms if outlook is Outlook.UNSERVED else self._limit_ms
-        self._patience.failed(BROKER, error, now_ms=now_ms, limit_ms=limit_ms)
-        self._patience.check(now_ms)
+        since_ms = None if self._waited is None or self._is_heard else self._waited.since_ms(now_ms)
+        self._patience.failed(BROKER, error, now_ms=now_ms, limit_ms=limit_ms, since_ms=since_ms)
+        try:
+            self._patience.check(now_ms)
+        except RocketMQError:
+            if self._waited is not None:
+                self._waited.gave_up(self._patience.since_ms(BROKER))
+            raise
         self._window.busy()
         self._postponed.append(request)
 
@@ -218,7 +246,11 @@ def _hand_out(completions: Sequence[Completion]) -> None:
 
 
 def puller_of(
-    wanted: QueueRange, client: PullClient, options: ReadOptions, address: str | None = None
+    wanted: QueueRange,
+    client: PullClient,
+    options: ReadOptions,
+    address: str | None = None,
+    waited: Waited | None = None,
 ) -> RangePuller:
     """The puller of an executor, which waits as long as the options say."""
     return RangePuller(
@@ -227,4 +259,5 @@ def puller_of(
         address=address,
         limit_ms=options.cluster_timeout_ms,
         missing_ms=options.missing_queues_limit_ms,
+        waited=waited,
     )

@@ -85,6 +85,11 @@ def outlook_of_pull(error: RocketMQError) -> Outlook:
     return _outlooks(error).pull
 
 
+def is_outage(error: RocketMQError) -> bool:
+    """Whether a pull that failed so was tried for as long as it may be: something passes, and has not passed."""
+    return error.condition == "CLUSTER_UNREACHABLE" or outlook_of_pull(error) is not Outlook.FINAL
+
+
 def outlook_of_send(error: RocketMQError) -> Outlook:
     """Whether a message may be stored by another attempt, on another queue."""
     return _outlooks(error).send
@@ -145,10 +150,13 @@ class Patience:
         self._outlook_of = outlook_of
         self._troubles: dict[str, _Trouble] = {}
 
-    def failed(self, subject: str, error: RocketMQError, *, now_ms: int, limit_ms: int) -> bool:
-        """Says whether it has now failed for its whole limit, and had not before."""
+    def failed(
+        self, subject: str, error: RocketMQError, *, now_ms: int, limit_ms: int, since_ms: int | None = None
+    ) -> bool:
+        """Says whether it has now failed for its whole limit, and had not before. ``since_ms``: when it began to fail,
+        if this first failure here is not the first."""
         before = self._troubles.get(subject)
-        since_ms = before.since_ms if before else now_ms
+        since_ms = before.since_ms if before else now_ms if since_ms is None else since_ms
         pause_ms = ASKING.after(before.pause_ms if before else None)
         is_over = now_ms - since_ms >= limit_ms
         self._troubles[subject] = _Trouble(since_ms, pause_ms, now_ms + pause_ms, limit_ms, is_over, error)
@@ -168,6 +176,10 @@ class Patience:
 
     def is_failing(self, subject: str) -> bool:
         return subject in self._troubles
+
+    def since_ms(self, subject: str) -> int:
+        """When it began to fail, which it does."""
+        return self._troubles[subject].since_ms
 
     @property
     def next_try_ms(self) -> int | None:
