@@ -202,9 +202,18 @@ def test_a_queue_that_nobody_serves_is_an_error_at_once_where_nobody_waits(failu
 # ----------------------------------------------------------------------------------- the limit is the query's
 
 
-def attempts(folder: Path, answer: Callable[[int, int], PullAnswer], count: int = 4, batch_id: str = "one") -> int:
+LATER_MS = BEGAN_MS + 10 * LIMIT_MS
+
+
+def attempts(
+    folder: Path,
+    answer: Callable[[int, int], PullAnswer],
+    count: int = 4,
+    batch_id: str = "one",
+    began_ms: int = BEGAN_MS,
+) -> int:
     """How long so many attempts take that follow each other, as Spark makes them, until one reads the range."""
-    now_ms = BEGAN_MS
+    now_ms = began_ms
     for _ in range(count):
         run = Run(answer, waited=OutageNotes(batch_id, "broker-a", folder), began_ms=now_ms)
         try:
@@ -212,8 +221,8 @@ def attempts(folder: Path, answer: Callable[[int, int], PullAnswer], count: int 
         except RocketMQError:
             now_ms = run.clock() + 100
         else:
-            return run.clock() - BEGAN_MS
-    return now_ms - BEGAN_MS
+            return run.clock() - began_ms
+    return now_ms - began_ms
 
 
 @pytest.mark.parametrize("failure", [LOST_CONNECTION, NO_MASTER])
@@ -230,21 +239,42 @@ def test_a_broker_that_went_silent_within_a_range_is_waited_for_once(tmp_path: P
     assert took_ms <= LIMIT_MS + PULLING.longest_ms + 4 * 100
 
 
+def silent(_offset: int, _count: int) -> PullAnswer:
+    return LOST_CONNECTION
+
+
+def silent_after_one() -> Callable[[int, int], PullAnswer]:
+    answers = iter([SimulatedQueue(max_offset=100).pull(0, 32)])
+    return lambda _offset, _count: next(answers, LOST_CONNECTION)
+
+
 def test_the_next_batch_has_all_its_time(tmp_path: Path) -> None:
-    assert attempts(tmp_path, lambda _offset, _count: LOST_CONNECTION, count=1) >= LIMIT_MS
-    assert attempts(tmp_path, lambda _offset, _count: LOST_CONNECTION, count=1, batch_id="two") >= LIMIT_MS
+    assert attempts(tmp_path, silent, count=1) >= LIMIT_MS
+    assert attempts(tmp_path, silent, count=1, began_ms=LATER_MS) < LIMIT_MS
+    assert attempts(tmp_path, silent, count=1, began_ms=LATER_MS, batch_id="two") >= LIMIT_MS
 
 
 def test_a_broker_that_has_answered_since_has_all_its_time(tmp_path: Path) -> None:
-    assert attempts(tmp_path, lambda _offset, _count: LOST_CONNECTION, count=1) >= LIMIT_MS
-    assert attempts(tmp_path, SimulatedQueue(max_offset=100).pull, count=1) == 0
-    assert attempts(tmp_path, lambda _offset, _count: LOST_CONNECTION, count=1) >= LIMIT_MS
+    assert attempts(tmp_path, silent, count=1) >= LIMIT_MS
+    assert attempts(tmp_path, SimulatedQueue(max_offset=100).pull, count=1, began_ms=LATER_MS) == 0
+    assert attempts(tmp_path, silent, count=1, began_ms=LATER_MS) >= LIMIT_MS
 
 
 def test_a_broker_that_answers_within_an_attempt_has_all_its_time_from_then_on(tmp_path: Path) -> None:
-    attempts(tmp_path, lambda _offset, _count: LOST_CONNECTION, count=1)
-    answers = iter([SimulatedQueue(max_offset=100).pull(0, 32)])
-    assert attempts(tmp_path, lambda _offset, _count: next(answers, LOST_CONNECTION), count=1) >= LIMIT_MS
+    attempts(tmp_path, silent, count=1)
+    assert attempts(tmp_path, silent_after_one(), count=1, began_ms=LATER_MS) >= LIMIT_MS
+
+
+def test_what_others_waited_before_this_attempt_was_answered_does_not_count(tmp_path: Path) -> None:
+    answer, notes = silent_after_one(), OutageNotes("one", "broker-a", tmp_path)
+
+    def answer_and_note(offset: int, count: int) -> PullAnswer:
+        result = answer(offset, count)
+        if isinstance(result, RocketMQError):
+            notes.gave_up(BEGAN_MS)
+        return result
+
+    assert attempts(tmp_path, answer_and_note, count=1, began_ms=LATER_MS) >= LIMIT_MS
 
 
 def test_where_nothing_can_be_noted_each_attempt_counts_for_itself(tmp_path: Path) -> None:
