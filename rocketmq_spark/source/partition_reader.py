@@ -71,7 +71,12 @@ def read_ranges(
     target = arrow_schema(schema)
     readers = (
         _RangeReader(
-            wanted, client, _puller(wanted, client, options, masters, batch_id), options, canonical_names(schema), logged
+            wanted,
+            client,
+            _puller(wanted, client, options, masters, batch_id),
+            options,
+            canonical_names(schema),
+            logged,
         )
         for wanted in ranges
     )
