@@ -125,6 +125,11 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "Bring the servers back, or raise 'clusterTimeoutMs' ({limit_ms} ms now). Nothing is lost: "
             "a restart from the checkpoint goes on where this query stopped.",
         ),
+        "RANGE_UNREADABLE": Condition(
+            "{wanted}, of a batch that is logged in the checkpoint, cannot be read: {cause}",
+            "A restart reads it again. If its broker is gone for good, restart once with option 'giveUp' set to what "
+            "of this batch is to be given up: {give_up}",
+        ),
         # ---- answers
         "BROKER_REFUSED": Condition(
             "{address} answered {request} with {code_name} ({code}): {remark}",
@@ -165,6 +170,11 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         "NO_WRITABLE_QUEUE": Condition(
             "Topic {topic!r} has no queue that can be written to.",
             "Bring its brokers back, or give it write permission and at least one write queue.",
+        ),
+        "WRONG_BROKER": Condition(
+            "At {address}, where broker {broker!r} is said to be, broker {other!r} answers.",
+            "Brokers have exchanged addresses, and the name servers will know soon; if this stays, look at the "
+            "'brokerIP1' of both.",
         ),
         "NO_MASTER": Condition(
             "Broker {broker!r} has no master in the route of topic {topic!r}.", "Bring the master back."

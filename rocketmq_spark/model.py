@@ -79,6 +79,9 @@ class QueueRange:
     def __len__(self) -> int:
         return self.end_offset - self.begin_offset
 
+    def __str__(self) -> str:
+        return f"{self.queue}[{self.begin_offset},{self.end_offset})"
+
 
 @dataclass(frozen=True, slots=True)
 class QueueBounds:

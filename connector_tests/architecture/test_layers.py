@@ -28,6 +28,7 @@ SHELLS = {
         "consumer.offset_file",
         "pull.executor_client",
         "pull.pull_connection",
+        "pull.outage_notes",
         "pull.pull_connections",
         "pull.range_puller",
         "remoting.broker",

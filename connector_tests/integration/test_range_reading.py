@@ -21,7 +21,7 @@ from rocketmq_spark.remoting.producer import Producer
 from rocketmq_spark.source.partition_reader import read_ranges
 from rocketmq_spark.source.schema import default_schema
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
-from rocketmq_spark.source.stream.stream_reader import RocketMQStreamReader
+from rocketmq_spark.source.stream.stream_reader import RocketMQInputPartition, RocketMQStreamReader
 
 pytestmark = pytest.mark.broker
 
@@ -130,6 +130,35 @@ def test_the_tasks_of_a_batch_read_all_of_it(
     offsets = [checked_offsets(reader.read(task)) for task in tasks]
     assert [len(of_task) for of_task in offsets] == sizes
     assert [offset for of_task in offsets for offset in of_task] == list(range(COUNT))
+
+
+@pytest.mark.usefixtures("own_sigterm")
+def test_a_batch_is_read_where_it_was_surveyed_and_attempts_side_by_side_read_the_same(
+    cluster: EmbeddedCluster, filled: MessageQueue
+) -> None:
+    reader = RocketMQStreamReader(options_of(cluster, filled.topic), default_schema())
+    end = SourceOffset({filled: QueueProgress(0, COUNT)}).to_json()
+    (task,), (again,) = reader.partitions({}, end), reader.partitions({}, end)
+    reader.stop()
+    assert isinstance(task, RocketMQInputPartition)
+    assert task.masters == {filled.broker_name: cluster.advertised_addr()}
+    attempts = list(zip(reader.read(task), reader.read(again), strict=True))
+    assert all(one.equals(other) for one, other in attempts)
+    assert checked_offsets(one for one, _ in attempts) == list(range(COUNT))
+
+
+@pytest.mark.usefixtures("own_sigterm")
+def test_what_is_given_up_is_left_out_of_the_batch_that_is_read_again_and_of_no_other(
+    cluster: EmbeddedCluster, filled: MessageQueue
+) -> None:
+    given_up = str(QueueRange(filled, 0, COUNT))
+    reader = RocketMQStreamReader(options_of(cluster, filled.topic, giveUp=given_up), default_schema())
+    end = SourceOffset({filled: QueueProgress(0, COUNT)}).to_json()
+    read_again = [reader.partitions({}, end) for _ in range(2)]
+    later = reader.partitions({}, SourceOffset({filled: QueueProgress(0, COUNT, 1)}).to_json())
+    reader.stop()
+    assert read_again == [[], []]
+    assert len(later) == 1
 
 
 @pytest.mark.long

@@ -20,7 +20,8 @@ TIMEOUT_MS = 10_000
 
 
 class ScriptedCluster:
-    """Context manager. Brokers ``a``, ``b``, ... are masters at ``a:10911``, ...; every topic has a queue on each."""
+    """Context manager. Brokers ``a``, ``b``, ... are masters at ``a:10911``, ... until they exchange their
+    addresses; every topic has a queue on each."""
 
     def __init__(self, *broker_names: str, permission: int = 6) -> None:
         self._resources = ExitStack()
@@ -29,8 +30,9 @@ class ScriptedCluster:
         self.permission = permission
         self.down: set[str] = set()
         self.routes_asked_count = 0
+        self._addresses = {name: f"{name}:10911" for name in broker_names}
         self._by_address = {NAME_SERVER: self.name_server}
-        self._by_address |= {f"{name}:10911": broker for name, broker in self.brokers.items()}
+        self._by_address |= {self._addresses[name]: broker for name, broker in self.brokers.items()}
         self.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, self._route)
         self.pool = ConnectionPool(TIMEOUT_MS, connect=self._connect)
         self.pulling = PullConnections(TIMEOUT_MS, connect=self._connect)
@@ -48,6 +50,12 @@ class ScriptedCluster:
     ) -> None:
         self._resources.close()
 
+    def exchange(self, one: str, other: str) -> None:
+        """Each is at the other's address from now on, and the name servers know. Connections stay as they are."""
+        addresses = self._addresses
+        addresses[one], addresses[other] = addresses[other], addresses[one]
+        self._by_address |= {addresses[name]: self.brokers[name] for name in (one, other)}
+
     def _connect(self, address: str, timeout_ms: int) -> Stream:
         if address in self.down:
             raise TransportError("CONNECT_FAILED", address=address, reason="refused")
@@ -55,7 +63,10 @@ class ScriptedCluster:
 
     def _route(self, _request: RemotingCommand) -> RemotingCommand:
         self.routes_asked_count += 1
-        brokers = [{"brokerAddrs": {"0": f"{name}:10911"}, "brokerName": name, "cluster": "c"} for name in self.brokers]
+        brokers = [
+            {"brokerAddrs": {"0": address}, "brokerName": name, "cluster": "c"}
+            for name, address in self._addresses.items()
+        ]
         queues = [
             {"brokerName": name, "perm": self.permission, "readQueueNums": 1, "writeQueueNums": 1}
             for name in self.brokers

@@ -99,16 +99,20 @@ class SimulatedNetwork:
         self._in_flight: list[PullRequest] = []
         self._nothing_for_ms = 0
         self.pulls: list[tuple[int, int]] = []
+        self.addresses: list[str | None] = []
         self.most_in_flight = 0
         self.put_back: list[int] = []
         self.routes_forgotten_count = 0
 
-    def pull(self, queue: MessageQueue, requests: Sequence[PullRequest]) -> list[Completion]:
+    def pull(
+        self, queue: MessageQueue, requests: Sequence[PullRequest], address: str | None = None
+    ) -> list[Completion]:
         assert queue == QUEUE
         for request in requests:
             offset = request.next_offset
             assert not any(offset == other.next_offset for other in self._in_flight), "pulled twice"
             self.pulls.append((offset, request.max_messages))
+            self.addresses.append(address)
             self._in_flight.append(request)
         self.most_in_flight = max(self.most_in_flight, len(self._in_flight))
         return []

@@ -11,7 +11,7 @@ from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.scripted_broker import ScriptedBroker, Session, answer
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, TransportError
 from rocketmq_spark.remoting.connection import Connection, Pending
-from rocketmq_spark.remoting.correlation import SILENCE_LIMIT_MS
+from rocketmq_spark.remoting.correlation import MAX_OPAQUE, SILENCE_LIMIT_MS
 from rocketmq_spark.remoting.memory import MemoryStream, memory_pair
 from rocketmq_spark.remoting.stream import Buffer
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
@@ -68,6 +68,18 @@ def failure_of(pending: Pending) -> RocketMQError:
 
 
 # ------------------------------------------------------------------------------------------------------ answers
+
+
+def test_numbers_begin_again_where_javas_end(broker: ScriptedBroker) -> None:
+    """A number is an int there. A connection to a busy broker gets so far within months."""
+    connection = Connection(ADDRESS, broker.connect(ADDRESS, 0), first_opaque=MAX_OPAQUE - 1)
+    try:
+        answers = [connection.request(echo(number), LONG_MS) for number in range(4)]
+    finally:
+        connection.close()
+    assert [one.fields["number"] for one in answers] == ["0", "1", "2", "3"]
+    received = broker.next_session().received
+    assert [received.get_nowait().opaque for _ in range(4)] == [MAX_OPAQUE - 1, MAX_OPAQUE, 0, 1]
 
 
 def test_an_answer_comes_back_with_code_fields_and_body(connection: Connection) -> None:

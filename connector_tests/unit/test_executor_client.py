@@ -8,13 +8,14 @@ import pytest
 
 from connector_tests.support.scripted_broker import answer
 from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
-from rocketmq_spark.errors import BrokerError, TransportError
+from rocketmq_spark.errors import BrokerError, RouteError, TransportError
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.executor_client import ExecutorClient
 from rocketmq_spark.pull.pull_request import PullRequest
 from rocketmq_spark.pull.range_puller import puller_of
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.pull import PullAnswer, PullResult
 
 QUEUE = MessageQueue("T", "a", 0)
@@ -38,9 +39,9 @@ def client(cluster: ScriptedCluster) -> ExecutorClient:
     return ExecutorClient(options(subExpression="TagA"), cluster.pool, cluster.pulling)
 
 
-def told(client: ExecutorClient) -> PullAnswer:
+def told(client: ExecutorClient, address: str | None = None) -> PullAnswer:
     deadline = time.monotonic() + WAIT_S
-    completions = client.pull(QUEUE, [PullRequest(5, 8, 3, deque())])
+    completions = client.pull(QUEUE, [PullRequest(5, 8, 3, deque())], address)
     while not completions:
         assert time.monotonic() < deadline, "not told"
         completions = client.receive(100)
@@ -86,6 +87,95 @@ def test_a_range_whose_pull_failed_finds_out_where_its_queue_is_and_goes_on(
     session.hang_up()
     assert [bytes(pulled.body) for pulled in puller.pulled()] == [b"messages"]
     assert cluster.routes_asked_count == 2
+
+
+# --------------------------------------------------------------------------------------- where the queue was surveyed
+
+
+def told_by(name: str) -> RemotingCommand:
+    return answer(fields={"nextBeginOffset": "10", "minOffset": "0", "maxOffset": "10"}, body=name.encode())
+
+
+def stats_of(name: str) -> RemotingCommand:
+    bounds = '{"lastUpdateTimestamp":1,"maxOffset":10,"minOffset":0}'
+    queue = f'{{"brokerName":"{name}","queueId":0,"topic":"T"}}'
+    return answer(body=f'{{"offsetTable":{{{queue}:{bounds}}}}}'.encode())
+
+
+@pytest.fixture
+def two() -> Iterator[ScriptedCluster]:
+    """Two brokers, each of which answers with its name."""
+    with ScriptedCluster("a", "b") as cluster:
+        for name, broker in cluster.brokers.items():
+            broker.on(RequestCode.PULL_MESSAGE, told_by(name))
+            broker.on(RequestCode.GET_TOPIC_STATS_INFO, stats_of(name))
+        yield cluster
+
+
+def client_of(cluster: ScriptedCluster) -> ExecutorClient:
+    return ExecutorClient(options(), cluster.pool, cluster.pulling)
+
+
+def body_of(answer: PullAnswer) -> bytes:
+    assert isinstance(answer, PullResult), answer
+    return bytes(answer.body)
+
+
+def read(client: ExecutorClient, address: str | None) -> list[bytes]:
+    puller = puller_of(QueueRange(QUEUE, 5, 10), client, options(), address)
+    return [bytes(pulled.body) for pulled in puller.pulled()]
+
+
+def test_a_pull_goes_where_the_queue_was_surveyed_and_asks_for_no_route(two: ScriptedCluster) -> None:
+    two.exchange("a", "b")
+    assert body_of(told(client_of(two), "b:10911")) == b"a"
+    assert two.routes_asked_count == 0
+
+
+def test_another_broker_at_the_address_is_noticed_and_named(two: ScriptedCluster) -> None:
+    """It would answer politely, and its messages would be taken for the other's."""
+    two.exchange("a", "b")
+    error = told(client_of(two), "a:10911")
+    assert isinstance(error, RouteError)
+    assert error.condition == "WRONG_BROKER"
+    assert (error.context["broker"], error.context["address"], error.context["other"]) == ("a", "a:10911", "b")
+
+
+def test_a_range_whose_brokers_address_is_another_brokers_now_is_read_from_its_own(two: ScriptedCluster) -> None:
+    two.exchange("a", "b")
+    assert read(client_of(two), "a:10911") == [b"a"]
+
+
+def test_a_route_that_an_earlier_batch_left_is_not_trusted(two: ScriptedCluster) -> None:
+    client = client_of(two)
+    assert read(client, None) == [b"a"]
+    two.exchange("a", "b")
+    assert read(client, None) == [b"a"]
+    assert two.routes_asked_count == 2
+
+
+def test_after_a_connection_was_lost_the_route_is_asked_for_again(two: ScriptedCluster) -> None:
+    client = client_of(two)
+    assert body_of(told(client, "a:10911")) == b"a"
+    two.exchange("a", "b")
+    two.brokers["a"].next_session().hang_up()
+    assert body_of(told(client, "a:10911")) == b"a"
+    assert two.routes_asked_count == 1
+
+
+def test_a_broker_is_asked_for_its_name_once_a_connection(two: ScriptedCluster) -> None:
+    client = client_of(two)
+    for _ in range(3):
+        told(client, "a:10911")
+    pulls, questions = (two.brokers["a"].next_session() for _ in range(2))
+    assert [pulls.next_received().code for _ in range(3)] == 3 * [RequestCode.PULL_MESSAGE]
+    assert questions.next_received().code == RequestCode.GET_TOPIC_STATS_INFO
+    assert questions.received.empty()
+
+
+def test_a_broker_that_refuses_to_tell_its_name_is_believed(two: ScriptedCluster) -> None:
+    two.brokers["a"].on(RequestCode.GET_TOPIC_STATS_INFO, answer(ResponseCode.NO_PERMISSION))
+    assert body_of(told(client_of(two), "a:10911")) == b"a"
 
 
 def test_a_refusal_is_told(cluster: ScriptedCluster, client: ExecutorClient) -> None:

@@ -78,6 +78,10 @@ def test_a_range_is_half_open() -> None:
     assert len(QueueRange(queue(0), 5, 5)) == 0
 
 
+def test_a_range_is_written_half_open() -> None:
+    assert str(QueueRange(MessageQueue("T", "a", 3), 5, 8)) == "T@a:3[5,8)"
+
+
 def test_a_range_may_begin_at_zero_and_be_empty() -> None:
     assert QueueRange(queue(0), 0, 0).begin_offset == 0
 

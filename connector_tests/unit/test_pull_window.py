@@ -104,20 +104,69 @@ def test_a_reset_mark_is_followed_by_the_same_pull() -> None:
     assert first.next_offset == 100
 
 
-def test_a_short_answer_lowers_the_stride_and_a_longer_one_raises_it() -> None:
-    subject = window()
+def shorten(subject: PullWindow, requests: list[PullRequest], by: int) -> None:
+    for request in requests:
+        subject.step(request, found(request.next_offset, request.end_offset - by))
+
+
+def test_short_answers_lower_the_stride_to_the_longest_of_them_and_a_longer_one_raises_it() -> None:
+    subject = window(max_depth=5)
+    first, second, third, fourth, fifth = opened(subject, stride=40)
+    shorten(subject, [first, second], by=30)
+    shorten(subject, [third], by=15)
+    assert subject.stride == 40
+    shorten(subject, [fourth], by=20)
+    assert subject.stride == 25
+    subject.step(fifth, whole(fifth))
+    assert subject.stride == 40
+
+
+def test_a_single_short_answer_among_full_ones_leaves_the_stride() -> None:
+    """One large message, after which the stride used to be 1 for a while."""
+    subject = window(0, 10_000, max_depth=12)
     requests = opened(subject, stride=40)
-    subject.step(requests[0], found(140, 150))
-    assert subject.stride == 10
-    subject.step(requests[1], found(180, 220))
+    for _ in range(20):
+        shorten(subject, requests[:1], by=39)
+        for request in [*requests[1:10], requests[0]]:
+            while not request.is_complete:
+                subject.step(request, found(request.next_offset, min(request.next_offset + 40, request.end_offset)))
+        subject.deliver()
+        requests = [*requests[10:], *sent(subject)]
+        assert subject.stride == 40
+
+
+def test_short_answers_of_long_ago_do_not_count() -> None:
+    subject = window(0, 10_000, max_depth=5)
+    first, second, third, *others = opened(subject, stride=40)
+    shorten(subject, [first, second, third], by=1)
+    for request in others:
+        subject.step(request, whole(request))
+    for request in (first, second, third):
+        subject.step(request, whole(request))
+    subject.deliver()
+    shorten(subject, sent(subject)[:1], by=30)
+    assert subject.stride == 40
+
+
+def test_ordinary_answers_make_short_ones_forgotten_too() -> None:
+    subject = window(0, 10_000, max_depth=12)
+    requests = opened(subject, stride=40)
+    shorten(subject, requests[:3], by=30)
+    assert answered(subject, *((request, whole(request)) for request in requests[3:12])) == 9
+    shorten(subject, requests[:1], by=0)
+    (more, *_) = (subject.deliver(), sent(subject))[1]
+    shorten(subject, [more], by=30)
     assert subject.stride == 40
 
 
 def test_what_is_left_of_a_request_does_not_lower_the_stride() -> None:
-    subject = window()
+    subject = window(max_depth=5)
     requests = opened(subject, stride=40)
-    subject.step(requests[0], found(140, 170))
-    subject.step(requests[0], found(170, 180))
+    shorten(subject, requests[:3], by=10)
+    subject.step(requests[0], found(170, 171))
+    subject.step(requests[0], found(171, 180))
+    assert subject.stride == 40
+    shorten(subject, requests[3:4], by=10)
     assert subject.stride == 30
 
 
@@ -402,7 +451,6 @@ def test_ordinary_answers_are_taken_together_and_delivered_in_order() -> None:
         found(180, 230),
         skipped_to(220),
         result(PullStatus.OFFSET_ILLEGAL, "OFFSET_RESET", 220),
-        found(180, 220)._replace(body=memoryview(bytes(8 * 40 + 1))),
         TransportError("CONNECTION_LOST", address="a:1", reason="cut"),
     ],
 )
@@ -413,6 +461,43 @@ def test_the_first_answer_that_is_not_ordinary_stays_and_so_does_what_is_behind_
     assert subject.take_ordinary() == 1
     assert subject.take_ordinary() == 0
     assert [request for request, _ in subject.answers] == [second, third]
+
+
+def test_a_large_one_among_ordinary_answers_closes_the_window_too() -> None:
+    subject = window(max_depth=4, max_bytes=1_200)
+    first, second, third = opened(subject, stride=40)
+    large = whole(second)._replace(body=memoryview(bytes(600)))
+    assert answered(subject, (first, whole(first)), (second, large), (third, whole(third))) == 3
+    assert subject.depth == 2
+
+
+def test_a_large_answer_is_forgotten_bit_by_bit() -> None:
+    subject = window(0, 10_000, max_depth=4, max_bytes=1_400)
+    requests = opened(subject, stride=40)
+    (head, *requests) = requests
+    subject.step(head, whole(head)._replace(body=memoryview(bytes(1_400))))
+    depths = [subject.depth]
+    for _ in range(20):
+        subject.deliver()
+        requests += sent(subject)
+        (request, *requests) = requests
+        subject.step(request, whole(request)._replace(body=memoryview(bytes(320))))
+        depths.append(subject.depth)
+    assert depths[0] == 1
+    assert depths[8] == 1
+    assert depths[9:] == sorted(depths[9:])
+    assert depths[-1] == 4
+
+
+def test_what_waits_for_delivery_counts_with_its_own_size() -> None:
+    subject = window(max_depth=4, max_bytes=4 * 320)
+    head, second, third, fourth = opened(subject, stride=40)
+    subject.step(second, whole(second)._replace(body=memoryview(bytes(960))))
+    for request in (third, fourth):
+        subject.step(request, whole(request)._replace(body=memoryview(b"")))
+    subject.step(head, whole(head)._replace(body=memoryview(b"")))
+    subject.deliver()
+    assert len(sent(subject)) == 1, "one of 960 is expected still"
 
 
 def test_no_answer_is_ordinary_before_the_first_and_while_the_depth_grows_again() -> None:

@@ -264,6 +264,11 @@ class Membership:
     # ------------------------------------------------------------------------------------------ what others may know
 
     @property
+    def masters(self) -> dict[str, str]:
+        """Addresses by broker name, as the name servers last told."""
+        return self._routes.masters()
+
+    @property
     def process_queues(self) -> tuple[ProcessQueue, ...]:
         """Of the queues that are ours."""
         return tuple(self._rebalance_impl.table.values())

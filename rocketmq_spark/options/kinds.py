@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Generic, TypeVar
 
-from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.model import MessageQueue, QueueRange
 
 T = TypeVar("T")
 
@@ -26,6 +26,8 @@ _ADDRESS: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:;,\[\]]+):(\d{1,5})")
 _TOPIC: Final = re.compile(r"[%|a-zA-Z0-9_-]{1,255}")
 _GROUP: Final = re.compile(r"[%|a-zA-Z0-9_-]{1,120}")
 _QUEUE: Final = re.compile(r"([%|a-zA-Z0-9_-]+)@(\S+):(\d{1,6})")
+_RANGE: Final = re.compile(r"([%|a-zA-Z0-9_-]+@[^\s,\[\]]+:\d{1,6})\[(\d{1,19}),(\d{1,19})\)")
+_RANGES: Final = re.compile(rf"(?:{_RANGE.pattern}(?:\s*,\s*(?=\S)|$))*")
 _INSTANCE: Final = re.compile(r"[^\s@]{1,100}")
 _LOCAL_TIME: Final = re.compile(r"(19|2[0-9])[0-9]{12}")
 
@@ -69,6 +71,13 @@ def _parse_queue(text: str) -> MessageQueue:
     if match is None:
         raise ValueError(text)
     return MessageQueue(match[1], match[2], int(match[3]))
+
+
+def _parse_ranges(text: str) -> tuple[QueueRange, ...]:
+    if not _RANGES.fullmatch(text):
+        raise ValueError(text)
+    parts = dict.fromkeys(match.groups() for match in _RANGE.finditer(text))
+    return tuple(QueueRange(_parse_queue(queue), int(begin), int(end)) for queue, begin, end in parts)
 
 
 def _parse_starting_offsets(text: str) -> str | tuple[tuple[MessageQueue, int], ...]:
@@ -134,6 +143,7 @@ EXPRESSION: Final = Kind(
 )
 NAMES: Final = Kind("names separated by commas", _parse_names)
 QUEUES: Final = Kind("queues 'topic@broker:id' separated by commas", _parse_queues)
+RANGES: Final = Kind("ranges 'topic@broker:id[from,to)' separated by commas", _parse_ranges)
 STRATEGY: Final = Kind("a strategy's name or 'module:Class'", _matching(re.compile(r"[\w.:-]+")))
 STARTING_OFFSETS: Final = Kind(
     """'earliest', 'latest' or JSON '{"topic":{"broker":{"queue id":offset}}}'""", _parse_starting_offsets

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rocketmq_spark.errors import OptionError
-from rocketmq_spark.model import MessageQueue, retry_topic
+from rocketmq_spark.model import MessageQueue, QueueRange, retry_topic
 from rocketmq_spark.options.connection import ConnectionOptions
 from rocketmq_spark.options.kinds import (
     BOOLEAN,
@@ -17,6 +17,7 @@ from rocketmq_spark.options.kinds import (
     LOCAL_TIME,
     NAMES,
     QUEUES,
+    RANGES,
     STARTING_OFFSETS,
     STRATEGY,
     TEXT,
@@ -247,6 +248,19 @@ class ReadOptions(ConnectionOptions):
         default="300000",
         doc="How long `missingQueues` `wait` waits, from when the name servers no longer have a queue, and how long a "
         "batch does that is planned already. While they have it and its broker is silent, `clusterTimeoutMs` counts.",
+    )
+
+    give_up: tuple[QueueRange, ...] = option(
+        "giveUp",
+        RANGES,
+        section=Section.ABSENCE,
+        default="",
+        doc="Ranges `topic@broker:id[from,to)`, separated by commas, that a restarted query is not to read: those of "
+        "the batch that its checkpoint has logged, where their broker is gone for good. The error with which such a "
+        "query ends names them as they are to be given here. It counts only for the batch that the restart reads "
+        "again; a range that is not exactly one of its own is an error if they share offsets, and nothing otherwise. "
+        "The messages are in no output, which one warning says. With `missingQueues` `drop` the query then goes on "
+        "without the broker.",
     )
 
     @property

@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from functools import lru_cache
+from weakref import WeakKeyDictionary
 
-from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError
 from rocketmq_spark.model import Message, MessageQueue, StoredMessage
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pull.pull_connection import PullConnection
 from rocketmq_spark.pull.pull_connections import PullConnections, shared_pull_connections
 from rocketmq_spark.pull.pull_request import Completion, PullRequest
 from rocketmq_spark.remoting.broker import Broker
@@ -31,6 +33,7 @@ class ExecutorClient:
         self._timeout_ms = options.broker_timeout_ms
         self._pool = pool
         self._pulling = pulling
+        self._names: WeakKeyDictionary[PullConnection, str | None] = WeakKeyDictionary()
         self._routes = RouteCache(NameServers(options.name_servers, pool, options.broker_timeout_ms))
 
     @staticmethod
@@ -38,13 +41,39 @@ class ExecutorClient:
         """The process's own client for these options."""
         return _shared(options)
 
-    def pull(self, queue: MessageQueue, requests: Sequence[PullRequest]) -> list[Completion]:
-        """Send pulls of one queue. Those that are returned have failed already; nothing is raised."""
+    def pull(
+        self, queue: MessageQueue, requests: Sequence[PullRequest], address: str | None = None
+    ) -> list[Completion]:
+        """Send pulls of one queue to ``address``, without one to where the name servers have its master. Those that are
+        returned have failed already; nothing is raised."""
         try:
             frames = pull_frames(self._group, queue, self._expression_of(queue.topic))
-            return self._pulling.pull(self._routes.master(queue), requests, frames)
+            return self._connection(queue, address).pull(requests, frames)
         except RocketMQError as error:
             return [(request, error) for request in requests]
+
+    def _connection(self, queue: MessageQueue, address: str | None) -> PullConnection:
+        """To the queue's broker. After a reconnection the address may be another's."""
+        address = address or self._routes.master(queue)
+        if self._pulling.notices_loss(address):
+            self._routes.forget(queue.topic)
+            address = self._routes.master(queue)
+        connection = self._pulling.connection(address)
+        if connection not in self._names:
+            self._names[connection] = self._name_at(address, queue.topic)
+        name = self._names[connection]
+        if name is not None and name != queue.broker_name:
+            raise RouteError("WRONG_BROKER", address=address, broker=queue.broker_name, other=name)
+        return connection
+
+    def _name_at(self, address: str, topic: str) -> str | None:
+        """What the broker there calls itself: the queues in its statistics are named after it, and whoever may read a
+        topic may ask for these. None if it does not tell. Nothing in a pull, nor in its answer, names a broker."""
+        try:
+            stats = Broker(address, self._pool, self._timeout_ms).topic_stats(topic)
+        except BrokerError:
+            return None
+        return next((queue.broker_name for queue in stats), None)
 
     def receive(self, timeout_ms: int) -> list[Completion]:
         """What became of pulls, of any queue: what has come, or the next, waited for so long at most."""

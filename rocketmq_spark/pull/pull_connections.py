@@ -54,6 +54,18 @@ class PullConnections:
         """
         return self._connection(address).pull(requests, frames)
 
+    def connection(self, address: str) -> PullConnection:
+        """The one to pull over, opened if need be. Raises TransportError[CONNECT_FAILED]."""
+        return self._connection(address)
+
+    def notices_loss(self, address: str) -> bool:
+        """Whether the connection was lost while nothing was in flight: nobody has been told of that."""
+        connection = self._connections.get(address)
+        if connection is None or not connection.is_open or connection.in_flight_count:
+            return False
+        connection.receive(0)
+        return not connection.is_open
+
     def receive(self, timeout_ms: int) -> list[Completion]:
         """What is complete by now; if nothing is, some is waited for, so long at most.
 

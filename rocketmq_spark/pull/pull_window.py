@@ -17,19 +17,29 @@ FIRST_STRIDE: Final = 32
 MOST_MESSAGES: Final = 1024
 """Asked for at most."""
 
+SHORT: Final = 8
+MOST_SHORT: Final = 32
+"""A short answer counts SHORT, a full one takes one away; more than MOST_SHORT - SHORT lower the stride. So one large
+message among some hundred leaves it, because what it costs is one more pull, and a low stride costs many."""
+
+FORGOTTEN: Final = 0.08
+"""Of the size of a large answer, with each smaller one that follows: half of it after eight."""
+
 
 class PullWindow:
     """Reads ``[begin_offset, end_offset)`` of a queue with up to ``max_depth`` pulls in flight, at predicted offsets.
 
-    The prediction (``stride``) is how many offsets one answer covers. The first pull finds it out; a short answer
-    lowers it and what is missing is pulled again; a run of full answers is followed by a probe that may raise it. What
-    comes is delivered as it lies in the queue, whatever order the answers take.
+    The prediction (``stride``) is how many offsets one answer covers. The first pull finds it out; where many answers
+    are short they lower it, and what one leaves is pulled again; a run of full answers is followed by a probe that may
+    raise it. What comes is delivered as it lies in the queue, whatever order the answers take.
 
-    An ordinary answer covers the stride, which is all of its request, and is no larger than those before. A run of
-    them (``take_ordinary``) changes nothing but what there is to deliver; any other is a ``step``.
+    An ordinary answer covers the stride, which is all of its request. A run of them (``take_ordinary``) is taken
+    together; any other is a ``step``.
 
-    Memory: answers that wait for delivery and pulls in flight are ``max_depth`` together, or as many as ``max_bytes``
-    holds of the largest answer so far; and one more: what is needed next for delivery is pulled in any case.
+    Memory: answers that wait for delivery and pulls in flight are ``max_depth`` together, and what waits, with what is
+    expected of each pull in flight, is at most ``max_bytes``; and one more: what is needed next for delivery is pulled
+    in any case. Expected is the largest of the last answers: a run of large ones begins with one. It is forgotten bit
+    by bit, so that a single one costs some round trips, and one in every ten still counts.
     """
 
     def __init__(self, begin_offset: int, end_offset: int, *, max_depth: int, max_bytes: int) -> None:
@@ -46,11 +56,13 @@ class PullWindow:
         self._has_lost = False
         self._max_depth = max_depth
         self._max_bytes = max_bytes
-        self._largest_bytes = 1
-        self._deepest = max_depth
+        self._waiting_bytes = 0
+        self._expected_bytes: float = 1
         self._depth = 1
         self._stride: int | None = None
         self._full_answers = 0
+        self._shortness = 0
+        self._longest_short = 0
 
     @property
     def is_finished(self) -> bool:
@@ -60,7 +72,7 @@ class PullWindow:
     @property
     def depth(self) -> int:
         """How many pulls may now be in flight, or have been answered and wait for delivery."""
-        return self._depth
+        return max(1, min(self._depth, self._affordable(self._max_bytes)))
 
     @property
     def stride(self) -> int | None:
@@ -72,7 +84,7 @@ class PullWindow:
     def to_pull(self) -> list[PullRequest]:
         """Requests to send now, in the queue's order, as far as the depth allows. Each is in flight from then on."""
         requests = self._idle_ones() if self._has_idle else []
-        room = max(self._depth - self._incomplete - self._waiting, self._incomplete == 0)
+        room = max(self._room(self._incomplete), self._incomplete == 0)
         while room > 0 and self._opened_to < self._end_offset:
             requests.append(self._open(self._opened_to + self._width()))
             room -= 1
@@ -82,7 +94,7 @@ class PullWindow:
         """The first in any case, others as far as the depth allows."""
         incomplete = [request for request in self._requests if not request.is_complete]
         idle = [request for request in incomplete if request.is_idle]
-        room = max(0, self._depth - self._waiting - (len(incomplete) - len(idle)))
+        room = max(0, self._room(len(incomplete) - len(idle)))
         if room == 0 and idle[:1] == incomplete[:1]:
             room = 1
         for request in idle[:room]:
@@ -90,6 +102,14 @@ class PullWindow:
             request.max_messages = self._most_messages(request.next_offset, request.end_offset)
         self._has_idle = len(idle) > room
         return idle[:room]
+
+    def _room(self, in_flight: int) -> int:
+        """For how many more pulls there is room beside those; below 1 for none."""
+        affordable = self._affordable(self._max_bytes - self._waiting_bytes)
+        return min(self._depth - self._waiting, affordable) - in_flight
+
+    def _affordable(self, room_bytes: int) -> int:
+        return int(room_bytes // self._expected_bytes)
 
     def _open(self, to: int) -> PullRequest:
         begin_offset, end_offset = self._opened_to, min(to, self._end_offset)
@@ -117,9 +137,9 @@ class PullWindow:
 
     def take_ordinary(self) -> int:
         """Take the answers in front that are ordinary; how many."""
-        answers, stride, largest_bytes = self.answers, self._stride, self._largest_bytes
-        taken = 0
-        while answers and self._depth == self._deepest:
+        answers, stride = self.answers, self._stride
+        taken = taken_bytes = largest_bytes = 0
+        while answers and self._depth == self._max_depth:
             request, answer = answers[0]
             begin_offset, end_offset = request.next_offset, request.end_offset
             if not (
@@ -127,16 +147,22 @@ class PullWindow:
                 and answer.status is PullStatus.FOUND
                 and answer.next_begin_offset == end_offset
                 and end_offset - begin_offset == stride
-                and len(answer.body) <= largest_bytes
             ):
                 break
             answers.popleft()
             request.pulled.append(PulledRange(begin_offset, end_offset, answer.body))
             request.next_offset = end_offset
+            body_bytes = len(answer.body)
+            taken_bytes += body_bytes
+            if body_bytes > largest_bytes:
+                largest_bytes = body_bytes
             taken += 1
-        self._incomplete -= taken
-        self._waiting += taken
-        self._full_answers += taken
+        if taken:
+            self._incomplete -= taken
+            self._waiting += taken
+            self._waiting_bytes += taken_bytes
+            self._full(taken)
+            self._expect(taken, largest_bytes)
         return taken
 
     def step(self, request: PullRequest, result: PullResult) -> PullAction:
@@ -172,11 +198,15 @@ class PullWindow:
         self._depth = max(1, self._depth // 2)
 
     def _advance(self, request: PullRequest, to: int, body: memoryview) -> None:
+        covered, asked = to - request.next_offset, request.end_offset - request.next_offset
         if self._stride is None:
             self._extend(request, to)
-        covered = to - request.next_offset
+            self._stride, self._depth = covered, self._max_depth
+        else:
+            self._depth = min(self._depth + 1, self._max_depth)
+            self._learn(self._stride, asked, covered)
         self._done(request, to, body)
-        self._learn(covered, len(body), is_full=request.is_complete)
+        self._expect(1, len(body))
 
     def _extend(self, first: PullRequest, to: int) -> None:
         """Let the first request, behind which nothing is open yet, go on up to ``to``."""
@@ -195,21 +225,31 @@ class PullWindow:
         request.pulled.append(PulledRange(request.next_offset, end_offset, body, is_lost))
         request.next_offset = end_offset
         self._waiting += 1
+        self._waiting_bytes += len(body)
         self._incomplete -= request.is_complete
 
-    def _learn(self, covered: int, body_bytes: int, *, is_full: bool) -> None:
-        """Adapt the stride to what an answer covered, and let the depth grow."""
-        self._largest_bytes = max(self._largest_bytes, body_bytes)
-        self._deepest = max(1, min(self._max_depth, self._max_bytes // self._largest_bytes))
-        if self._stride is None:
-            self._stride, self._depth = covered, self._deepest
-            return
-        self._depth = min(self._depth + 1, self._deepest)
-        if is_full and covered <= self._stride:
-            self._full_answers += covered == self._stride
-        else:
-            self._stride = covered
-            self._full_answers = 0
+    def _learn(self, stride: int, asked: int, covered: int) -> None:
+        """Adapt the stride. What is left of a request, and the end of the range, say little: they ask for less."""
+        if covered > stride:
+            self._stride, self._full_answers, self._shortness = covered, 0, 0
+        elif covered == stride:
+            self._full(1)
+        elif asked >= stride:
+            self._short(covered)
+
+    def _full(self, count: int) -> None:
+        self._full_answers += count
+        self._shortness = max(0, self._shortness - count)
+
+    def _short(self, covered: int) -> None:
+        self._longest_short = max(covered, self._longest_short if self._shortness else 0)
+        self._shortness += SHORT
+        if self._shortness >= MOST_SHORT:
+            self._stride, self._full_answers, self._shortness = self._longest_short, 0, 0
+
+    def _expect(self, count: int, largest_bytes: int) -> None:
+        """Learn from ``count`` answers how large those may be that are in flight."""
+        self._expected_bytes = max(1, largest_bytes, self._expected_bytes * (1 - FORGOTTEN) ** count)
 
     # ------------------------------------------------------------------------------------------ what is ready
 
@@ -227,6 +267,7 @@ class PullWindow:
         if not ready:
             return ready
         self._waiting -= len(ready)
+        self._waiting_bytes -= sum(len(pulled.body) for pulled in ready)
         self._delivered_to = ready[-1].end_offset
         return self._with_whole_losses(ready) if self._has_lost else ready
 

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pull.pull_request import Completion, PullAction, PulledRange, PullRequest
+from rocketmq_spark.pull.pull_request import Completion, PullAction, PulledRange, PullRequest, pull_action
 from rocketmq_spark.pull.pull_window import PullWindow
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.retry import PULLING, Outlook, Patience, outlook_of_pull
@@ -40,17 +40,27 @@ BROKER: Final = "the broker"
 class PullClient(Protocol):
     """Who sends pulls and receives what becomes of them: the ExecutorClient. Nothing is raised."""
 
-    def pull(self, queue: MessageQueue, requests: Sequence[PullRequest]) -> list[Completion]:
-        """Send pulls of a queue; what is complete already."""
+    def pull(self, queue: MessageQueue, requests: Sequence[PullRequest], address: str | None) -> list[Completion]:
+        """Send pulls of a queue to ``address``, or to where the name servers have it; what is complete already."""
 
     def receive(self, timeout_ms: int) -> list[Completion]:
         """What is complete of any queue; waited for so long at most."""
 
     def forget_route(self, queue: MessageQueue) -> None:
-        """Find out anew where the queue is, with the next pull."""
+        """Find out anew where the queue is, with the next pull that has no address."""
 
     def put_back_reset(self, queue: MessageQueue, offset: int) -> None:
         """Mark a queue as reset by an operator, again."""
+
+
+class Waited(Protocol):
+    """Since when others have waited for the broker in vain: OutageNotes."""
+
+    def since_ms(self, now_ms: int) -> int | None: ...
+
+    def gave_up(self, since_ms: int) -> None: ...
+
+    def answered(self) -> None: ...
 
 
 class RangePuller:
@@ -58,6 +68,12 @@ class RangePuller:
 
     What is tried again may fail for ``limit_ms``, or for ``missing_ms`` while nobody serves the queue. The range was
     planned from a route, so it may be served again: the broker comes back, or a name server has only just been started.
+
+    It is pulled from ``address``, where it was surveyed, until something fails. Addresses are exchanged between
+    brokers, and a wrong one answers politely: before anything is said to be lost, the name servers are asked where the
+    queue is.
+
+    ``waited``: what others have waited for the broker before, whose time counts until it has answered here.
 
     An operator's reset that a pull is told of is put back at the end, for the member to learn of it when the batch is
     proven. Any sooner, and the next pull would be told. A batch that begins where the operator wants it obeys already.
@@ -68,12 +84,17 @@ class RangePuller:
         wanted: QueueRange,
         client: PullClient,
         *,
+        address: str | None = None,
         limit_ms: int,
         missing_ms: int,
+        waited: Waited | None = None,
         clock: Clock = monotonic_ms,
     ) -> None:
         self._wanted = wanted
         self._client = client
+        self._address = address
+        self._must_ask_where = address is None
+        self._asked_anew: set[PullRequest] = set()
         self._limit_ms = limit_ms
         self._missing_ms = missing_ms
         self._clock = clock
@@ -81,6 +102,8 @@ class RangePuller:
         self._postponed: list[PullRequest] = []
         self._pause_ms = PULLING.shortest_ms
         self._patience = Patience(outlook_of_pull)
+        self._waited = waited
+        self._is_heard = False
         self._absent_since_ms: int | None = None
         self._reset_to: int | None = None
 
@@ -107,7 +130,15 @@ class RangePuller:
     def _send(self) -> None:
         requests = self._window.to_pull()
         if requests:
-            _hand_out(self._client.pull(self._wanted.queue, requests))
+            if self._must_ask_where:
+                self._ask_where()
+            _hand_out(self._client.pull(self._wanted.queue, requests, self._address))
+
+    def _ask_where(self) -> None:
+        """The next pull goes to where the name servers then have the queue."""
+        self._must_ask_where = False
+        self._address = None
+        self._client.forget_route(self._wanted.queue)
 
     def _take_answers(self) -> None:
         """All that are there; one is waited for."""
@@ -140,31 +171,51 @@ class RangePuller:
         if result.reason == OFFSET_RESET:
             reset_to = result.next_begin_offset
             self._reset_to = None if reset_to == self._wanted.planned_from else reset_to
+        if pull_action(result, request.next_offset) is PullAction.LOST and request not in self._asked_anew:
+            self._asked_anew.add(request)
+            self._ask_where()
+            self._window.retry(request)
+            return
+        self._asked_anew.discard(request)
         if self._window.step(request, result) is PullAction.WAIT:
-            self._patience.succeeded(BROKER)
+            self._heard()
             self._absent(request, result)
         else:
             self._went_well()
 
     def _went_well(self) -> None:
-        self._patience.succeeded(BROKER)
+        self._heard()
         self._pause_ms = PULLING.shortest_ms
         self._absent_since_ms = None
+
+    def _heard(self) -> None:
+        self._patience.succeeded(BROKER)
+        if self._waited is not None and not self._is_heard:
+            self._waited.answered()
+        self._is_heard = True
 
     def _failed(self, request: PullRequest, error: RocketMQError) -> None:
         outlook = outlook_of_pull(error)
         if outlook is Outlook.FINAL:
             raise error
-        self._client.forget_route(self._wanted.queue)
+        self._ask_where()
         now_ms = self._clock()
         limit_ms = self._missing_ms if outlook is Outlook.UNSERVED else self._limit_ms
-        self._patience.failed(BROKER, error, now_ms=now_ms, limit_ms=limit_ms)
-        self._patience.check(now_ms)
+        since_ms = None if self._waited is None or self._is_heard else self._waited.since_ms(now_ms)
+        self._patience.failed(BROKER, error, now_ms=now_ms, limit_ms=limit_ms, since_ms=since_ms)
+        try:
+            self._patience.check(now_ms)
+        except RocketMQError:
+            if self._waited is not None:
+                self._waited.gave_up(self._patience.since_ms(BROKER))
+            raise
         self._window.busy()
         self._postponed.append(request)
 
     def _absent(self, request: PullRequest, result: PullResult) -> None:
-        """The broker does not have the next offset now: ask again later. Lost when nothing else has come for long."""
+        """The broker does not have the next offset now: ask again later, and where the queue is. Lost when nothing else
+        has come for long."""
+        self._ask_where()
         now_ms = self._clock()
         self._absent_since_ms = now_ms if self._absent_since_ms is None else self._absent_since_ms
         waited_ms, offset = now_ms - self._absent_since_ms, request.next_offset
@@ -194,6 +245,19 @@ def _hand_out(completions: Sequence[Completion]) -> None:
         completion[0].answers.append(completion)
 
 
-def puller_of(wanted: QueueRange, client: PullClient, options: ReadOptions) -> RangePuller:
+def puller_of(
+    wanted: QueueRange,
+    client: PullClient,
+    options: ReadOptions,
+    address: str | None = None,
+    waited: Waited | None = None,
+) -> RangePuller:
     """The puller of an executor, which waits as long as the options say."""
-    return RangePuller(wanted, client, limit_ms=options.cluster_timeout_ms, missing_ms=options.missing_queues_limit_ms)
+    return RangePuller(
+        wanted,
+        client,
+        address=address,
+        limit_ms=options.cluster_timeout_ms,
+        missing_ms=options.missing_queues_limit_ms,
+        waited=waited,
+    )

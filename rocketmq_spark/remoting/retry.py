@@ -62,6 +62,7 @@ OUTLOOKS: Final[Mapping[int | str, Outlooks]] = MappingProxyType(
         "CONNECTION_LOST": Outlooks(_PASSES, _PASSES, _PASSES),
         # what the name servers say
         "NO_MASTER": Outlooks(_PASSES, _UNSERVED, _PASSES),
+        "WRONG_BROKER": Outlooks(_PASSES, _PASSES, _PASSES),
         "NO_WRITABLE_QUEUE": Outlooks(_PASSES, _UNSERVED, _PASSES),
         "NO_READABLE_QUEUE": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED),
         "TOPIC_NOT_FOUND": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED),
@@ -82,6 +83,11 @@ def outlook_of_request(error: RocketMQError) -> Outlook:
 def outlook_of_pull(error: RocketMQError) -> Outlook:
     """Whether the same offsets may be pulled again."""
     return _outlooks(error).pull
+
+
+def is_outage(error: RocketMQError) -> bool:
+    """Whether a pull that failed so was tried for as long as it may be: something passes, and has not passed."""
+    return error.condition == "CLUSTER_UNREACHABLE" or outlook_of_pull(error) is not Outlook.FINAL
 
 
 def outlook_of_send(error: RocketMQError) -> Outlook:
@@ -144,10 +150,13 @@ class Patience:
         self._outlook_of = outlook_of
         self._troubles: dict[str, _Trouble] = {}
 
-    def failed(self, subject: str, error: RocketMQError, *, now_ms: int, limit_ms: int) -> bool:
-        """Says whether it has now failed for its whole limit, and had not before."""
+    def failed(
+        self, subject: str, error: RocketMQError, *, now_ms: int, limit_ms: int, since_ms: int | None = None
+    ) -> bool:
+        """Says whether it has now failed for its whole limit, and had not before. ``since_ms``: when it began to fail,
+        if this first failure here is not the first."""
         before = self._troubles.get(subject)
-        since_ms = before.since_ms if before else now_ms
+        since_ms = before.since_ms if before else now_ms if since_ms is None else since_ms
         pause_ms = ASKING.after(before.pause_ms if before else None)
         is_over = now_ms - since_ms >= limit_ms
         self._troubles[subject] = _Trouble(since_ms, pause_ms, now_ms + pause_ms, limit_ms, is_over, error)
@@ -167,6 +176,10 @@ class Patience:
 
     def is_failing(self, subject: str) -> bool:
         return subject in self._troubles
+
+    def since_ms(self, subject: str) -> int:
+        """When it began to fail, which it does."""
+        return self._troubles[subject].since_ms
 
     @property
     def next_try_ms(self) -> int | None:

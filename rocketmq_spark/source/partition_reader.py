@@ -6,22 +6,26 @@ Connections are kept between tasks in a pool of the worker process; everything e
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from rocketmq_spark.errors import RemoteProtocolError
+from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, TransportError
 from rocketmq_spark.model import QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.executor_client import ExecutorClient
+from rocketmq_spark.pull.outage_notes import OutageNotes
 from rocketmq_spark.pull.pull_request import PulledRange
-from rocketmq_spark.pull.range_puller import puller_of
+from rocketmq_spark.pull.range_puller import RangePuller, puller_of
+from rocketmq_spark.remoting.retry import is_outage
 from rocketmq_spark.source.bad_messages import QUEUE_OFFSET, BadMessages
 from rocketmq_spark.source.data_loss import RETENTION, LostRange, report_loss
+from rocketmq_spark.source.given_up import as_option
 from rocketmq_spark.source.schema import arrow_schema, canonical_names
 from rocketmq_spark.wire.arrow.bad_messages import BadMessage
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
@@ -42,18 +46,54 @@ RANGES_AHEAD: Final = 8
 LEFT_OUT: Final = "the broker left them out of its answer"
 
 
-def read_ranges(ranges: Sequence[QueueRange], options: ReadOptions, schema: StructType) -> Iterator[pa.RecordBatch]:
+def read_ranges(
+    ranges: Sequence[QueueRange],
+    options: ReadOptions,
+    schema: StructType,
+    *,
+    masters: Mapping[str, str] = MappingProxyType({}),
+    logged: Sequence[QueueRange] = (),
+    batch_id: str | None = None,
+) -> Iterator[pa.RecordBatch]:
     """All messages of ``ranges`` that the subscription wants, as batches of exactly ``arrow_schema(schema)``.
 
-    Raises DataLossError (with ``failOnDataLoss``), TransportError[CLUSTER_UNREACHABLE], and RemoteProtocolError
+    Parameters
+    ----------
+    masters : addresses by broker name, where the ranges were surveyed
+    logged : ranges of the batch that an error names, whole
+    batch_id : tasks and attempts with the same one share the time that a broker may be silent; None: nobody does
+
+    Raises DataLossError (with ``failOnDataLoss``), TransportError[RANGE_UNREADABLE], and RemoteProtocolError
     [BAD_MESSAGE] (with ``badMessages`` ``fail``) or [CORRUPT_MESSAGE_IN_QUEUE].
     """
     client = ExecutorClient.shared(options)
     target = arrow_schema(schema)
-    readers = (_RangeReader(wanted, client, options, canonical_names(schema)) for wanted in ranges)
+    readers = (
+        _RangeReader(
+            wanted,
+            client,
+            _puller(wanted, client, options, masters, batch_id),
+            options,
+            canonical_names(schema),
+            logged,
+        )
+        for wanted in ranges
+    )
     batches = chain.from_iterable(reader.batches() for reader in _started_ahead(readers))
     for batch in merged(batches):
         yield pa.RecordBatch.from_arrays(batch.columns, schema=target)
+
+
+def _puller(
+    wanted: QueueRange,
+    client: ExecutorClient,
+    options: ReadOptions,
+    masters: Mapping[str, str],
+    batch_id: str | None,
+) -> RangePuller:
+    broker_name = wanted.queue.broker_name
+    waited = None if batch_id is None else OutageNotes(batch_id, broker_name)
+    return puller_of(wanted, client, options, masters.get(broker_name), waited)
 
 
 def _started_ahead(readers: Iterable[_RangeReader]) -> Iterator[_RangeReader]:
@@ -101,7 +141,13 @@ class _RangeReader:
     """One range: gathers what is pulled to a good size, decodes."""
 
     def __init__(
-        self, wanted: QueueRange, client: ExecutorClient, options: ReadOptions, columns: tuple[str, ...]
+        self,
+        wanted: QueueRange,
+        client: ExecutorClient,
+        puller: RangePuller,
+        options: ReadOptions,
+        columns: tuple[str, ...],
+        logged: Sequence[QueueRange],
     ) -> None:
         self._wanted = wanted
         self._options = options
@@ -114,8 +160,9 @@ class _RangeReader:
             tags=self._tags,
             restores_origin=wanted.queue.topic == options.retry_topic,
         )
-        self._puller = puller_of(wanted, client, options)
+        self._puller = puller
         self._bad = BadMessages(wanted.queue, options, client)
+        self._logged = logged
 
     def start(self) -> None:
         """Send the first pull."""
@@ -124,7 +171,7 @@ class _RangeReader:
     def batches(self) -> Iterator[pa.RecordBatch]:
         gathered: list[PulledRange] = []
         size_bytes = 0
-        for pulled in self._puller.pulled():
+        for pulled in self._pulled():
             if pulled.is_lost:
                 self._report(pulled.begin_offset, pulled.end_offset, RETENTION)
             gathered.append(pulled)
@@ -134,6 +181,21 @@ class _RangeReader:
                 gathered, size_bytes = [], 0
         if gathered:
             yield self._decode(gathered)
+
+    def _pulled(self) -> Iterator[PulledRange]:
+        try:
+            yield from self._puller.pulled()
+        except RocketMQError as error:
+            if not is_outage(error):
+                raise
+            broker_name = self._wanted.queue.broker_name
+            at_this_broker = [one for one in self._logged if one.queue.broker_name == broker_name]
+            raise TransportError(
+                "RANGE_UNREADABLE",
+                wanted=str(self._wanted),
+                cause=str(error),
+                give_up=as_option(at_this_broker or [self._wanted]),
+            ) from error
 
     def _decode(self, gathered: list[PulledRange]) -> pa.RecordBatch:
         found, bad = self._decode_around(gathered)

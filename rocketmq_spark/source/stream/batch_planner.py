@@ -87,6 +87,8 @@ class BatchPlanner:
         self._served: list[MessageQueue] = []
         self._survey_at_once = True
         self._targets: AvailableNowTargets | None = None
+        self.masters: Mapping[str, str] = {}
+        """Addresses by broker name: where the queues of the last plan were surveyed."""
 
     def stop_at_what_is_there(self) -> None:
         """AvailableNow: the first complete survey fixes where every queue of the topics ends, our own or not."""
@@ -171,11 +173,13 @@ class BatchPlanner:
         resets, and nobody after them."""
         with self._member.turn() as membership:
             membership.resets.look_for([one.queue for one in end.ranges()])
+            self.masters = membership.masters
 
     # ------------------------------------------------------------------------------------------ one plan
 
     def _plan(self, membership: Membership, start: SourceOffset, limit: int | None) -> SourceOffset:
         survey = membership.survey(start.queues)
+        self.masters = membership.masters
         self._missing.see(survey.away, start, self._clock())
         self._trusted.surveyed(survey, self._positions)
         if self._targets is not None and not self._missing.waited_for:

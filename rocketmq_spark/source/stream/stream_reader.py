@@ -7,9 +7,10 @@ the member of the group, with the first call for an offset. On executors only ``
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
@@ -18,7 +19,8 @@ from pyspark.sql.types import StructType
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import QueueRange, nested
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.source.partitioning import tasks_of
+from rocketmq_spark.source.given_up import named_together, without_given_up
+from rocketmq_spark.source.partitioning import Task, tasks_of
 from rocketmq_spark.source.schema import check_schema
 from rocketmq_spark.source.stream.graceful_stop import CONTROL
 from rocketmq_spark.source.stream.offsets import SourceOffset
@@ -31,9 +33,16 @@ if TYPE_CHECKING:
 
 @dataclass
 class RocketMQInputPartition(InputPartition):
-    """Ranges that one task reads, one after another. Plain data: all that the driver tells an executor."""
+    """Ranges that one task reads, one after another. Plain data: all that the driver tells an executor.
+
+    ``masters``: addresses by broker name, where the batch was surveyed. ``logged``: ranges of the batch, whole, that an
+    error names. ``batch_id``: which batch, and which planning of it.
+    """
 
     ranges: tuple[QueueRange, ...]
+    masters: Mapping[str, str]
+    logged: tuple[QueueRange, ...]
+    batch_id: str
 
 
 class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -44,6 +53,8 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = schema
         self._run: SourceRun | None = None
         self._stops_at_what_is_there = False
+        self._read_again: dict[str, Any] | None = None
+        """The end of the batch that a restart reads again."""
 
     def __getstate__(self) -> dict[str, Any]:
         """What executors need; a running member stays where it is."""
@@ -93,16 +104,27 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The ranges that ``end`` names, as tasks. Nothing else decides on them: a replay after a crash reads the
-        same."""
+        same, but for what an operator gives up."""
         offset = SourceOffset.from_json(end)
+        if self._run is None:
+            self._read_again = end
+        logged = list(offset.ranges())
+        wanted = without_given_up(logged, self._options.give_up) if end == self._read_again else logged
         if self._run is None:
             self._running().planner.recover(offset)
         tasks = tasks_of(
-            list(offset.ranges()),
+            wanted,
             min_partitions=self._options.min_partitions,
             max_records=self._options.max_records_per_partition,
         )
-        return [RocketMQInputPartition(task) for task in tasks]
+        batch_id = uuid4().hex
+        return [self._partition(task, logged, batch_id) for task in tasks]
+
+    def _partition(self, task: Task, logged: Sequence[QueueRange], batch_id: str) -> RocketMQInputPartition:
+        known = self._running().planner.masters
+        names = dict.fromkeys(one.queue.broker_name for one in task)
+        masters = {name: known[name] for name in names if name in known}
+        return RocketMQInputPartition(task, masters, named_together(logged, task), batch_id)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Only a hint: what proves ``end`` is the next ``latestOffset``, and it commits, answers awaited."""
@@ -129,7 +151,14 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from rocketmq_spark.source.partition_reader import read_ranges
 
         assert isinstance(partition, RocketMQInputPartition)
-        return read_ranges(partition.ranges, self._options, self._schema)
+        return read_ranges(
+            partition.ranges,
+            self._options,
+            self._schema,
+            masters=partition.masters,
+            logged=partition.logged,
+            batch_id=partition.batch_id,
+        )
 
 
 def _max_offsets(limit: ReadLimit) -> int | None:

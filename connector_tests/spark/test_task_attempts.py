@@ -1,0 +1,70 @@
+"""What Spark tries again: a limit is the query's, whatever its number of attempts; and what an operator gives up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from connector_tests.support.fault_proxy import FaultProxy
+from connector_tests.support.process_tree import written_bodies
+from connector_tests.support.pull_gate import shut_gate
+from connector_tests.support.run_to_end_job import run_to_end
+from connector_tests.support.streams import Topic
+from rocketmq_spark.embedded import EmbeddedCluster
+
+pytestmark = pytest.mark.story
+
+PROXY_HOST = "127.0.0.2"
+LIMIT_S = 30
+BROKER_TIMEOUT_S = 0.5
+SLACK_S = 60
+"""To start a query and four tasks on a busy machine. Four limits are longer."""
+
+SETTINGS = {"spark.master": "local[2,4]"}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[EmbeddedCluster]:
+    """Instead of the session's: its broker is behind a proxy."""
+    with EmbeddedCluster(advertised_host=PROXY_HOST) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def proxy(cluster: EmbeddedCluster) -> Iterator[FaultProxy]:
+    port = int(cluster.broker_addr().rpartition(":")[2])
+    with FaultProxy(cluster.broker_addr(), PROXY_HOST, port) as proxy:
+        yield proxy
+
+
+def test_a_batch_that_nobody_can_read_fails_within_one_limit_and_is_given_up_by_name(
+    cluster: EmbeddedCluster, proxy: FaultProxy, messages: Topic, group: str, tmp_path: Path
+) -> None:
+    sent = len(messages.send_batches(1_000))
+    folder = tmp_path / "job"
+    options = {
+        "namesrvAddr": cluster.namesrv_addr,
+        "subscribe": messages.name,
+        "consumerGroup": group,
+        "startingOffsets": "earliest",
+        "clusterTimeoutMs": str(1_000 * LIMIT_S),
+        "brokerTimeoutMs": str(int(1_000 * BROKER_TIMEOUT_S)),
+    }
+    with shut_gate(proxy):
+        failed = run_to_end(folder, SETTINGS, options)
+        assert "ROCKETMQ_CLUSTER_UNREACHABLE" in failed.error
+        assert LIMIT_S <= failed.seconds <= LIMIT_S + SLACK_S
+        named = re.search(r"is to be given up: (\S+)", failed.error)
+        assert named is not None
+    given_up = run_to_end(folder, SETTINGS, options | {"giveUp": named[1]})
+    assert written_bodies(folder) == []
+    assert given_up.error == ""
+    (warning,) = [line for line in given_up.log.splitlines() if "giving up ranges=" in line]
+    assert f"ranges={named[1]} offsets={sent}," in warning
+    assert messages.lag(group) == 0
+    more = messages.send_batches(10)
+    assert run_to_end(folder, SETTINGS, options | {"giveUp": named[1]}).error == ""
+    assert sorted(written_bodies(folder)) == sorted(more)

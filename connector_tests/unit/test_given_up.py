@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from rocketmq_spark.errors import OptionError
+from rocketmq_spark.model import MessageQueue, QueueRange
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.source.given_up import MOST_NAMED, as_option, named_together, without_given_up
+
+
+def span(begin: int, end: int, queue_id: int = 0, broker: str = "a") -> QueueRange:
+    return QueueRange(MessageQueue("T", broker, queue_id), begin, end)
+
+
+LOGGED = [span(5, 9), span(0, 7, queue_id=1), span(2, 3, broker="b")]
+
+
+def given_up(text: str) -> tuple[QueueRange, ...]:
+    given = {"namesrvAddr": "n:9876", "consumerGroup": "G", "subscribe": "T", "giveUp": text}
+    return ReadOptions.parse(given).give_up
+
+
+def test_what_is_not_given_up_is_read() -> None:
+    assert without_given_up(LOGGED, ()) == LOGGED
+
+
+def test_what_is_given_up_is_said_in_one_line_with_its_size(caplog: pytest.LogCaptureFixture) -> None:
+    assert without_given_up(LOGGED, (span(5, 9), span(2, 3, broker="b"))) == [span(0, 7, queue_id=1)]
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert "ranges=T@a:0[5,9),T@b:0[2,3) offsets=5" in record.getMessage()
+
+
+@pytest.mark.parametrize("other", [span(5, 10), span(4, 9), span(6, 8), span(8, 12)])
+def test_a_range_that_is_not_exactly_a_logged_one_is_refused_with_what_it_must_be(other: QueueRange) -> None:
+    with pytest.raises(OptionError) as raised:
+        without_given_up(LOGGED, (other,))
+    assert str(other) in str(raised.value)
+    assert "T@a:0[5,9)" in str(raised.value)
+
+
+@pytest.mark.parametrize("other", [span(0, 5), span(9, 12), span(5, 9, broker="c"), span(5, 9, queue_id=2)])
+def test_a_range_of_another_batch_changes_nothing(other: QueueRange, caplog: pytest.LogCaptureFixture) -> None:
+    assert without_given_up(LOGGED, (other,)) == LOGGED
+    assert not caplog.records
+
+
+def test_what_an_error_names_can_be_given_as_it_stands() -> None:
+    ranges = (*LOGGED, QueueRange(MessageQueue("%RETRY%G", "room@b-1", 12), 0, 2**63 - 1))
+    assert given_up(as_option(ranges)) == ranges
+    assert given_up(" " + as_option(ranges).replace(",%", " , %") + " ") == ranges
+    assert given_up("") == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["T@a:0", "T@a:0[5,9]", "T@a:0(5,9)", "T@a:0[9,5)", "T@a:0[5,9) T@a:1[5,9)", "T@a:0[5,9),", "x", "T@a:0[-1,9)"],
+)
+def test_anything_else_is_refused(text: str) -> None:
+    with pytest.raises(OptionError, match="giveUp"):
+        given_up(text)
+
+
+def test_an_error_names_all_ranges_of_its_tasks_brokers() -> None:
+    assert named_together(LOGGED, [span(5, 7)]) == (span(5, 9), span(0, 7, queue_id=1))
+
+
+def test_where_they_are_many_an_error_names_its_own_queues_whole() -> None:
+    logged = [span(5, 9, queue_id=number) for number in range(MOST_NAMED + 1)]
+    assert named_together(logged[:-1], [span(6, 7)]) == tuple(logged[:-1])
+    assert named_together(logged, [span(6, 7), span(6, 7, queue_id=3)]) == (span(5, 9), span(5, 9, queue_id=3))
