@@ -67,7 +67,8 @@ class SimulatedBroker:
     ``marks``: where an operator has reset queues to, and nobody was told.
 
     ``permission`` and ``master_id`` are what routes say of it. ``refusal`` is its answer to everything; to a question
-    or write about one of ``unanswered_searches`` and ``unanswered_writes`` it gives none.
+    or write about one of ``unanswered_searches`` and ``unanswered_writes`` it gives none. ``write_refusal`` is its answer
+    to group offsets alone. One that ``hears_nothing`` answers heartbeats and forgets them.
     """
 
     name: str
@@ -82,6 +83,8 @@ class SimulatedBroker:
     permission: int = 6
     master_id: int = 0
     refusal: RocketMQError | None = None
+    write_refusal: RocketMQError | None = None
+    hears_nothing: bool = False
     unanswered_searches: set[MessageQueue] = field(default_factory=set)
     unanswered_writes: set[MessageQueue] = field(default_factory=set)
 
@@ -293,7 +296,8 @@ class BrokerDoor:
 
     def heartbeat(self, heartbeat: Heartbeat) -> None:
         known = Connection(heartbeat.client_id, self._broker.clock(), heartbeat)
-        self._ask("heartbeat", lambda: self._broker.connections.update({self._door.owner: known}))
+        heard = {} if self._broker.hears_nothing else {self._door.owner: known}
+        self._ask("heartbeat", lambda: self._broker.connections.update(heard))
 
     def unregister(self, client_id: str, group: str) -> None:
         self._ask("unregister", lambda: self._broker.connections.pop(self._door.owner, None))
@@ -321,6 +325,8 @@ class BrokerDoor:
 
     def update_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, RocketMQError]:
         fate = self._arrive("write offsets")
+        if self._broker.write_refusal is not None:
+            return dict.fromkeys(offsets, self._broker.write_refusal)
         arrived = list(offsets)[: {Fate.LOST: 0, Fate.HALF: 1}.get(fate, len(offsets)) if fate else None]
         untaken = [queue for queue in arrived if queue in self._broker.marks]
         taken = [queue for queue in arrived if queue not in self._broker.marks.keys() | self._broker.unanswered_writes]

@@ -68,8 +68,9 @@ class SimulatedGroup:
         self.queries.append(query)
         return query
 
-    def start(self, query: SimulatedQuery, *, available_now: bool = False) -> SourceRunner:
-        runner = query.start(available_now=available_now)
+    def start(self, query: SimulatedQuery, *, available_now: bool = False, once: bool = False) -> SourceRunner:
+        """``once``: ``Trigger.Once``, which PySpark tells a source nothing of."""
+        runner = query.start(available_now=available_now, once=once)
         self.runners.append(runner)
         return runner
 

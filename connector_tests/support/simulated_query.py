@@ -83,11 +83,11 @@ class SimulatedQuery:
         self.run: SourceRunner | None = None
         self._starts = 0
 
-    def start(self, *, available_now: bool = False) -> SourceRunner:
+    def start(self, *, available_now: bool = False, once: bool = False) -> SourceRunner:
         """With ``instanceName`` the client id is always the same; else each start has its own."""
         self._starts += 1
         client_id = self.options.instance_name or f"{self.name}-{self._starts}"
-        self.run = self.parts.runner(self, client_id, available_now=available_now)
+        self.run = self.parts.runner(self, client_id, available_now=available_now, once=once)
         return self.run
 
     @property
@@ -201,13 +201,14 @@ class DrainSwitch:
 class SourceRunner:
     """One start of a query. ``spark`` is its main strand, ``timer`` the member's timed work while there is any."""
 
-    def __init__(self, query: SimulatedQuery, client_id: str, *, available_now: bool) -> None:
+    def __init__(self, query: SimulatedQuery, client_id: str, *, available_now: bool, once: bool = False) -> None:
         self.query = query
         self.door = ClusterDoor(query.cluster, owner=self)
         self.door.before_each = self._look
         self.drain = DrainSwitch()
         self.error: RocketMQError | None = None
         self._available_now = available_now
+        self._once = once
         self._is_jvm_dead = False
         self._has_joined = False
         self._has_left = False
@@ -320,6 +321,8 @@ class SourceRunner:
                 self._log(end)
                 self._run_batch(len(checkpoint.offsets) - 1)
             elif self._available_now:
+                return
+            if self._once:
                 return
 
     def latest_offset(self, start_text: str) -> str:

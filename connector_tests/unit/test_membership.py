@@ -12,10 +12,10 @@ from connector_tests.support.simulated_cluster import (
     SimulatedBroker,
     SimulatedCluster,
 )
-from rocketmq_spark.consumer.group_members import NAMESAKE_LIMIT_MS
+from rocketmq_spark.consumer.group_members import NAMESAKE_LIMIT_MS, NEWCOMER_LIMIT_MS
 from rocketmq_spark.consumer.local_offset_store import LocalFileOffsetStore, decode_offsets
 from rocketmq_spark.consumer.membership import Membership
-from rocketmq_spark.errors import MembershipError
+from rocketmq_spark.errors import MembershipError, TransportError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
 
@@ -314,12 +314,70 @@ def test_a_heartbeat_names_the_retry_topic_whoever_reads_it(reads_it: str) -> No
     assert ("%RETRY%g" in {one.topic for one in member.members.we.subscriptions}) == (reads_it == "true")
 
 
-def test_a_newcomer_that_differs_owns_nothing_fails_at_once_and_names_both() -> None:
-    newcomer = Group("you", subscriptions={"you": {"orders": "TagA", "bills": "*"}}).member()
+def test_a_newcomer_that_differs_owns_nothing_fails_soon_and_names_both() -> None:
+    group = Group("you", subscriptions={"you": {"orders": "TagA", "bills": "*"}})
+    newcomer = group.member()
+    assert newcomer.survey().owned == set()
+    group.clock.advance(NEWCOMER_LIMIT_MS)
     difference = r"SUBSCRIPTIONS_DIFFER.*'g'.*'me' to orders \(\*\); 'you' to bills \(\*\), orders \(TagA\)"
     with pytest.raises(MembershipError, match=difference):
         newcomer.survey()
     assert newcomer.process_queues == ()
+
+
+def test_a_newcomer_waits_for_a_predecessor_with_the_old_subscription_that_is_leaving() -> None:
+    group = Group("old", subscriptions={"old": {"orders": "TagA"}})
+    newcomer = group.member()
+    assert newcomer.survey().owned == set()
+    group.clock.advance(NEWCOMER_LIMIT_MS - 1)
+    assert newcomer.survey().owned == set()
+    group.cluster.set_others()
+    assert newcomer.survey().owned == set(QUEUES)
+
+
+def test_a_newcomer_that_differs_waits_no_longer_than_the_user_allows() -> None:
+    group = Group("you", subscriptions={"you": {"bills": "*"}})
+    newcomer = group.member(clusterTimeoutMs="1000")
+    newcomer.survey()
+    group.clock.advance(1_000)
+    with pytest.raises(MembershipError, match="SUBSCRIPTIONS_DIFFER"):
+        newcomer.survey()
+
+
+def unlisted(group: Group, **given: str) -> Membership:
+    """The brokers have lost a member, and list everybody else."""
+    member = group.member(**given)
+    member.survey()
+    group.broker.connections.clear()
+    group.broker.hears_nothing = True
+    member.survey()
+    return member
+
+
+def test_brokers_that_fall_silent_while_they_do_not_list_us_are_surveyed_with_pauses() -> None:
+    group = Group()
+    member = unlisted(group)
+    group.broker.reach = Reach.SILENT
+    surveys = 0
+    for _ in range(60 * 80):
+        if member.publish().is_due(group.clock()):
+            member.survey()
+            surveys += 1
+        group.clock.advance(12)
+    assert surveys < 30
+
+
+def test_brokers_that_fall_silent_while_they_do_not_list_us_are_what_is_wrong() -> None:
+    group = Group()
+    member = unlisted(group, clusterTimeoutMs="60000")
+    group.broker.reach = Reach.SILENT
+    group.clock.advance(30_000)
+    member.survey()
+    group.clock.advance(30_000)
+    member.survey()
+    group.clock.advance(30_000)
+    with pytest.raises(TransportError, match="CLUSTER_UNREACHABLE"):
+        member.survey()
 
 
 def test_who_was_there_first_goes_on_for_its_limit_beside_a_newcomer_that_differs() -> None:

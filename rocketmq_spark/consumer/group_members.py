@@ -26,6 +26,9 @@ SUBSCRIPTIONS: Final = "the group's subscriptions"
 NAMESAKE_LIMIT_MS: Final = 120_000
 """How long a newcomer waits for the connection that has its client id: a broker notices a dead one within so long."""
 
+NEWCOMER_LIMIT_MS: Final = 10_000
+"""How long a newcomer waits for a member that differs: its own predecessor, with the old options, may be leaving."""
+
 
 class GroupMembers:
     """The members of ``options.consumer_group``, one of which has ``client_id``. Not thread-safe.
@@ -112,9 +115,11 @@ class GroupMembers:
         return not (self._is_somebody_else(client_ids) or self._is_at_odds(client_ids))
 
     def not_listed(self, client_ids: list[str] | None) -> None:
-        """The group does not know this member (yet): heartbeat again, decide nothing."""
+        """The group does not know this member (yet), or nobody says whom it knows: heartbeat again, decide nothing."""
         self.heartbeat()
-        if client_ids is not None:
+        if client_ids is None:
+            self._outages.forget(GROUP, IDENTITY, SUBSCRIPTIONS)
+        else:
             error = MembershipError("NOT_LISTED", group=self._group, client_id=self._client_id)
             self._outages.failed(GROUP, error, self._options.cluster_timeout_ms)
 
@@ -139,7 +144,7 @@ class GroupMembers:
         return False
 
     def _is_at_odds(self, client_ids: list[str] | None) -> bool:
-        """Whether a member subscribes to something else and we are the newcomer, who owns nothing and fails at once.
+        """Whether a member subscribes to something else and we are the newcomer, who owns nothing and fails soon.
 
         Who was there before goes on for its limit: a newcomer should leave, and take nobody with it.
         """
@@ -154,7 +159,9 @@ class GroupMembers:
             self._has_agreed = True
             self._outages.succeeded(SUBSCRIPTIONS)
             return False
-        limit_ms = self._options.cluster_timeout_ms if self._has_agreed else 0
+        limit_ms = self._options.cluster_timeout_ms
+        if not self._has_agreed:
+            limit_ms = min(limit_ms, NEWCOMER_LIMIT_MS)
         self._outages.failed(SUBSCRIPTIONS, error, limit_ms)
         return not self._has_agreed
 

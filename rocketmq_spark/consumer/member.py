@@ -82,7 +82,7 @@ class Member:
         self._news = threading.Condition()
         self._has_news = False
         self._seen_changes = 0
-        self._tails = TailWatch(self._long_poll, self._announce)
+        self._tails = TailWatch(self._long_poll, self._announce, clock)
         self._told_resets: SimpleQueue[tuple[MessageQueue, int]] = SimpleQueue()
         self._woken = threading.Event()
         self._stopping = threading.Event()

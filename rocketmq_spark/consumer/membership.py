@@ -127,6 +127,7 @@ class Membership:
         self.renew_locks(stale_only=True)
         is_settled = self.rebalance()
         bounds = self.servers.bounds()
+        self._outages.all_asked()
         away = self._outages.away(known, bounds)
         self._outages.check(away)
         owned = self._plannable() if is_settled else frozenset[MessageQueue]()
@@ -222,6 +223,7 @@ class Membership:
         for queue in queues:
             self.offsets.forget(queue)
             self.resets.forget(queue)
+            self._outages.forget_commits(queue)
             self._positions.pop(queue, None)
         self._change(RebalancePlan(drop=tuple(sorted(queues, key=MessageQueue.sort_key))))
 

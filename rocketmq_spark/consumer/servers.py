@@ -84,7 +84,7 @@ class Servers:
         except RocketMQError as error:
             if outlook_of_request(error) is not Outlook.PASSES:
                 raise
-            self.note_failure(broker_name, error)
+            self._note_failure(broker_name, error)
             return None
         self._outages.succeeded(broker_subject(broker_name))
         return answer
@@ -119,9 +119,22 @@ class Servers:
             return False
         return True
 
-    def note_failure(self, broker_name: str, error: RocketMQError) -> None:
-        """A broker has not answered, or not all that it was asked."""
+    def _note_failure(self, broker_name: str, error: RocketMQError) -> None:
         self._outages.failed(broker_subject(broker_name), error, self._options.cluster_timeout_ms)
+
+    # ------------------------------------------------------------------------------------------ commits
+
+    def may_commit(self, queue: MessageQueue) -> bool:
+        """Whether the broker has not refused a moment ago to store the queue's offset."""
+        return self._outages.may_commit(queue)
+
+    def note_commit(self, queue: MessageQueue, error: RocketMQError | None) -> None:
+        """The broker has stored the queue's offset, or not. The limit counts from the first refusal, whatever else the
+        broker answers."""
+        if error is None:
+            self._outages.forget_commits(queue)
+        else:
+            self._outages.commit_failed(queue, error, self._options.cluster_timeout_ms)
 
     # ------------------------------------------------------------------------------------------ name servers
 

@@ -79,6 +79,7 @@ class BatchPlanner:
         self._verified: set[MessageQueue] = set()
         self._served: list[MessageQueue] = []
         self._survey_at_once = True
+        self._has_seen_all = False
         self._targets: AvailableNowTargets | None = None
 
     def stop_at_what_is_there(self) -> None:
@@ -127,9 +128,12 @@ class BatchPlanner:
         return self._member.wait_for_news(self._positions, IDLE_WAIT_MS)
 
     def _may_rest(self, start: SourceOffset) -> bool:
-        """Whether Spark may be told that there is nothing to read now."""
+        """Whether Spark may be told that there is nothing to read now. The first time, everybody must have said so: it
+        may be a ``Trigger.Once``, which does not ask again and looks like any other."""
         if self._targets is not None:
             return self._has_ended(start, self._targets)
+        if not self._has_seen_all:
+            return False
         return bool(start.queues) or self._started_topics.issuperset(self._options.read_topics)
 
     def _has_ended(self, start: SourceOffset, targets: AvailableNowTargets) -> bool:
@@ -178,6 +182,7 @@ class BatchPlanner:
         positions = self._settle(
             membership, start, survey, {queue: stored[queue] for queue in candidates if queue in stored}
         )
+        self._note_unsettled(start, survey, set(candidates) - positions.keys())
         targets = None if self._targets is None else self._targets.offsets
         planned = plan_batch(positions, survey.bounds, limit=limit, targets=targets, served=self._served)
         if start.advanced(planned) == start:
@@ -190,6 +195,13 @@ class BatchPlanner:
         if not self._survey_at_once and (start.queues or not self._positions):
             return start
         return start.advanced(self._at_rest(survey) | planned)
+
+    def _note_unsettled(self, start: SourceOffset, survey: Survey, queues: Collection[MessageQueue]) -> None:
+        """Of these a broker did not confirm where they go on. They are not watched meanwhile: what has come since is
+        known, and they are due again after the broker's pause."""
+        self._positions = {queue: at for queue, at in self._positions.items() if queue not in queues}
+        is_known = survey.is_complete or bool(start.queues) and start.queues.keys() <= survey.away.keys()
+        self._has_seen_all |= is_known and not queues and not self._missing.waited_for
 
     def _start_topics(self, membership: Membership, start: SourceOffset, survey: Survey) -> None:
         """Write first positions for topics without any. Only complete knowledge tells that a topic has none."""
