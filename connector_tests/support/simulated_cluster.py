@@ -11,7 +11,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, TypeVar
+from functools import partial
+from typing import Final, Generic, TypeVar
 
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.strand import point
@@ -67,8 +68,9 @@ class SimulatedBroker:
     ``marks``: where an operator has reset queues to, and nobody was told.
 
     ``permission`` and ``master_id`` are what routes say of it. ``refusal`` is its answer to everything; to a question
-    or write about one of ``unanswered_searches`` and ``unanswered_writes`` it gives none. ``write_refusal`` is its answer
-    to group offsets alone. One that ``hears_nothing`` answers heartbeats and forgets them.
+    or write about one of ``unanswered_searches`` and ``unanswered_writes`` it gives none. ``write_refusal`` is its
+    answer to group offsets alone. One that ``hears_nothing`` answers heartbeats and forgets them. Routes name
+    so many ``slaves``.
     """
 
     name: str
@@ -85,6 +87,7 @@ class SimulatedBroker:
     refusal: RocketMQError | None = None
     write_refusal: RocketMQError | None = None
     hears_nothing: bool = False
+    slaves: int = 0
     unanswered_searches: set[MessageQueue] = field(default_factory=set)
     unanswered_writes: set[MessageQueue] = field(default_factory=set)
 
@@ -133,7 +136,7 @@ class SimulatedCluster:
 
     ``on_stored`` hears of every group offset that a broker stores. ``subscriptions``: what members answer when a broker
     asks them, expressions by topic, by client id; who is not in it does not answer. ``name_server_error`` is what the
-    name server answers instead of routes.
+    name server answers instead of routes; ``answering_slaves`` are addresses.
     """
 
     def __init__(self, broker_names: Iterable[str], clock: ManualClock) -> None:
@@ -144,6 +147,7 @@ class SimulatedCluster:
         self.subscriptions: dict[str, dict[str, str]] = {}
         self.asked_for_subscriptions: list[list[str]] = []
         self.name_server_error: RocketMQError | None = None
+        self.answering_slaves: set[str] = set()
         self._queue_counts: dict[str, dict[str, int]] = {}
 
     # ------------------------------------------------------------------------------------------ what happens to it
@@ -235,14 +239,22 @@ class SimulatedCluster:
         return TopicRoute(
             topic=topic,
             brokers=tuple(
-                BrokerData("cluster", name, {self.brokers[name].master_id: address_of(name)}) for name in present
+                BrokerData("cluster", name, {self.brokers[name].master_id: address_of(name)} | self._slaves(name))
+                for name in present
             ),
             queues=tuple(
                 QueueData(name, counts[name], counts[name], self.brokers[name].permission) for name in present
             ),
         )
 
+    def _slaves(self, broker_name: str) -> dict[int, str]:
+        numbers = range(1, self.brokers[broker_name].slaves + 1)
+        return {number: address_of(f"{broker_name}-slave-{number}") for number in numbers}
+
     def broker_at(self, address: str) -> SimulatedBroker:
+        if "-slave-" in address:
+            reach = Reach.UP if address in self.answering_slaves else Reach.SILENT
+            return SimulatedBroker(address.partition(":")[0], self.clock, reach)
         return next(broker for name, broker in self.brokers.items() if address_of(name) == address)
 
 
@@ -250,17 +262,31 @@ class ClusterDoor:
     """One owner's way to the cluster: a ``Cluster`` whose requests may be interrupted, delayed and lost.
 
     ``fates``: what becomes of this owner's next requests, in order; those that are not in it are answered.
+    ``cut_off``: brokers that it cannot reach, though others do. ``round_trip_ms``: how long each answer takes.
     """
 
     def __init__(self, cluster: SimulatedCluster, owner: object) -> None:
         self.cluster = cluster
         self.owner = owner
         self.fates: list[Fate] = []
+        self.cut_off: set[str] = set()
+        self.round_trip_ms = 0
         self.before_each: Callable[[], None] = lambda: None
         self._failed_ms: dict[str, int] = {}
         self._routes: dict[str, TopicRoute] = {}
 
-    def topic_route(self, topic: str) -> TopicRoute:
+    def topic_routes(self, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]:
+        """All asked at once."""
+        answers = {topic: SimulatedAnswer(self, partial(self._topic_route, topic)) for topic in topics}
+        told: dict[str, TopicRoute | RocketMQError] = {}
+        for topic, answer in answers.items():
+            try:
+                told[topic] = answer.result()
+            except RocketMQError as error:
+                told[topic] = error
+        return told
+
+    def _topic_route(self, topic: str) -> TopicRoute:
         self.arrive("route")
         self._routes[topic] = self.cluster.topic_route(topic)
         return self._routes[topic]
@@ -287,6 +313,25 @@ class ClusterDoor:
         return failed_ms is not None and since_ms - failed_ms <= ASKING.longest_ms
 
 
+class SimulatedAnswer(Generic[T]):
+    """An ``Answer``. The request arrives at once; the answer is there after the door's round trip."""
+
+    def __init__(self, door: ClusterDoor, do: Callable[[], T]) -> None:
+        self._clock = door.cluster.clock
+        self._there_ms = self._clock() + door.round_trip_ms
+        self._outcome: T | RocketMQError
+        try:
+            self._outcome = do()
+        except RocketMQError as error:
+            self._outcome = error
+
+    def result(self) -> T:
+        self._clock.advance(max(0, self._there_ms - self._clock()))
+        if isinstance(self._outcome, RocketMQError):
+            raise self._outcome
+        return self._outcome
+
+
 class BrokerDoor:
     """One owner's way to one broker: a ``BrokerPort``."""
 
@@ -294,16 +339,16 @@ class BrokerDoor:
         self._door = door
         self._broker = broker
 
-    def heartbeat(self, heartbeat: Heartbeat) -> None:
+    def submit_heartbeat(self, heartbeat: Heartbeat) -> SimulatedAnswer[None]:
         known = Connection(heartbeat.client_id, self._broker.clock(), heartbeat)
         heard = {} if self._broker.hears_nothing else {self._door.owner: known}
-        self._ask("heartbeat", lambda: self._broker.connections.update(heard))
+        return self._submit("heartbeat", lambda: self._broker.connections.update(heard))
 
     def unregister(self, client_id: str, group: str) -> None:
         self._ask("unregister", lambda: self._broker.connections.pop(self._door.owner, None))
 
-    def consumer_ids(self, group: str) -> list[str]:
-        return self._ask("consumer ids", self._broker.consumer_ids)
+    def submit_consumer_ids(self, group: str) -> SimulatedAnswer[list[str]]:
+        return self._submit("consumer ids", self._broker.consumer_ids)
 
     def running_infos(self, group: str, client_ids: Iterable[str]) -> dict[str, ConsumerRunningInfo]:
         """Who does not answer may subscribe to the same."""
@@ -312,8 +357,8 @@ class BrokerDoor:
         told = cluster.subscriptions
         return {client_id: _info(told[client_id]) for client_id in client_ids if client_id in told}
 
-    def topic_stats(self, topic: str) -> dict[MessageQueue, QueueBounds]:
-        return self._ask("bounds", lambda: self._broker.bounds(topic))
+    def submit_topic_stats(self, topic: str) -> SimulatedAnswer[dict[MessageQueue, QueueBounds]]:
+        return self._submit("bounds", lambda: self._broker.bounds(topic))
 
     def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
         if queue in self._broker.unanswered_searches:
@@ -354,6 +399,12 @@ class BrokerDoor:
         self._ask("unlock", lambda: self._broker.unlock(client_id, queues))
 
     def _ask(self, name: str, do: Callable[[], T]) -> T:
+        return self._submit(name, do).result()
+
+    def _submit(self, name: str, do: Callable[[], T]) -> SimulatedAnswer[T]:
+        return SimulatedAnswer(self._door, lambda: self._do(name, do))
+
+    def _do(self, name: str, do: Callable[[], T]) -> T:
         fate = self._arrive(name)
         if fate is Fate.LOST:
             raise self._door.failed(self._broker)
@@ -366,7 +417,7 @@ class BrokerDoor:
         self._door.arrive(f"{name} {self._broker.name}")
         if self._broker.refusal is not None:
             raise self._broker.refusal
-        if self._broker.reach is not Reach.UP:
+        if self._broker.reach is not Reach.UP or self._broker.name in self._door.cut_off:
             return Fate.LOST
         return self._door.fates.pop(0) if self._door.fates else None
 

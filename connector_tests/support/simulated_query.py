@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 from typing import Any, Final, cast
 
@@ -175,7 +176,9 @@ class SimulatedMember:
     def _is_something_new(self, positions: Mapping[MessageQueue, int]) -> bool:
         cluster, published = self.runner.query.cluster, self._turn.published
         has_grown = any(
-            cluster.max_offset(queue) > position and cluster.brokers[queue.broker_name].reach is Reach.UP
+            cluster.max_offset(queue) > position
+            and cluster.brokers[queue.broker_name].reach is Reach.UP
+            and queue.broker_name not in self.runner.door.cut_off
             for queue, position in positions.items()
         )
         return has_grown or published.changes != self._seen_changes or published.is_due(cluster.clock())
@@ -242,15 +245,17 @@ class SourceRunner:
         """Whether it only lives on until it notices that its JVM is gone, or has left."""
         return self._is_jvm_dead
 
-    def timed_work(self) -> list[Callable[[], object]]:
+    def timed_work(self) -> list[Callable[[], None]]:
         """As ``Member._work_until_stopped``."""
         member = self.membership
-        work: list[Callable[[], object]] = [member.members.heartbeat, member.rebalance, member.offsets.persist]
-        orderly: list[Callable[[], object]] = [member.renew_locks, member.retry_locks]
-        return work + orderly if self.query.options.consume_orderly else work
+        in_turn: list[Callable[[], object]] = [member.rebalance, member.offsets.persist]
+        if self.query.options.consume_orderly:
+            in_turn += [member.renew_locks, member.retry_locks]
+        return [self._send_heartbeats, *map(self.in_turn, in_turn)]
 
     def is_healthy(self, broker_name: str, since_ms: int) -> bool:
         is_up = self.query.cluster.brokers[broker_name].reach is Reach.UP
+        is_up = is_up and broker_name not in self.door.cut_off
         return is_up and self.door.knows(broker_name) and not self.door.has_failed_since(broker_name, since_ms)
 
     def go_on(self, points: int = ENDLESS, stops: Collection[str] = (IDLE,)) -> None:
@@ -258,11 +263,11 @@ class SourceRunner:
         while self.spark.run(points, stops) and self.spark.at == "the turn":
             self.go_on_with_timed_work()
 
-    def begin_timed_work(self, work: Callable[[], object]) -> None:
+    def begin_timed_work(self, work: Callable[[], None]) -> None:
         """As ``Member._do``; nothing while earlier timed work is not done, before joining and after
         leaving."""
         if self.timer is None and self.is_alive and self._has_joined and not self._has_left:
-            self.timer = Strand(lambda: self._do_when_due(work))
+            self.timer = Strand(work)
 
     def do_all_timed_work(self) -> None:
         """All timers, one after another."""
@@ -367,7 +372,18 @@ class SourceRunner:
         with self.member.turn(), suppress(RocketMQError):
             self.membership.leave()
 
-    def _do_when_due(self, work: Callable[[], object]) -> None:
+    def _send_heartbeats(self) -> None:
+        """As ``Member._send_heartbeats``."""
+        with self.member.turn():
+            heartbeats = self.membership.members.next_heartbeats()
+        answered = heartbeats.send(self.door)
+        with self.member.turn():
+            self.membership.members.heartbeats_answered(heartbeats, answered)
+
+    def in_turn(self, work: Callable[[], object]) -> Callable[[], None]:
+        return partial(self._do_in_turn, work)
+
+    def _do_in_turn(self, work: Callable[[], object]) -> None:
         with self.member.turn(), suppress(RocketMQError):
             work()
         self._look()

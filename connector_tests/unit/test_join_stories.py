@@ -210,13 +210,13 @@ def test_a_single_batch_of_a_query_that_goes_on_waits_for_its_servers(how: Reach
         for _ in range(5):
             once.go_on()
             group.clock.advance(1_000)
-        assert once.is_alive
+        assert group.alive() == [once]
         group.cluster.set_reach(Reach.UP)
         group.cluster.name_server_error = None
         for _ in range(5):
             once.go_on()
             group.clock.advance(6_000)
-        assert not once.is_alive
+        assert group.alive() == []
         assert once.error is None
         assert group.witness.is_all_read()
 
@@ -247,3 +247,25 @@ def test_a_single_batch_ends_with_nothing_once_that_is_known() -> None:
         again.go_on()
         assert not again.is_alive
         assert query.checkpoint.offsets == query.checkpoint.offsets[:1]
+
+
+def test_a_member_that_is_cut_off_from_one_broker_still_has_its_queues_on_the_others_to_itself() -> None:
+    """Its broker lists it, the one that it cannot reach does not, and others used to believe whichever they asked."""
+    with SimulatedGroup({"t": {"a": 2, "b": 2}}) as group:
+        cut, other = group.start(group.query("A")), group.start(group.query("B"))
+        for runner in (cut, other, cut):
+            runner.go_on()
+        cut.door.cut_off.add("a")
+        group.cluster.brokers["a"].connections.pop(cut)
+        for _ in range(4):
+            for queue in group.cluster.queues():
+                group.cluster.produce(queue, 3)
+            for stops in ((WRITE, IDLE), (IDLE,)):
+                for runner in (cut, other):
+                    runner.go_on(stops=stops)
+            group.pass_time(21_000)
+        assert group.witness.duplicates() == 0
+        held = {runner: {one.queue for one in runner.membership.process_queues} for runner in (cut, other)}
+        assert not held[cut] & held[other]
+        group.settle()
+        assert group.witness.duplicates() == 0

@@ -445,3 +445,57 @@ def test_a_difference_in_the_retry_topic_is_a_warning(reads_it: str, caplog: pyt
 def test_the_same_tags_in_other_words_are_no_difference(ours: str, theirs: str) -> None:
     group = Group("you", subscriptions={"you": {"orders": theirs}})
     assert group.member(subExpression=ours).survey().is_complete
+
+
+def test_a_survey_of_many_topics_takes_a_few_round_trips() -> None:
+    clock = ManualClock()
+    cluster = SimulatedCluster(["broker-a", "broker-b"], clock)
+    topics = [f"topic-{number}" for number in range(50)]
+    for topic in topics:
+        cluster.create_topic(topic, {"broker-a": 4, "broker-b": 4})
+    given = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": ",".join(topics)}
+    door = ClusterDoor(cluster, "our connection")
+    door.round_trip_ms = 20
+    member = Membership(ReadOptions.parse(given), "me", door, clock, clock, started_ms=1)
+    times_ms = []
+    for _ in range(2):
+        began_ms = clock()
+        assert len(member.survey().bounds) == 400
+        times_ms.append(clock() - began_ms)
+    assert times_ms == [80, 60]
+
+
+class RequestLog(ClusterDoor):
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        super().__init__(cluster, "our connection")
+        self.requests: list[str] = []
+
+    def arrive(self, name: str) -> None:
+        self.requests.append(name)
+        super().arrive(name)
+
+
+def test_brokers_that_no_plan_needs_are_not_told_of_us_while_a_plan_waits() -> None:
+    group = Group()
+    group.broker.slaves = 2
+    options = ReadOptions.parse({"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders"})
+    door = RequestLog(group.cluster)
+    member = Membership(options, "me", door, group.clock, group.clock, started_ms=1)
+    member.survey()
+    assert [name for name in door.requests if "heartbeat" in name] == ["heartbeat broker-a"]
+    everybody = {"broker-a:10911", "broker-a-slave-1:10911", "broker-a-slave-2:10911"}
+    assert set(member.members.next_heartbeats().addresses) == everybody
+
+
+def test_of_addresses_that_do_not_answer_one_is_told_again_each_round() -> None:
+    group = Group()
+    group.broker.slaves = 3
+    member, door = group.member(), ClusterDoor(group.cluster, "our connection")
+    member.survey()
+    rounds = []
+    for answering in ("", "", "2", "2", "2"):
+        group.cluster.answering_slaves = {f"broker-a-slave-{answering}:10911"}
+        heartbeats = member.members.next_heartbeats()
+        rounds.append([address.partition(":")[0].rpartition("-")[2] for address in heartbeats.addresses])
+        member.members.heartbeats_answered(heartbeats, heartbeats.send(door))
+    assert rounds == [["1", "2", "3", "a"], ["a", "1"], ["a", "2"], ["2", "a", "3"], ["2", "a", "1"]]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Final
 
 from rocketmq_spark.consumer.consume_from_where import starting_point
+from rocketmq_spark.consumer.heartbeats import Heartbeats
 from rocketmq_spark.consumer.outages import Outages
 from rocketmq_spark.consumer.route_table import RouteTable
 from rocketmq_spark.consumer.servers import Servers
@@ -54,6 +56,7 @@ class GroupMembers:
         self._outages = outages
         self._started_ms = started_ms
         self._greeted: set[str] = set()
+        self._unreached: dict[str, None] = {}
         self._has_been_alone = False
         self._has_agreed = False
         self.we = self._consumer_data()
@@ -63,21 +66,43 @@ class GroupMembers:
     # ------------------------------------------------------------------------------------------ what brokers are told
 
     def heartbeat(self) -> None:
-        """To every broker of the topics, slaves included, as Java's client does."""
-        beat = Heartbeat(self._client_id, (self._group_data(),))
-        for address in sorted(self._routes.addresses()):
-            if self._servers.tell(address, lambda broker: broker.heartbeat(beat)):
-                self._greeted.add(address)
+        """To every master that answers. What the turn waits for is only what a plan needs: see ``next_heartbeats``."""
+        self._send(self._outages.answering().values())
 
     def greet(self) -> None:
-        """Heartbeat where a broker has not heard of us yet."""
-        if set(self._routes.masters().values()) - self._greeted:
-            self.heartbeat()
+        """Heartbeat to masters that answer and have not heard of us yet."""
+        self._send(set(self._outages.answering().values()) - self._greeted)
+
+    def _send(self, addresses: Iterable[str]) -> None:
+        heartbeats = Heartbeats(self._beat(), tuple(sorted(addresses)))
+        self.heartbeats_answered(heartbeats, self._servers.send(heartbeats))
+
+    def next_heartbeats(self) -> Heartbeats:
+        """To every broker of the topics, slaves included, as Java's client does; they are sent without the turn.
+
+        Of the addresses that did not answer the last time, only the one that has been left alone the longest: each may
+        take the whole ``brokerTimeoutMs``, and locks must be renewed meanwhile.
+        """
+        known = self._routes.addresses()
+        self._unreached = {address: None for address in self._unreached if address in known}
+        again = list(self._unreached)[:1]
+        return Heartbeats(self._beat(), (*sorted(known - self._unreached.keys()), *again))
+
+    def heartbeats_answered(self, heartbeats: Heartbeats, answered: Collection[str]) -> None:
+        """Who was reached is a broker that has heard of us."""
+        for address in heartbeats.addresses:
+            self._unreached.pop(address, None)
+            if address not in answered:
+                self._unreached[address] = None
+        self._greeted.update(answered)
 
     def unregister(self) -> None:
-        """From every broker that has heard of us."""
-        for address in sorted(self._greeted):
+        """From every broker that has heard of us and still answers."""
+        for address in sorted(self._greeted - self._unreached.keys()):
             self._servers.tell(address, lambda broker: broker.unregister(self._client_id, self._group))
+
+    def _beat(self) -> Heartbeat:
+        return Heartbeat(self._client_id, (self._group_data(),))
 
     def _consumer_data(self) -> ConsumerData:
         return ConsumerData(
@@ -103,12 +128,22 @@ class GroupMembers:
     # ------------------------------------------------------------------------------------------ what they say
 
     def listed(self) -> list[str] | None:
-        """The group's members as the first broker that answers lists them; None: nobody answers."""
-        for broker_name in self._routes.broker_names():
-            client_ids = self._servers.ask(broker_name, lambda broker: broker.consumer_ids(self._group))
-            if client_ids is not None:
-                return client_ids
-        return None
+        """The group's members as the brokers that answer list them; None: nobody answers.
+
+        Each broker lists whom it hears. Who reads from a broker is heard by it, so of two members that could read the
+        same queue each sees the other in the list of its broker, whatever else they are cut off from: that takes all
+        lists together, as often an id as any has it. We are listed where all of them do.
+        """
+        brokers = {name: name for name in self._routes.broker_names()}
+        told = self._servers.ask_together(brokers, lambda broker, _: broker.submit_consumer_ids(self._group))
+        if not told:
+            return None
+        members: Counter[str] = Counter()
+        for client_ids in told.values():
+            members |= Counter(client_ids)
+        if not all(self._client_id in client_ids for client_ids in told.values()):
+            del members[self._client_id]
+        return sorted(members.elements())
 
     def may_own(self, client_ids: list[str] | None) -> bool:
         """Whether nothing of what the members are keeps us from owning queues beside them."""

@@ -200,7 +200,7 @@ class BatchPlanner:
         """Of these a broker did not confirm where they go on. They are not watched meanwhile: what has come since is
         known, and they are due again after the broker's pause."""
         self._positions = {queue: at for queue, at in self._positions.items() if queue not in queues}
-        is_known = survey.is_complete or bool(start.queues) and start.queues.keys() <= survey.away.keys()
+        is_known = survey.is_complete or (bool(start.queues) and start.queues.keys() <= survey.away.keys())
         self._has_seen_all |= is_known and not queues and not self._missing.waited_for
 
     def _start_topics(self, membership: Membership, start: SourceOffset, survey: Survey) -> None:
