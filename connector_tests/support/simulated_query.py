@@ -25,7 +25,7 @@ from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.source.stream.batch_planner import BatchPlanner
-from rocketmq_spark.source.stream.offsets import SourceOffset
+from rocketmq_spark.source.stream.offsets import OffsetReader, SourceOffset
 
 ASK: Final = "latestOffset"
 LOG_OFFSETS: Final = "offsets/N"
@@ -212,6 +212,7 @@ class SourceRunner:
         self.error: RocketMQError | None = None
         self._available_now = available_now
         self._once = once
+        self._offsets = OffsetReader()
         self._is_jvm_dead = False
         self._has_joined = False
         self._has_left = False
@@ -333,14 +334,14 @@ class SourceRunner:
     def latest_offset(self, start_text: str) -> str:
         """As ``RocketMQStreamReader.latestOffset``; the member joins with the first call."""
         self._has_joined = True
-        start = SourceOffset.from_json(json.loads(start_text))
+        start = self._offsets.read(json.loads(start_text))
         end = self.planner.latest_offset(start, self.query.options.max_offsets_per_trigger)
         self._look()
-        return start_text if end is start else json.dumps(end.to_json())
+        return start_text if end is start else json.dumps(self._offsets.write(end))
 
     def partitions(self, end_text: str) -> list[QueueRange]:
         """As ``RocketMQStreamReader.partitions``."""
-        return list(SourceOffset.from_json(json.loads(end_text)).ranges())
+        return list(self._offsets.read(json.loads(end_text)).ranges())
 
     def _log(self, end: str) -> None:
         checkpoint = self.query.checkpoint

@@ -110,6 +110,7 @@ class Membership:
         self._leaving: set[MessageQueue] = set()
         self._awaiting_lock = False
         self._moves = 0
+        self._last_view: MemberView | None = None
 
     # ------------------------------------------------------------------------------------------ for the planner
 
@@ -139,6 +140,7 @@ class Membership:
 
     def take(self, ranges: Mapping[MessageQueue, tuple[int, int]]) -> None:
         """These ranges are planned: in flight until they are proven."""
+        self._last_view = None
         for queue, (begin_offset, end_offset) in ranges.items():
             self._rebalance_impl.table[queue].put(begin_offset, end_offset)
             self._positions[queue] = end_offset
@@ -149,6 +151,7 @@ class Membership:
         What was not answered before is due again too: after a machine has slept the timer may come later than others.
         """
         if self._finish(end_offsets) or self.offsets.unconfirmed:
+            self._last_view = None
             self.offsets.persist()
             self._release(self._leaving)
 
@@ -172,7 +175,10 @@ class Membership:
     def renew_locks(self, *, stale_only: bool = False) -> None:
         """Orderly: ask again for the locks of our queues. What a broker refuses is another member's, and dropped."""
         held = self._rebalance_impl.table.keys() if self._options.consume_orderly else ()
-        self._drop(self._locks.lock([queue for queue in held if not (stale_only and self._locks.is_held(queue))]))
+        due = [queue for queue in held if not (stale_only and self._locks.is_held(queue))]
+        if due:
+            self._last_view = None
+            self._drop(self._locks.lock(due))
 
     def retry_locks(self) -> None:
         """Orderly: a queue that is ours by the group's lists was locked by its last owner; try it again."""
@@ -207,6 +213,7 @@ class Membership:
 
     def _gain(self, queues: Collection[MessageQueue]) -> None:
         if self._options.consume_orderly:
+            self._last_view = None
             self._awaiting_lock = bool(self._locks.lock(queues))
             queues = [queue for queue in queues if self._locks.is_held(queue)]
         self._change(RebalancePlan(add=tuple(queues)))
@@ -231,6 +238,7 @@ class Membership:
         if not plan:
             return
         self._rebalance_impl.apply(plan)
+        self._last_view = None
         self._moves += 1
         log.info("rebalanced client_id=%s dropped=%s added=%s", self._client_id, _names(plan.drop), _names(plan.add))
 
@@ -273,9 +281,11 @@ class Membership:
         return tuple(self._rebalance_impl.table.values())
 
     def publish(self) -> Published:
-        """What is so now."""
+        """What is so now. The view is made anew only where something has changed: there is a turn in every plan."""
+        if self._last_view is None:
+            self._last_view = self._view()
         return Published(
-            view=self._view(),
+            view=self._last_view,
             changes=self._moves + self._outages.news + self.resets.news,
             masters=self._outages.answering(),
             next_try_ms=self._outages.next_try_ms,

@@ -133,7 +133,7 @@ class Outages:
         return self._patience.is_failing(topic_subject(topic))
 
     def _is_silent(self, queue: MessageQueue) -> bool:
-        if self._is_unknown(queue.topic) or queue not in self._routes.routes[queue.topic].read_queues():
+        if self._is_unknown(queue.topic) or not self._routes.is_readable(queue):
             return False
         return self._patience.is_failing(broker_subject(queue.broker_name))
 

@@ -40,7 +40,16 @@ from rocketmq_spark.source.stream.waiting import WaitingTimes
 log = logging.getLogger(__name__)
 
 IDLE_WAIT_MS: Final = 200
-"""How long an idle call waits for news; Spark would ask again every 12 ms."""
+"""How long an idle call waits for news; Spark would ask again every 12 ms. Not longer: the other sources of the query
+wait for it, and so does a graceful stop."""
+
+IDLE_WAIT_QUEUES_PER_MS: Final = 8
+"""With many queues a call costs more, in Spark too, which reads and compares the offset; so there are fewer calls."""
+
+
+def idle_wait_ms(queue_count: int) -> int:
+    """How long an idle call waits for news, with so many queues in the offset."""
+    return max(IDLE_WAIT_MS, queue_count // IDLE_WAIT_QUEUES_PER_MS)
 
 
 class Member(Protocol):
@@ -80,6 +89,7 @@ class BatchPlanner:
         self._served: list[MessageQueue] = []
         self._survey_at_once = True
         self._has_seen_all = False
+        self._proven: SourceOffset | None = None
         self._targets: AvailableNowTargets | None = None
 
     def stop_at_what_is_there(self) -> None:
@@ -107,13 +117,14 @@ class BatchPlanner:
         when it is settled where the topics begin. ``limit``: offsets in all, None for no limit.
         Raises DataLossError (with ``failOnDataLoss``) and what ``Membership.survey`` raises.
         """
-        with self._member.turn() as membership:
-            membership.prove({queue: progress.end_offset for queue, progress in start.queues.items()})
+        if start is not self._proven:
+            self._prove(start)
+        wait_ms = idle_wait_ms(len(start.queues))
         while True:
             if self._drain.is_made():
                 if self._has_handed_over():
                     return start
-            elif self._must_survey():
+            elif self._must_survey(wait_ms):
                 with self._member.turn() as membership:
                     end = self._plan(membership, start, limit)
                 if end is not start:
@@ -121,11 +132,17 @@ class BatchPlanner:
             if self._may_rest(start):
                 return start
 
-    def _must_survey(self) -> bool:
+    def _prove(self, start: SourceOffset) -> None:
+        """Once is enough, if the brokers have confirmed it: where a queue comes back later, a survey raises it."""
+        with self._member.turn() as membership:
+            membership.prove({queue: progress.end_offset for queue, progress in start.queues.items()})
+            self._proven = None if membership.offsets.unconfirmed else start
+
+    def _must_survey(self, wait_ms: int) -> bool:
         """Whether there may be something to plan. If nothing is known of that, wait a little for news."""
         if self._survey_at_once or self._missing.is_overdue(self._clock()):
             return True
-        return self._member.wait_for_news(self._positions, IDLE_WAIT_MS)
+        return self._member.wait_for_news(self._positions, wait_ms)
 
     def _may_rest(self, start: SourceOffset) -> bool:
         """Whether Spark may be told that there is nothing to read now. The first time, everybody must have said so: it

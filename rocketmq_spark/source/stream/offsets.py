@@ -73,6 +73,27 @@ class SourceOffset:
             raise OptionError("BAD_OFFSET", problem=f"{problem} in {str(value)[:200]}") from None
 
 
+class OffsetReader:
+    """Reads offsets from JSON values, and the last one but once: Spark hands it in again at each idle call."""
+
+    def __init__(self) -> None:
+        self._value: object = None
+        self._offset = SourceOffset()
+
+    def read(self, value: object) -> SourceOffset:
+        """``SourceOffset.from_json``; of an equal value the very same object."""
+        if value != self._value:
+            self._offset = SourceOffset.from_json(value)
+            self._value = value
+        return self._offset
+
+    def write(self, offset: SourceOffset) -> dict[str, Any]:
+        """``SourceOffset.to_json``, of an offset that is likely to be read next."""
+        value = offset.to_json()
+        self._value, self._offset = value, offset
+        return value
+
+
 def _text(value: object) -> str:
     return json.dumps(value, sort_keys=True)
 

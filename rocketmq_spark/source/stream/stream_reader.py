@@ -21,7 +21,7 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.source.partitioning import tasks_of
 from rocketmq_spark.source.schema import check_schema
 from rocketmq_spark.source.stream.graceful_stop import CONTROL
-from rocketmq_spark.source.stream.offsets import SourceOffset
+from rocketmq_spark.source.stream.offsets import OffsetReader, SourceOffset
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,11 +43,12 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._schema = schema
         self._run: SourceRun | None = None
+        self._offsets = OffsetReader()
         self._stops_at_what_is_there = False
 
     def __getstate__(self) -> dict[str, Any]:
         """What executors need; a running member stays where it is."""
-        return self.__dict__ | {"_run": None}
+        return self.__dict__ | {"_run": None, "_offsets": OffsetReader()}
 
     # ------------------------------------------------------------------------------------------ source runner
 
@@ -66,9 +67,9 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The end of the next batch; ``start`` itself, to the letter, when there is nothing to read."""
-        begin = SourceOffset.from_json(start)
+        begin = self._offsets.read(start)
         end = self._running().planner.latest_offset(begin, _max_offsets(limit))
-        return start if end is begin else end.to_json()
+        return start if end is begin else self._offsets.write(end)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """What the query progress shows as ``latestOffset``, as of the last survey; asks nobody.
@@ -94,7 +95,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The ranges that ``end`` names, as tasks. Nothing else decides on them: a replay after a crash reads the
         same."""
-        offset = SourceOffset.from_json(end)
+        offset = self._offsets.read(end)
         if self._run is None:
             self._running().planner.recover(offset)
         tasks = tasks_of(
