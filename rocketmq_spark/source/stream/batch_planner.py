@@ -43,7 +43,7 @@ IDLE_WAIT_MS: Final = 200
 """How long an idle call waits for news; Spark would ask again every 12 ms. Not longer: the other sources of the query
 wait for it, and so does a graceful stop."""
 
-IDLE_WAIT_QUEUES_PER_MS: Final = 8
+IDLE_WAIT_QUEUES_PER_MS: Final = 4
 """With many queues a call costs more, in Spark too, which reads and compares the offset; so there are fewer calls."""
 
 
@@ -80,6 +80,8 @@ class BatchPlanner:
         self._missing = MissingQueues(options)
         self._drain = drain
         self._clock = clock
+        self.surveys = 0
+        """How many there have been: what progress shows of queues without lag changes only with them."""
         self._positions: dict[MessageQueue, int] = {}
         self._max_offsets: dict[MessageQueue, int] = {}
         self._waiting = WaitingTimes()
@@ -313,6 +315,7 @@ class BatchPlanner:
     def _remember(
         self, survey: Survey, positions: Mapping[MessageQueue, Position], planned: Mapping[MessageQueue, QueueProgress]
     ) -> None:
+        self.surveys += 1
         self._served = [queue for queue in self._served if queue not in planned] + list(planned)
         self._positions |= {queue: position.offset for queue, position in positions.items()}
         self._positions |= {queue: progress.end_offset for queue, progress in planned.items()}

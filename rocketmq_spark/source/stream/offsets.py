@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import MessageQueue, QueueRange, flat, nested
@@ -20,8 +20,7 @@ from rocketmq_spark.model import MessageQueue, QueueRange, flat, nested
 VERSION: Final = 1
 
 
-@dataclass(frozen=True, slots=True)
-class QueueProgress:
+class QueueProgress(NamedTuple):
     """One queue in an offset. ``last_store_timestamp_ms`` is the queue's newest message's when the batch was
     planned."""
 
@@ -31,6 +30,8 @@ class QueueProgress:
 
     def at_rest(self) -> QueueProgress:
         """The same position, with nothing left to read."""
+        if self.begin_offset == self.end_offset:
+            return self
         return QueueProgress(self.end_offset, self.end_offset, self.last_store_timestamp_ms)
 
 

@@ -44,11 +44,12 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = schema
         self._run: SourceRun | None = None
         self._offsets = OffsetReader()
+        self._reported_at_rest: tuple[int, dict[str, Any]] | None = None
         self._stops_at_what_is_there = False
 
     def __getstate__(self) -> dict[str, Any]:
         """What executors need; a running member stays where it is."""
-        return self.__dict__ | {"_run": None, "_offsets": OffsetReader()}
+        return self.__dict__ | {"_run": None, "_offsets": OffsetReader(), "_reported_at_rest": None}
 
     # ------------------------------------------------------------------------------------------ source runner
 
@@ -83,14 +84,18 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._run is None:
             return None
         planner = self._run.planner
+        if self._reported_at_rest is not None and self._reported_at_rest[0] == planner.surveys:
+            return self._reported_at_rest[1]
         lag, waiting_ms = planner.lag, planner.waiting_ms(int(time.time() * 1000))
-        return {
+        report: dict[str, Any] = {
             "clientId": self._run.client_id,
             "maxOffsets": nested(planner.max_offsets),
             "lag": sum(lag.values()),
             "lagByQueue": nested({queue: {"messages": lag[queue], "ms": ms} for queue, ms in waiting_ms.items()}),
             CONTROL: self._run.drain.folder,
         }
+        self._reported_at_rest = None if report["lag"] else (planner.surveys, report)
+        return report
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The ranges that ``end`` names, as tasks. Nothing else decides on them: a replay after a crash reads the
