@@ -135,7 +135,7 @@ class SimulatedCluster:
     """Brokers and topics. ``now`` counts requests and events, for whoever wants to know what came first.
 
     ``on_stored`` hears of every group offset that a broker stores. ``subscriptions``: what members answer when a broker
-    asks them, expressions by topic, by client id; who is not in it does not answer. ``name_server_error`` is what the
+    asks them, expressions by topic, by client id; who is not in it does not answer; ``manners``: their properties. ``name_server_error`` is what the
     name server answers instead of routes; ``answering_slaves`` are addresses.
     """
 
@@ -145,6 +145,7 @@ class SimulatedCluster:
         self.brokers = {name: SimulatedBroker(name, clock) for name in broker_names}
         self.on_stored: Callable[[MessageQueue, int], None] = lambda queue, offset: None
         self.subscriptions: dict[str, dict[str, str]] = {}
+        self.manners: dict[str, dict[str, str]] = {}
         self.asked_for_subscriptions: list[list[str]] = []
         self.name_server_error: RocketMQError | None = None
         self.answering_slaves: set[str] = set()
@@ -355,7 +356,8 @@ class BrokerDoor:
         cluster = self._door.cluster
         cluster.asked_for_subscriptions.append(sorted(client_ids))
         told = cluster.subscriptions
-        return {client_id: _info(told[client_id]) for client_id in client_ids if client_id in told}
+        manners = cluster.manners
+        return {one: _info(told[one], manners.get(one, {})) for one in client_ids if one in told}
 
     def submit_topic_stats(self, topic: str) -> SimulatedAnswer[dict[MessageQueue, QueueBounds]]:
         return self._submit("bounds", lambda: self._broker.bounds(topic))
@@ -422,9 +424,9 @@ class BrokerDoor:
         return self._door.fates.pop(0) if self._door.fates else None
 
 
-def _info(subscriptions: Mapping[str, str]) -> ConsumerRunningInfo:
+def _info(subscriptions: Mapping[str, str], manner: Mapping[str, str]) -> ConsumerRunningInfo:
     told = tuple(build_subscription(topic, expression, 7) for topic, expression in subscriptions.items())
-    return ConsumerRunningInfo(properties={}, subscriptions=told)
+    return ConsumerRunningInfo(properties=manner, subscriptions=told)
 
 
 def address_of(broker_name: str) -> str:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import pytest
 
@@ -14,6 +15,7 @@ from connector_tests.support.simulated_cluster import (
 )
 from rocketmq_spark.consumer.group_members import NAMESAKE_LIMIT_MS, NEWCOMER_LIMIT_MS
 from rocketmq_spark.consumer.local_offset_store import LocalFileOffsetStore, decode_offsets
+from rocketmq_spark.consumer.manner import STRATEGY
 from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.errors import MembershipError, TransportError
 from rocketmq_spark.model import MessageQueue
@@ -499,3 +501,54 @@ def test_of_addresses_that_do_not_answer_one_is_told_again_each_round() -> None:
         rounds.append([address.partition(":")[0].rpartition("-")[2] for address in heartbeats.addresses])
         member.members.heartbeats_answered(heartbeats, heartbeats.send(door))
     assert rounds == [["1", "2", "3", "a"], ["a", "1"], ["a", "2"], ["2", "a", "3"], ["2", "a", "1"]]
+
+
+JAVA: Final = "org.apache.rocketmq.client.consumer.rebalance."
+
+
+@pytest.mark.parametrize(
+    ("theirs", "difference"),
+    [
+        ({"messageModel": "BROADCASTING"}, "'me' with messageModel=CLUSTERING; 'you' with messageModel=BROADCASTING"),
+        ({"PROP_CONSUMEORDERLY": "true"}, "'me' with consumeOrderly=false; 'you' with consumeOrderly=true"),
+        (
+            {STRATEGY: JAVA + "AllocateMessageQueueAveragelyByCircle@1b2c6ec2"},
+            "allocateStrategy=AllocateMessageQueueAveragely; 'you' with .*AveragelyByCircle",
+        ),
+    ],
+)
+def test_a_newcomer_that_consumes_in_another_manner_owns_nothing_and_fails_soon(
+    theirs: dict[str, str], difference: str
+) -> None:
+    group = Group("you", subscriptions={"you": {"orders": "*"}})
+    group.cluster.manners = {"you": theirs}
+    newcomer = group.member()
+    assert newcomer.survey().owned == set()
+    group.clock.advance(NEWCOMER_LIMIT_MS)
+    with pytest.raises(MembershipError, match=f"MEMBERS_DIFFER.*{difference}"):
+        newcomer.survey()
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        {},
+        {"messageModel": "CLUSTERING", "PROP_CONSUMEORDERLY": "false", STRATEGY: "AllocateMessageQueueAveragely"},
+        {STRATEGY: JAVA + "AllocateMessageQueueAveragely@1b2c6ec2"},
+        {STRATEGY: "com.example.OurOwn@1b2c6ec2"},
+    ],
+)
+def test_a_member_of_the_same_manner_or_of_one_that_nobody_can_judge_is_no_difference(theirs: dict[str, str]) -> None:
+    group = Group("you", subscriptions={"you": {"orders": "*"}})
+    group.cluster.manners = {"you": theirs}
+    assert group.member().survey().owned == set(QUEUES[:2])
+
+
+def test_members_tell_their_own_manner() -> None:
+    group = Group()
+    told = group.member(consumeOrderly="true", allocateStrategy="AVG_BY_CIRCLE").publish().view.manner
+    assert told == {
+        "messageModel": "CLUSTERING",
+        "PROP_CONSUMEORDERLY": "true",
+        STRATEGY: "AllocateMessageQueueAveragelyByCircle",
+    }

@@ -10,13 +10,16 @@ from typing import Final
 
 from rocketmq_spark.consumer.consume_from_where import starting_point
 from rocketmq_spark.consumer.heartbeats import Heartbeats
+from rocketmq_spark.consumer.manner import told_manner
 from rocketmq_spark.consumer.outages import Outages
 from rocketmq_spark.consumer.route_table import RouteTable
 from rocketmq_spark.consumer.servers import Servers
+from rocketmq_spark.consumer.strategy_names import strategy_of
 from rocketmq_spark.consumer.subscription_check import SubscriptionCheck
 from rocketmq_spark.errors import MembershipError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.wire.body.heartbeat import ConsumerData, Heartbeat
+from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo
 from rocketmq_spark.wire.body.subscription import SubscriptionData, build_subscription
 
 log = logging.getLogger(__name__)
@@ -61,7 +64,11 @@ class GroupMembers:
         self._has_agreed = False
         self.we = self._consumer_data()
         """What we subscribe to and how we consume, for whoever asks."""
-        self._subscriptions = SubscriptionCheck(self._group, client_id, self.we.subscriptions, options.retry_topic)
+        self.manner = told_manner(options, strategy_of(options))
+        """The same, as far as all members must do alike."""
+        self._subscriptions = SubscriptionCheck(
+            self._group, client_id, self.we.subscriptions, self.manner, options.retry_topic
+        )
 
     # ------------------------------------------------------------------------------------------ what brokers are told
 
@@ -179,7 +186,8 @@ class GroupMembers:
         return False
 
     def _is_at_odds(self, client_ids: list[str] | None) -> bool:
-        """Whether a member subscribes to something else and we are the newcomer, who owns nothing and fails soon.
+        """Whether a member subscribes to something else, or consumes in another manner, and we are the newcomer, who
+        owns nothing and fails soon.
 
         Who was there before goes on for its limit: a newcomer should leave, and take nobody with it.
         """
@@ -187,7 +195,7 @@ class GroupMembers:
             return False
         to_ask = self._subscriptions.to_ask(client_ids)
         if to_ask:
-            self._subscriptions.answered(self._subscriptions_of(to_ask))
+            self._subscriptions.answered(self._infos_of(to_ask))
             self._warn_of_retries()
         error = self._subscriptions.difference()
         if error is None:
@@ -200,10 +208,9 @@ class GroupMembers:
         self._outages.failed(SUBSCRIPTIONS, error, limit_ms)
         return not self._has_agreed
 
-    def _subscriptions_of(self, client_ids: Collection[str]) -> dict[str, tuple[SubscriptionData, ...]]:
-        """What members say that they subscribe to. A broker asks them, any that is up; silence means nothing here."""
-        infos = self._servers.ask_any(lambda broker: broker.running_infos(self._group, client_ids)) or {}
-        return {client_id: info.subscriptions for client_id, info in infos.items()}
+    def _infos_of(self, client_ids: Collection[str]) -> dict[str, ConsumerRunningInfo]:
+        """What members say of themselves. A broker asks them, any that is up; silence means nothing here."""
+        return self._servers.ask_any(lambda broker: broker.running_infos(self._group, client_ids)) or {}
 
     def _warn_of_retries(self) -> None:
         for client_id in self._subscriptions.at_odds_over_retries():

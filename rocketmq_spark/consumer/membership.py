@@ -298,7 +298,7 @@ class Membership:
             started_ms=self._started_ms,
             process_queues={held.queue: self._info(held) for held in self.process_queues},
             positions=dict(self._positions),
-            is_orderly=self._options.consume_orderly,
+            manner=self.members.manner,
         )
 
     def _info(self, held: ProcessQueue) -> ProcessQueueInfo:
