@@ -135,8 +135,8 @@ class SimulatedCluster:
     """Brokers and topics. ``now`` counts requests and events, for whoever wants to know what came first.
 
     ``on_stored`` hears of every group offset that a broker stores. ``subscriptions``: what members answer when a broker
-    asks them, expressions by topic, by client id; who is not in it does not answer; ``manners``: their properties. ``name_server_error`` is what the
-    name server answers instead of routes; ``answering_slaves`` are addresses.
+    asks them, expressions by topic, by client id; who is not in it does not answer; ``manners``: their properties.
+    ``name_server_error`` is what the name server answers instead of routes; ``answering_slaves`` are addresses.
     """
 
     def __init__(self, broker_names: Iterable[str], clock: ManualClock) -> None:
