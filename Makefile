@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 
-.PHONY: demo test test-stories test-long bench bench-quick check docs clean
+.PHONY: demo test test-stories test-versions test-long mutate mutate-sample bench bench-quick check docs clean
 
 $(STAMP): setup.py
 	$(PYTHON) -m venv $(VENV)
@@ -28,8 +28,17 @@ test: $(STAMP) ## all tests but the stories and the long forms
 test-stories: $(STAMP) ## several members of a group, outages and crashes, in their short forms
 	$(PYTEST) -m "story and not long" $(TESTS)
 
+test-versions: $(STAMP) ## the core stories on all versions of RocketMQ, one after the other
+	$(BIN)/python -m pytest -m versions $(TESTS)
+
 test-long: $(STAMP) ## the long forms of fuzz, soak and kill sweeps
 	$(BIN)/python -m pytest -m long $(TESTS)
+
+mutate: $(STAMP) ## mutation tests of the pure modules, long; writes docs/design/mutation.md
+	$(BIN)/python tools/mutate.py
+
+mutate-sample: $(STAMP) ## those of a few functions
+	$(BIN)/python tools/mutate.py --sample
 
 bench: $(BENCH_STAMP) ## beside Java's consumers and Spark's Kafka connector, 40 minutes; writes docs/benchmarks
 	$(BIN)/python -m connector_tests.benchmarks $(BENCH)

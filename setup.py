@@ -20,6 +20,7 @@ TEST = [
 ]
 # The benchmark's progress bar and chart; how busy processes are.
 BENCH = ["matplotlib>=3.9", "psutil>=6", "tqdm>=4.66"]
+MUTATE = ["mutmut==3.8.1"]
 CHECK = ["ruff>=0.15,<0.18", "mypy>=1.15,<3", "import-linter>=2.7,<3"]
 
 setup(
@@ -33,10 +34,10 @@ setup(
     package_dir={"": "."},  # an editable install then is a plain path, where Spark finds pyspark_rocketmq
     packages=find_packages(include=["rocketmq_spark", "rocketmq_spark.*"]),
     py_modules=["pyspark_rocketmq"],
-    package_data={"rocketmq_spark": ["py.typed"], "rocketmq_spark.embedded": ["*.lock", "*.xml"]},
+    package_data={"rocketmq_spark": ["py.typed"], "rocketmq_spark.embedded": ["locks/*.lock", "*.xml"]},
     # numpy comes along because PySpark's Arrow path imports it; plain pyspark brings neither it nor pyarrow.
     install_requires=["pyspark>=4.2,<4.4", "py4j>=0.10.9.9", "pyarrow>=18", "numpy>=1.26"],
-    extras_require={"test": TEST, "dev": TEST + CHECK, "bench": BENCH},
+    extras_require={"test": TEST, "dev": TEST + CHECK + MUTATE, "bench": BENCH},
     entry_points={
         "console_scripts": ["rocketmq-spark = rocketmq_spark.cli.main:main"],
         "pytest11": ["rocketmq_spark = rocketmq_spark.embedded.pytest_plugin"],

@@ -7,7 +7,7 @@ An error says what happened, where, and what the user can do. The texts live in 
 The class says whose fault it is, the condition says what exactly:
 
     RocketMQError
-    |-- OptionError (also ValueError)   what the user wrote; raised before any socket is opened
+    |-- OptionError (also ValueError)   what the user wrote; before any socket is opened where that can be known
     |-- ProtocolError                   bytes that are not RocketMQ's
     |   |-- LocalProtocolError          we were asked to send something that no broker would take
     |   `-- RemoteProtocolError         the peer sent it
@@ -94,7 +94,13 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         ),
         "CORRUPT_MESSAGE_IN_QUEUE": Condition(
             "A message of {queue}, pulled from offset {offset}, cannot be decoded: {problem}",
-            "The stored message may be damaged; 'mqadmin queryMsgByOffset' shows it.",
+            "The stored message may be damaged; 'mqadmin queryMsgByOffset' shows it. No 'badMessages' leads past it: "
+            "where one message ends wrongly nobody knows where the next begins.",
+        ),
+        "BAD_MESSAGE": Condition(
+            "The body of the message at offset {offset} of {queue} cannot be read: {problem}.",
+            "It was sent like this. Set 'badMessages' to 'null' to go on with a row that has no body, or to "
+            "'deadLetter' to move it to the group's dead letter topic; the checkpoint stays usable with either.",
         ),
         "PULL_STALLED": Condition(
             "{queue} cannot be read at offset {offset}: for {waited_ms} ms its broker has answered {reason} and "
@@ -191,7 +197,25 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         ),
         "NOT_DRAINED": Condition(
             "Query {query!r} was not drained within {timeout_s} s.",
-            "Allow more time than one micro-batch and one trigger interval take; the query still runs.",
+            "Allow more time than one micro-batch and one trigger interval take; the query goes on.",
+        ),
+        "PARTLY_DRAINED": Condition(
+            "Query {query!r} was stopped after {timeout_s} s though {left} of its {sources} sources were not drained: "
+            "the others had handed over.",
+            "Allow more time. Where this query goes on or others read the group, its last batch of those comes twice.",
+        ),
+        "NOT_ON_THIS_MACHINE": Condition(
+            "Query {query!r} runs on {host}, and cannot be stopped gracefully from {here}: it is asked through its "
+            "driver's folder {folder}.",
+            "Call rocketmq_spark.stop on {host}. Or have a file 'drain' made in that folder, and call query.stop() "
+            "once a file 'drained' is there beside it; without that the running batch comes twice.",
+        ),
+        "NO_CONTROL_FOLDER": Condition(
+            "Query {query!r} could not be asked to stop within {timeout_s} s: its folder {folder} is not there on "
+            "{host}.",
+            "The query makes it again at each trigger if the temporary files were cleaned up: allow for one, and look "
+            "whether it may write there. If its driver is on another machine or in a container of the same name, call "
+            "rocketmq_spark.stop there.",
         ),
         "NOT_LISTED": Condition(
             "The brokers do not list {client_id!r} as a member of group {group!r}.",

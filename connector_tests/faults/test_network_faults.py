@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -13,11 +14,14 @@ from connector_tests.support.scripted_broker import ScriptedBroker, answer
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.errors import RocketMQError, TransportError
 from rocketmq_spark.model import Message, MessageQueue
-from rocketmq_spark.remoting.broker import Broker, Pull
+from rocketmq_spark.pull.pull_connections import PullConnections
+from rocketmq_spark.pull.pull_request import PullRequest
+from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
 from rocketmq_spark.wire.remoting.codes import RequestCode
-from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
+from rocketmq_spark.wire.remoting.pull import PullAnswer, PullResult, PullStatus
+from rocketmq_spark.wire.remoting.pull_frames import pull_frames
 
 QUEUE = MessageQueue("T", "broker-a", 0)
 FOUND = answer(fields={"nextBeginOffset": "1", "minOffset": "0", "maxOffset": "1"}, body=bytes(100_000))
@@ -150,13 +154,69 @@ def test_everything_in_flight_learns_of_a_reset(server: ScriptedBroker, proxy: F
             all_told.set()
 
     for offset in range(32):
-        broker.pull_all_then("G", QUEUE, [Pull(offset, 1, tell)])
+        broker.long_poll("G", QUEUE, offset, 15_000, tell)
     session = server.next_session()
     for _ in range(32):
         session.next_received()
     proxy.cut_now()
     assert all_told.wait(TIMEOUT_MS / 1000)
     assert {type(error) for error in told} == {TransportError}
+
+
+# ------------------------------------------------------------------------------------------------- executors' pulls
+
+
+@pytest.fixture
+def pulling() -> Iterator[PullConnections]:
+    pulling = PullConnections(TIMEOUT_MS)
+    yield pulling
+    pulling.close()
+
+
+def pulled(pulling: PullConnections, address: str, *offsets: int) -> list[PullAnswer]:
+    """What becomes of pulls at these offsets."""
+    requests = [PullRequest(offset, offset + 1, 1, deque()) for offset in offsets]
+    completions = pulling.pull(address, requests, pull_frames("G", QUEUE, "*"))
+    deadline = time.monotonic() + 30
+    while len(completions) < len(requests):
+        assert time.monotonic() < deadline, "not told"
+        completions += pulling.receive(SOON_MS)
+    assert [request for request, _ in completions] == requests
+    return [answer for _, answer in completions]
+
+
+@pytest.mark.parametrize("byte_count", [0, 1, 3, 4, 7, 8, 100, 65_536, 100_000])
+def test_a_pull_whose_answer_is_cut_off_is_told_and_the_next_gets_a_new_connection(
+    server: ScriptedBroker, proxy: FaultProxy, pulling: PullConnections, byte_count: int
+) -> None:
+    assert isinstance(pulled(pulling, proxy.address, 0)[0], PullResult)
+    proxy.cut_after(byte_count)
+    told = pulled(pulling, proxy.address, 0, 0)
+    assert {(error.condition, error.context["address"]) for error in told if isinstance(error, RocketMQError)} == {
+        ("CONNECTION_LOST", proxy.address)
+    }
+    proxy.pass_through()
+    assert isinstance(pulled(pulling, proxy.address, 0)[0], PullResult)
+    assert server.connect_count == 2
+
+
+@pytest.mark.parametrize(("byte_index", "condition"), [(0, "FRAME_TOO_LARGE"), (4, "BAD_FRAME"), (8, "BAD_FRAME")])
+@pytest.mark.parametrize("good_ones", [0, 2])
+def test_a_corrupt_answer_to_a_pull_is_never_taken_for_one(
+    proxy: FaultProxy, pulling: PullConnections, byte_index: int, condition: str, good_ones: int
+) -> None:
+    """Nor once ordinary answers are known."""
+    for _ in range(good_ones):
+        assert isinstance(pulled(pulling, proxy.address, 0)[0], PullResult)
+    proxy.corrupt(byte_index)
+    told = pulled(pulling, proxy.address, 0, 0)
+    assert {error.condition for error in told if isinstance(error, RocketMQError)} == {condition}
+    assert len(told) == 2
+
+
+def test_pulls_over_a_slow_network_are_no_fault(proxy: FaultProxy, pulling: PullConnections) -> None:
+    proxy.delay(50)
+    assert {type(answer) for answer in pulled(pulling, proxy.address, *range(8))} == {PullResult}
 
 
 # --------------------------------------------------------------------------------------------- the real broker

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue as thread_queue
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,7 +15,9 @@ from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import BrokerError, DataLossError, RocketMQError, RouteError
 from rocketmq_spark.model import Message, MessageExt, MessageQueue, StoredMessage
-from rocketmq_spark.remoting.broker import Broker, Pull, SendStatus
+from rocketmq_spark.pull.pull_connections import PullConnections
+from rocketmq_spark.pull.pull_request import PullRequest
+from rocketmq_spark.remoting.broker import Broker, SendStatus
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
@@ -27,6 +30,7 @@ from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
+from rocketmq_spark.wire.remoting.pull_frames import pull_frames
 
 pytestmark = pytest.mark.broker
 
@@ -267,19 +271,17 @@ def test_a_pull_of_a_queue_or_topic_that_does_not_exist_is_refused(broker: Broke
     )
 
 
-def test_many_pulls_are_in_flight_on_one_connection(broker: Broker, filled: MessageQueue, group: str) -> None:
-    answers: thread_queue.Queue[tuple[int, PullResult | RocketMQError]] = thread_queue.Queue()
-
-    def pull(offset: int) -> None:
-        broker.pull_all_then(group, filled, [Pull(offset, 1, lambda answer: answers.put((offset, answer)))])
-
-    for offset in range(10):
-        pull(offset)
-    found = dict(answers.get(timeout=WAIT_S) for _ in range(10))
+def test_many_pulls_are_in_flight_on_one_connection(cluster: EmbeddedCluster, filled: MessageQueue, group: str) -> None:
+    pulling = PullConnections(5_000)
+    requests = [PullRequest(offset, offset + 1, 1, deque()) for offset in range(10)]
+    completions = pulling.pull(cluster.broker_addr(), requests, pull_frames(group, filled, "*"))
+    while len(completions) < len(requests):
+        completions += pulling.receive(1_000)
     bodies = {}
-    for offset, result in found.items():
+    for request, result in completions:
         assert isinstance(result, PullResult)
-        bodies[offset] = decode_messages(bytes(result.body), broker_name="broker-a")[0].body
+        bodies[request.next_offset] = decode_messages(bytes(result.body), broker_name="broker-a")[0].body
+    pulling.close()
     assert bodies == {offset: str(offset).encode() for offset in range(10)}
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from rocketmq_spark.cli.broker import properties, topic_and_queues
 from rocketmq_spark.cli.main import COMMANDS, main
+from rocketmq_spark.embedded.jars import VERSIONS
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 
@@ -48,6 +49,16 @@ def test_it_serves_the_topics_that_were_asked_for_until_it_is_stopped(stop: sign
         process.send_signal(stop)
         assert process.wait(timeout=20) == 0
         assert not jvm.is_running()
+
+
+@pytest.mark.broker
+@pytest.mark.story
+def test_it_is_of_the_version_that_was_asked_for() -> None:
+    with foreground_broker("--port", "0", "--version", VERSIONS[0]) as (process, _):
+        (jvm,) = psutil.Process(process.pid).children()
+        assert f"rocketmq-broker-{VERSIONS[0]}.jar" in " ".join(jvm.cmdline())
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=20) == 0
 
 
 @pytest.mark.broker

@@ -35,17 +35,36 @@ def test_the_lock_reads_back_what_was_written() -> None:
     assert parse_lock("# a comment\n\n" + format_lock([JAR])) == (JAR,)
 
 
-def test_the_lock_pins_every_jar_exactly_once() -> None:
-    lock = jars.read_lock()
-    assert len({jar.file_name for jar in lock}) == len(lock) > 80
+@pytest.mark.parametrize("version", jars.VERSIONS)
+def test_a_lock_pins_every_jar_exactly_once(version: str) -> None:
+    lock = jars.read_lock(version)
+    assert len({jar.file_name for jar in lock}) == len(lock) > 30
     assert all(re.fullmatch("[0-9a-f]{64}", jar.sha256) for jar in lock)
-    assert {f"org.apache.rocketmq:rocketmq-{module}:5.5.0" for module in ("namesrv", "broker", "client", "tools")} <= {
-        jar.coordinate for jar in lock
-    }
+    assert {
+        f"org.apache.rocketmq:rocketmq-{module}:{version}" for module in ("namesrv", "broker", "client", "tools")
+    } <= {jar.coordinate for jar in lock}
+    assert any(jar.coordinate.startswith("io.netty:") and jar.size_bytes > 500_000 for jar in lock)
+    assert jars.version_of(lock) == version
 
 
-def test_the_lock_names_no_host() -> None:
-    assert "://" not in jars.LOCK_FILE.read_text(encoding="utf-8")
+def test_the_locks_name_no_host_and_are_those_that_are_offered() -> None:
+    files = sorted(jars.LOCKS.iterdir())
+    assert sorted(jars.VERSIONS) == [file.stem for file in files]
+    assert not any("://" in file.read_text(encoding="utf-8") for file in files)
+
+
+def test_a_version_without_a_lock_is_named() -> None:
+    with pytest.raises(EmbeddedBrokerError, match=r"RocketMQ 5\.9\.9 .*there are locks for 4\.9\.7"):
+        jars.rocketmq_class_path("5.9.9", environ={})
+
+
+def test_a_distribution_of_another_version_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "rocketmq-broker-5.3.1.jar").touch()
+    environ = {"ROCKETMQ_HOME": str(tmp_path)}
+    assert jars.rocketmq_class_path("5.3.1", environ)[0].endswith("5.3.1.jar")
+    with pytest.raises(EmbeddedBrokerError, match=r"no lib/rocketmq-broker-4\.9\.7\.jar in it"):
+        jars.rocketmq_class_path("4.9.7", environ)
 
 
 def test_artifacts_of_the_same_name_do_not_share_a_file() -> None:
@@ -159,13 +178,13 @@ def test_only_one_process_fetches_at_a_time(tmp_path: Path) -> None:
 
 def test_a_distribution_without_jars_is_named(tmp_path: Path) -> None:
     with pytest.raises(EmbeddedBrokerError, match=f"ROCKETMQ_HOME is {tmp_path}"):
-        jars.rocketmq_class_path({"ROCKETMQ_HOME": str(tmp_path)})
+        jars.rocketmq_class_path(environ={"ROCKETMQ_HOME": str(tmp_path)})
 
 
 def test_a_distribution_comes_before_the_cache(tmp_path: Path) -> None:
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "rocketmq-broker.jar").touch()
-    first, *others = jars.rocketmq_class_path({"ROCKETMQ_HOME": str(tmp_path)})
+    first, *others = jars.rocketmq_class_path(environ={"ROCKETMQ_HOME": str(tmp_path)})
     assert first == str(tmp_path / "lib" / "rocketmq-broker.jar")
     assert [Path(other).name.partition("-")[0] for other in others] == ["py4j"]
 

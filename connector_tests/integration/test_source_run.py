@@ -31,7 +31,7 @@ logging.basicConfig(stream=sys.stdout, level=logging.INFO)
 namesrv_addr, group, topic, moment = sys.argv[1:]
 run = SourceRun(ReadOptions.parse({"namesrvAddr": namesrv_addr, "consumerGroup": group, "subscribe": topic}))
 run.planner.latest_offset(SourceOffset(), None)
-print(run.drain.folder, flush=True)
+print(run.drain.control.folder, flush=True)
 if moment == "before the stop":
     run.stop = terminated_before(run.stop)
 elif moment == "in the stop":

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 from hypothesis import settings
 
-from connector_tests.support.join_machine import ALL_POINTS, PeacefulGroup, TroubledGroup, interleave
+from connector_tests.support.join_machine import ALL_POINTS, ChangingGroup, PeacefulGroup, TroubledGroup, interleave
 from connector_tests.support.simulated_group import SimulatedGroup
 from connector_tests.support.simulated_query import IDLE, SourceRunner
 
@@ -24,7 +24,9 @@ HAPPENS_IN_PEACE: Final = {
     "read twice by a move",
     "stopped gracefully",
 }
+HAPPENS_TO_TOPICS: Final = {"a topic was made anew", "a tail was lost"}
 HAPPENS_IN_TROUBLE: Final = HAPPENS_IN_PEACE | {
+    "a broker was restarted",
     "a broker is away",
     "a broker is silent",
     "a request is half",
@@ -45,6 +47,13 @@ HAPPENS_IN_TROUBLE: Final = HAPPENS_IN_PEACE | {
 def test_no_loss_and_no_second_duplicate_whatever_breaks(interleavings: int) -> None:
     seen = interleave(TroubledGroup, settings(FIXED, max_examples=interleavings))
     assert {kind for kind in HAPPENS_IN_TROUBLE if not seen[kind]} == set()
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("interleavings", [200, pytest.param(2_000, marks=pytest.mark.long)])
+def test_no_loss_though_topics_are_made_anew_and_brokers_lose_tails(interleavings: int) -> None:
+    seen = interleave(ChangingGroup, settings(FIXED, max_examples=interleavings))
+    assert {kind for kind in HAPPENS_TO_TOPICS if not seen[kind]} == set()
 
 
 @pytest.mark.timeout(900)

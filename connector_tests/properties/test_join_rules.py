@@ -13,8 +13,8 @@ import pytest
 from hypothesis import Phase, settings
 
 from connector_tests.support import left_out_rules as without
-from connector_tests.support.join_machine import PeacefulGroup, TroubledGroup, interleave
-from connector_tests.support.join_witness import BrokenPromiseError, Harm
+from connector_tests.support.join_machine import ChangingGroup, PeacefulGroup, TroubledGroup, interleave
+from connector_tests.support.join_witness import BrokenPromiseError, Harm, MessageWitness
 from connector_tests.support.simulated_cluster import Fate, Reach
 from connector_tests.support.simulated_group import SimulatedGroup
 from connector_tests.support.simulated_query import IDLE, LOG_COMMITS, LOG_OFFSETS, READ, WRITE, Parts, SourceRunner
@@ -326,6 +326,60 @@ def a_commit_while_another_gains_the_queue(parts: Parts) -> None:
         group.witness.check_nothing_twice()
 
 
+CHANGING: Final = {"failOnDataLoss": "false"}
+
+
+def messages_of(parts: Parts, queues: int = 1) -> SimulatedGroup:
+    """A topic with five messages a queue, of which each must be read that is there in the end."""
+    group = SimulatedGroup({"t": {"a": queues}}, parts=parts, options=CHANGING, witness=MessageWitness)
+    for queue in group.cluster.queues():
+        group.cluster.produce(queue, 5)
+    return group
+
+
+def made_anew_and_outgrown(parts: Parts) -> None:
+    with messages_of(parts) as group:
+        runner = started(group, "A")
+        runner.go_on()
+        group.cluster.make_anew("t")
+        group.cluster.produce(QUEUE, 8)
+        group.settle()
+
+
+def a_tail_lost_and_outgrown(parts: Parts) -> None:
+    with messages_of(parts) as group:
+        runner = started(group, "A")
+        runner.go_on()
+        group.cluster.brokers["a"].restart(lost_messages=2)
+        group.cluster.produce(QUEUE, 8)
+        group.settle()
+
+
+def made_anew_during_a_batch_whose_reader_dies_after_its_proof(parts: Parts) -> None:
+    with messages_of(parts) as group:
+        first = started(group, "B")
+        first.go_on(stops=(LOG_COMMITS,))
+        group.cluster.make_anew("t")
+        group.cluster.produce(QUEUE, 8)
+        first.go_on(stops=("request route",))
+        gone(group, first)
+        group.query("A")
+        group.settle(without=frozenset({first.query}))
+
+
+def emptied_by_retention_and_made_anew_while_nobody_looks(parts: Parts) -> None:
+    with messages_of(parts, queues=2) as group:
+        runner = started(group, "A")
+        runner.go_on()
+        group.cluster.brokers["a"].retain()
+        group.cluster.produce(group.cluster.queues()[1], 1)
+        runner.go_on()
+        gone(group, runner)
+        group.cluster.brokers["a"].make_anew(QUEUE)
+        group.cluster.produce(QUEUE, 8)
+        group.settle()
+
+
 # ------------------------------------------------------------------------------------------ the table
 
 
@@ -454,6 +508,34 @@ RULES: Final = (
         Parts(runner=without.ReadsOnlyWhatItOwns),
         killed_during_a_batch,
         Harm.LOST,
+    ),
+    Rule(
+        "whether a queue is still the same is looked at again after a sign",
+        Parts(planner=without.LooksAtTheStart),
+        made_anew_and_outgrown,
+        Harm.LOST,
+        ChangingGroup,
+    ),
+    Rule(
+        "a connection that was lost is such a sign",
+        Parts(planner=without.SeesNoBrokenConnection),
+        a_tail_lost_and_outgrown,
+        Harm.LOST,
+        ChangingGroup,
+    ),
+    Rule(
+        "nothing is written where the group's offset has vanished",
+        Parts(membership=without.WritesWhatVanished),
+        made_anew_during_a_batch_whose_reader_dies_after_its_proof,
+        Harm.LOST,
+        ChangingGroup,
+    ),
+    Rule(
+        "the last store time is never forgotten",
+        Parts(planner=without.ForgetsStoreTimes),
+        emptied_by_retention_and_made_anew_while_nobody_looks,
+        Harm.LOST,
+        ChangingGroup,
     ),
     Rule(
         "own id missing in the list: decide nothing",

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.simulated_queue import QUEUE, SimulatedNetwork, SimulatedQueue, offsets_of
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
-from rocketmq_spark.model import MessageQueue, QueueRange
+from rocketmq_spark.model import QueueRange
 from rocketmq_spark.pull.pull_request import PulledRange
-from rocketmq_spark.pull.range_puller import ABSENT_LIMIT_MS, MAX_DEPTH, Answer, RangePuller
+from rocketmq_spark.pull.range_puller import ABSENT_LIMIT_MS, MAX_DEPTH, RangePuller
 from rocketmq_spark.wire.remoting.codes import ResponseCode
-from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
+from rocketmq_spark.wire.remoting.pull import PullAnswer, PullResult, PullStatus
 
 MOST_PULLS = 20_000
 LIMIT_MS = 600_000
@@ -46,7 +46,7 @@ class MovingBroker:
     bodies_answered: int = 0
     told_of_reset: bool = False
 
-    def answer(self, offset: int, max_messages: int) -> Answer:
+    def answer(self, offset: int, max_messages: int) -> PullAnswer:
         self.pulls += 1
         assert self.pulls < MOST_PULLS, "it pulls for ever"
         assert max_messages >= 1
@@ -70,10 +70,10 @@ class MovingBroker:
         if self.random.random() < 0.05:
             self.queue.min_offset = min(max(self.queue.min_offset, self.queue.removed_to), self.queue.max_offset)
 
-    def _mishap(self, offset: int) -> Answer:
+    def _mishap(self, offset: int) -> PullAnswer:
         held = (self.queue.min_offset, self.queue.max_offset, memoryview(b""))
         reset = PullResult(PullStatus.OFFSET_ILLEGAL, "OFFSET_RESET", 0, *held)
-        mishaps: tuple[Answer, ...] = (
+        mishaps: tuple[PullAnswer, ...] = (
             *TRANSIENT,
             reset,
             PullResult(PullStatus.NO_NEW_MSG, "OFFSET_FOUND_NULL", offset, *held),
@@ -123,23 +123,14 @@ def test_a_range_is_delivered_whole_in_order_and_once_or_said_to_be_lost(
         is_slow=lambda: broker.random.random() < 0.2,
         brings_more=lambda: broker.random.random() < 0.5,
     )
-    put_back: list[tuple[MessageQueue, int]] = []
-    puller = RangePuller(
-        wanted,
-        network.submit,
-        lambda *reset: put_back.append(reset),
-        limit_ms=LIMIT_MS,
-        missing_ms=LIMIT_MS,
-        clock=broker.clock,
-        inbox=network,
-    )
+    puller = RangePuller(wanted, network, limit_ms=LIMIT_MS, missing_ms=LIMIT_MS, clock=broker.clock)
     delivered: list[PulledRange] = []
     for pulled in puller.pulled():
         assert broker.bodies_answered - sum(len(before.body) > 0 for before in delivered) <= MAX_DEPTH + 1
         delivered.append(pulled)
 
     assert_touching(delivered, wanted)
-    assert put_back == ([(QUEUE, 0)] if broker.told_of_reset and wanted.begin_offset > 0 else [])
+    assert network.put_back == ([0] if broker.told_of_reset and wanted.begin_offset > 0 else [])
     rows = [offset for pulled in delivered for offset in offsets_of(pulled)]
     if not broker.is_filtering and not broker.left_out:
         assert sum(len(pulled.body) for pulled in delivered) == 8 * len(rows), "something was pulled twice"

@@ -14,6 +14,8 @@ from rocketmq_spark.embedded import EmbeddedCluster
 
 StreamOf = Callable[..., Stream]
 
+pytest.register_assert_rewrite("connector_tests.support.core_stories")
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from rocketmq_spark.pull import executor_client
+from rocketmq_spark.pull import executor_client, pull_connections
 from rocketmq_spark.remoting import pool
 
 
 def close_executor_connections() -> None:
     """For tests that read ranges in their own process: as if it had been an executor's and were over."""
     executor_client._shared.cache_clear()
-    while pool._shared:
-        pool._shared.popitem()[1].close()
+    for shared in (pool._shared, pull_connections._shared):
+        while shared:
+            shared.popitem()[1].close()

@@ -22,6 +22,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from connector_tests.support.join_witness import MessageWitness, Witness
 from connector_tests.support.simulated_cluster import Fate, Reach
 from connector_tests.support.simulated_group import SimulatedGroup
 from connector_tests.support.simulated_query import (
@@ -68,6 +69,11 @@ class PeacefulGroup(RuleBasedStateMachine):
     seen : counts what has happened, over all runs
     """
 
+    witness: type[Witness] = Witness
+    options: Mapping[str, str] = {}
+    starts: tuple[str, ...] = ("earliest", "latest")
+    fewest_queries = 2
+
     def __init__(self, parts: Parts, seen: Counter[str]) -> None:
         super().__init__()
         self.parts = parts
@@ -76,26 +82,29 @@ class PeacefulGroup(RuleBasedStateMachine):
 
     @initialize(
         layout=st.sampled_from(LAYOUTS),
-        starting_offsets=st.sampled_from(("earliest", "latest")),
+        starting_offset=NUMBERS,
         is_orderly=st.booleans(),
-        query_count=st.integers(2, 3),
+        query_count=st.integers(1, 3),
         keep_their_names=st.booleans(),
         limit=st.sampled_from(("", "3")),
     )
     def found(
         self,
         layout: Mapping[str, Mapping[str, int]],
-        starting_offsets: str,
+        starting_offset: int,
         is_orderly: bool,
         query_count: int,
         keep_their_names: bool,
         limit: str,
     ) -> None:
-        options = {"consumeOrderly": str(is_orderly).lower()}
+        options = {"consumeOrderly": str(is_orderly).lower(), **self.options}
         options |= {"maxOffsetsPerTrigger": limit} if limit else {}
-        self.group = SimulatedGroup(layout, starting_offsets=starting_offsets, parts=self.parts, options=options)
+        starts = _one_of(self.starts, starting_offset)
+        self.group = SimulatedGroup(
+            layout, starting_offsets=starts, parts=self.parts, options=options, witness=self.witness
+        )
         self.is_orderly = is_orderly
-        for name in "ABC"[:query_count]:
+        for name in "ABC"[: max(query_count, self.fewest_queries)]:
             self.group.query(name, **({"instanceName": name} if keep_their_names else {}))
         for number in range(len(self.group.cluster.queues())):
             self.produce(number, 4)
@@ -275,6 +284,17 @@ class TroubledGroup(PeacefulGroup):
     def repair_brokers(self) -> None:
         self.group.repair()
 
+    @rule(number=NUMBERS)
+    def restart_broker(self, number: int) -> None:
+        """It keeps messages and offsets."""
+        self.seen["a broker was restarted"] += 1
+        _one_of(list(self.group.cluster.brokers.values()), number).restart()
+
+    @rule(number=NUMBERS)
+    def retain(self, number: int) -> None:
+        """Retention deletes what has been read."""
+        _one_of(list(self.group.cluster.brokers.values()), number).retain()
+
     @rule(ms=SHORT_MS)
     def pass_time(self, ms: int) -> None:
         """Those who are in the middle of something stand still."""
@@ -290,6 +310,40 @@ class TroubledGroup(PeacefulGroup):
 
     def gone(self) -> list[SourceRunner]:
         return [runner for runner in self.group.runners if not runner.is_alive]
+
+
+class ChangingGroup(TroubledGroup):
+    """The same, and topics are deleted and made anew, while the queries are to go on without what is lost.
+
+    A broker that loses the end of a queue keeps the group's offset, so only who has read that queue can tell: that is
+    for a query alone.
+    """
+
+    witness: type[Witness] = MessageWitness
+    options: Mapping[str, str] = {"failOnDataLoss": "false"}
+    starts: tuple[str, ...] = ("earliest",)
+    fewest_queries = 1
+
+    @rule(number=NUMBERS, count=st.integers(0, 12))
+    def make_anew(self, number: int, count: int) -> None:
+        topic = _one_of(self.group.cluster.topics(), number)
+        self.group.cluster.make_anew(topic)
+        self.seen["a topic was made anew"] += 1
+        self._fill(topic, count)
+
+    @precondition(lambda self: len(self.group.queries) == 1)
+    @rule(number=NUMBERS, lost=st.integers(1, 6), count=st.integers(0, 12))
+    def lose_tail(self, number: int, lost: int, count: int) -> None:
+        broker = _one_of(list(self.group.cluster.brokers.values()), number)
+        broker.restart(lost)
+        self.seen["a tail was lost"] += 1
+        for topic in self.group.cluster.topics():
+            self._fill(topic, count)
+
+    def _fill(self, topic: str, count: int) -> None:
+        for queue in self.group.cluster.queues():
+            if queue.topic == topic and count:
+                self.group.cluster.produce(queue, count)
 
 
 def interleave(machine: type[PeacefulGroup], how: settings, parts: Parts | None = None) -> Counter[str]:

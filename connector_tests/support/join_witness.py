@@ -264,6 +264,47 @@ class Witness:
                 yield earlier
 
 
+class MessageWitness(Witness):
+    """For queues that become others: it looks at messages instead of offsets. Each that is there in the end must have
+    been read, and the group's offset be what comes after the last; what was read twice is not its business."""
+
+    def __init__(self, cluster: SimulatedCluster, *, starts_at_first: bool) -> None:
+        super().__init__(cluster, starts_at_first=starts_at_first)
+        self._messages: set[tuple[MessageQueue, int, int]] = set()
+
+    def stored(self, queue: MessageQueue, offset: int) -> None:
+        """Offsets say nothing here."""
+
+    def proved(self, owner: Owner, end_offsets: Mapping[MessageQueue, int], since_ms: int) -> None:
+        """Nor here."""
+
+    def logged(self, owner: Owner, batch_id: int, end: SourceOffset) -> None:
+        """Nor here."""
+
+    def written(self, query: object, batch_id: int, ranges: Sequence[QueueRange]) -> None:
+        for one in ranges:
+            wanted = range(one.begin_offset, one.end_offset)
+            self._messages |= {message for message in self._present(one.queue) if message[1] in wanted}
+
+    def _present(self, queue: MessageQueue) -> set[tuple[MessageQueue, int, int]]:
+        """The messages that are there, each by what no other message has."""
+        broker = self._cluster.brokers[queue.broker_name]
+        first, stored_ms = broker.min_offsets.get(queue, 0), broker.stored_ms[queue]
+        return {(queue, offset, stored_ms[offset]) for offset in range(first, len(stored_ms))}
+
+    def is_all_read(self) -> bool:
+        return not any(self._present(queue) - self._messages for queue in self._cluster.queues())
+
+    def check_at_rest(self) -> None:
+        for queue in self._cluster.queues():
+            if unread := self._present(queue) - self._messages:
+                offsets = sorted(offset for _, offset, _ in unread)
+                raise BrokenPromiseError(Harm.LOST, f"{queue}: {offsets} of {self._cluster.max_offset(queue)}")
+            wanted, committed = self._cluster.max_offset(queue), self._cluster.group_offset(queue)
+            if committed != wanted:
+                raise BrokenPromiseError(Harm.UNPROVEN_COMMIT, f"{queue} is stored as {committed} instead of {wanted}")
+
+
 def _is_of_a_move(mine: Planned, other: Planned) -> bool:
     """Whether ``mine`` was the unproven micro-batch of its queue when that moved away from its owner, or to the owner
     of ``other``."""

@@ -19,11 +19,12 @@ from rocketmq_spark.consumer.rebalance import RebalanceImpl, RebalancePlan
 from rocketmq_spark.consumer.strategy_names import strategy_of
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.source.stream.batch_planner import BatchPlanner
+from rocketmq_spark.source.stream.incarnation import TrustedQueues
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.planning import Position
 
 Stored = Mapping[MessageQueue, int | None]
-Positions = dict[MessageQueue, Position]
+Settled = tuple[Survey, dict[MessageQueue, Position]]
 
 OUT_OF_TURN = "out of turn"
 
@@ -43,18 +44,23 @@ class TakesSilenceForAnAnswer(Membership):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self.offsets = _NeedsNoAnswer(self.offsets.keeper, self.resets, self._is_ours)
+        self.offsets = _NeedsNoAnswer(self.offsets.keeper, self.resets, self._is_ours, self.servers.link)
 
 
 class _NeedsNoAnswer(GroupOffsets):
     def raise_to(self, wanted: Mapping[MessageQueue, int]) -> set[MessageQueue]:
         super().raise_to(wanted)
         self._confirm(wanted)
+        self._links.clear()
         return set(wanted)
 
 
 class LooksOnce(BatchPlanner):
     """What a silent broker has kept is not looked at when it is back: that would heal a lost answer."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._trusted = _TrustsForEver()
 
     def _remember(
         self, survey: Survey, positions: Mapping[MessageQueue, Position], planned: Mapping[MessageQueue, QueueProgress]
@@ -69,7 +75,7 @@ class WritesUnread(Membership):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self.offsets = _NeverReads(self.offsets.keeper, self.resets, self._is_ours)
+        self.offsets = _NeverReads(self.offsets.keeper, self.resets, self._is_ours, self.servers.link)
 
 
 class _NeverReads(GroupOffsets):
@@ -105,7 +111,7 @@ class LeavesUnanswered(SimulatedMember):
 class TrustsTheCheckpoint(BatchPlanner):
     """A plan starts at the checkpoint."""
 
-    def _settle(self, membership: Membership, start: SourceOffset, survey: Survey, stored: Stored) -> Positions:
+    def _settle(self, membership: Membership, start: SourceOffset, survey: Survey, stored: Stored) -> Settled:
         new = {queue: None if queue in start.queues else offset for queue, offset in stored.items()}
         return super()._settle(membership, start, survey, new)
 
@@ -113,14 +119,14 @@ class TrustsTheCheckpoint(BatchPlanner):
 class TrustsTheBroker(BatchPlanner):
     """A plan starts at the group's offset."""
 
-    def _settle(self, membership: Membership, start: SourceOffset, survey: Survey, stored: Stored) -> Positions:
+    def _settle(self, membership: Membership, start: SourceOffset, survey: Survey, stored: Stored) -> Settled:
         return super()._settle(membership, SourceOffset(), survey, stored)
 
 
 class TrustsItsMemory(BatchPlanner):
     """The group's offset is looked at only for queues that have just been gained."""
 
-    def _settle(self, membership: Membership, start: SourceOffset, survey: Survey, stored: Stored) -> Positions:
+    def _settle(self, membership: Membership, start: SourceOffset, survey: Survey, stored: Stored) -> Settled:
         return super()._settle(
             membership, start, survey, {**stored, **{q: at for q, at in self._positions.items() if q in stored}}
         )
@@ -167,7 +173,7 @@ class KeepsFirstPositions(SimulatedMember):
 class StartsNewQueuesAtTheirEnd(BatchPlanner):
     """A queue that a topic gains begins at "latest"."""
 
-    def _settle(self, membership: Membership, start: SourceOffset, survey: Survey, stored: Stored) -> Positions:
+    def _settle(self, membership: Membership, start: SourceOffset, survey: Survey, stored: Stored) -> Settled:
         ends = {
             queue: survey.bounds[queue].max_offset if offset is None and queue not in start.queues else offset
             for queue, offset in stored.items()
@@ -180,6 +186,65 @@ class DecidesOnWhatAnswers(BatchPlanner):
 
     def _start_topics(self, membership: Membership, start: SourceOffset, survey: Survey) -> None:
         super()._start_topics(membership, start, replace(survey, is_complete=True))
+
+
+# ------------------------------------------------------------------------------------------ other queues
+
+
+class LooksAtTheStart(BatchPlanner):
+    """Whether a queue is still the one that was read is looked at once in each start of a query."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._trusted = _TrustsForEver()
+
+
+class _TrustsForEver(TrustedQueues):
+    def surveyed(self, survey: Survey, positions: Mapping[MessageQueue, int]) -> None:
+        return
+
+    def doubt(self, queues: Iterable[MessageQueue]) -> None:
+        return
+
+
+class SeesNoBrokenConnection(BatchPlanner):
+    """That a broker had to be connected to again is no sign."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._trusted = _SeesBoundsOnly()
+
+
+class _SeesBoundsOnly(TrustedQueues):
+    def surveyed(self, survey: Survey, positions: Mapping[MessageQueue, int]) -> None:
+        super().surveyed(replace(survey, links={}), positions)
+
+    def trust(self, queues: Iterable[MessageQueue], survey: Survey) -> None:
+        super().trust(queues, replace(survey, links={}))
+
+
+class WritesWhatVanished(Membership):
+    """Where the group's offset has vanished what was proven is written again, unseen."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.offsets = _SeesNothingVanish(self.offsets.keeper, self.resets, self._is_ours, self.servers.link)
+
+
+class _SeesNothingVanish(GroupOffsets):
+    def _look_for_vanished(self, found: Mapping[MessageQueue, int | None]) -> None:
+        return
+
+
+class ForgetsStoreTimes(BatchPlanner):
+    """The offset says when the last message was stored that is there now."""
+
+    def _at_rest(self, start: SourceOffset, survey: Survey) -> dict[MessageQueue, QueueProgress]:
+        return {
+            queue: QueueProgress(at, at, survey.bounds[queue].last_store_timestamp_ms)
+            for queue, at in self._positions.items()
+            if queue in survey.bounds
+        }
 
 
 # ------------------------------------------------------------------------------------------ the offset
@@ -288,8 +353,8 @@ class _AsksOneBroker(GroupMembers):
 class PlansOutOfTurn(BatchPlanner):
     """In the middle of a plan somebody else may have the turn."""
 
-    def _settle(self, membership: Membership, start: SourceOffset, survey: Survey, stored: Stored) -> Positions:
-        positions = super()._settle(membership, start, survey, stored)
+    def _settle(self, membership: Membership, start: SourceOffset, survey: Survey, stored: Stored) -> Settled:
+        settled = super()._settle(membership, start, survey, stored)
         assert isinstance(self._member, SimulatedMember)
         lock = self._member.lock
         taken_at = lock.taken_at
@@ -297,7 +362,7 @@ class PlansOutOfTurn(BatchPlanner):
         point(OUT_OF_TURN)
         lock.__enter__()
         lock.taken_at = taken_at
-        return positions
+        return settled
 
 
 class TakesWhatIsLeft(Membership):

@@ -8,6 +8,7 @@ from types import TracebackType
 
 from connector_tests.support.scripted_broker import ScriptedBroker, answer
 from rocketmq_spark.errors import TransportError
+from rocketmq_spark.pull.pull_connections import PullConnections
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.stream import Stream
@@ -32,7 +33,7 @@ class ScriptedCluster:
         self._by_address |= {f"{name}:10911": broker for name, broker in self.brokers.items()}
         self.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, self._route)
         self.pool = ConnectionPool(TIMEOUT_MS, connect=self._connect)
-        self.pulling = ConnectionPool(TIMEOUT_MS, connect=self._connect, has_readers=False)
+        self.pulling = PullConnections(TIMEOUT_MS, connect=self._connect)
         self.name_servers = NameServers((NAME_SERVER,), self.pool, TIMEOUT_MS)
 
     def __enter__(self) -> ScriptedCluster:

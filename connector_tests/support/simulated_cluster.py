@@ -67,10 +67,12 @@ class SimulatedBroker:
     when each message of a queue was stored, that is all there is to messages; ``min_offsets``: what retention has left;
     ``marks``: where an operator has reset queues to, and nobody was told.
 
-    ``permission`` and ``master_id`` are what routes say of it. ``refusal`` is its answer to everything; to a question
-    or write about one of ``unanswered_searches`` and ``unanswered_writes`` it gives none. ``write_refusal`` is its
-    answer to group offsets alone. One that ``hears_nothing`` answers heartbeats and forgets them. Routes name
-    so many ``slaves``.
+    ``starts``: how often it has been started; who is connected has to connect again after each.
+
+    ``permission`` and ``master_id`` are what routes say of it. ``refusal`` is its answer to everything,
+    ``look_refusal`` to pulls, ``write_refusal`` to group offsets; to a question or write about one of
+    ``unanswered_searches`` and ``unanswered_writes`` it gives none. One that ``hears_nothing`` answers heartbeats and
+    forgets them. Routes name so many ``slaves``.
     """
 
     name: str
@@ -82,12 +84,14 @@ class SimulatedBroker:
     min_offsets: dict[MessageQueue, int] = field(default_factory=dict)
     locks: dict[MessageQueue, tuple[str, int]] = field(default_factory=dict)
     marks: dict[MessageQueue, int] = field(default_factory=dict)
+    starts: int = 1
     permission: int = 6
     master_id: int = 0
     refusal: RocketMQError | None = None
     write_refusal: RocketMQError | None = None
     hears_nothing: bool = False
     slaves: int = 0
+    look_refusal: RocketMQError | None = None
     unanswered_searches: set[MessageQueue] = field(default_factory=set)
     unanswered_writes: set[MessageQueue] = field(default_factory=set)
 
@@ -97,11 +101,13 @@ class SimulatedBroker:
         return [connection.client_id for connection in reversed(self.connections.values())]
 
     def bounds(self, topic: str) -> dict[MessageQueue, QueueBounds]:
-        return {
-            queue: QueueBounds(self.min_offsets.get(queue, 0), len(stored_ms), stored_ms[-1] if stored_ms else 0)
-            for queue, stored_ms in self.stored_ms.items()
-            if queue.topic == topic
-        }
+        """Of an empty queue, as after retention, no store time is known."""
+        bounds = {}
+        for queue, stored_ms in self.stored_ms.items():
+            held = slice(self.min_offsets.get(queue, 0), None)
+            if queue.topic == topic:
+                bounds[queue] = QueueBounds(held.start, len(stored_ms), (stored_ms[held] or [0])[-1])
+        return bounds
 
     def store(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Take the group's offsets, whatever they are."""
@@ -110,6 +116,29 @@ class SimulatedBroker:
     def reset(self, queue: MessageQueue, offset: int) -> None:
         """As an operator does."""
         self.offsets[queue] = self.marks[queue] = offset
+
+    def make_anew(self, queue: MessageQueue) -> None:
+        """Its topic is deleted and created again; the group's offset is deleted with it."""
+        self.stored_ms[queue] = []
+        for table in (self.min_offsets, self.offsets, self.marks):
+            table.pop(queue, None)
+
+    def restart(self, lost_messages: int = 0) -> None:
+        """Locks and marks are in its memory; of each queue the last messages may be lost, too."""
+        self.starts += 1
+        self.locks.clear()
+        self.marks.clear()
+        for queue, stored_ms in self.stored_ms.items():
+            kept = max(len(stored_ms) - lost_messages, self.min_offsets.get(queue, 0))
+            del stored_ms[kept:]
+
+    def retain(self) -> None:
+        """Delete what the group has read."""
+        self.min_offsets |= self.offsets
+
+    def stored_at(self, queue: MessageQueue, offset: int) -> int | None:
+        is_there = self.min_offsets.get(queue, 0) <= offset < len(self.stored_ms[queue])
+        return self.stored_ms[queue][offset] if is_there else None
 
     def expire(self) -> None:
         silent_since_ms = self.clock() - CONNECTION_EXPIRY_MS
@@ -188,6 +217,12 @@ class SimulatedCluster:
         """All brokers'."""
         for broker in self.brokers.values():
             broker.reach = reach
+
+    def make_anew(self, topic: str) -> None:
+        """Deleted and created again, as many queues as there were."""
+        for queue in self.queues():
+            if queue.topic == topic:
+                self.brokers[queue.broker_name].make_anew(queue)
 
     def lose_connections(self, owner: object) -> None:
         """The brokers notice that somebody is gone."""
@@ -299,6 +334,9 @@ class ClusterDoor:
     def broker(self, address: str) -> BrokerDoor:
         return BrokerDoor(self, self.cluster.broker_at(address))
 
+    def connects(self, address: str) -> int:
+        return self.cluster.broker_at(address).starts
+
     def arrive(self, name: str) -> None:
         self.before_each()
         point(f"request {name}")
@@ -362,10 +400,20 @@ class BrokerDoor:
     def submit_topic_stats(self, topic: str) -> SimulatedAnswer[dict[MessageQueue, QueueBounds]]:
         return self._submit("bounds", lambda: self._broker.bounds(topic))
 
-    def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        if queue in self._broker.unanswered_searches:
+    def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        if self._broker.unanswered_searches & timestamps_ms.keys():
             raise self._door.failed(self._broker)
-        return self._ask("search", lambda: bisect_left(self._broker.stored_ms[queue], timestamp_ms))
+        stored_ms = self._broker.stored_ms
+        return self._ask(
+            "search", lambda: {queue: bisect_left(stored_ms[queue], at_ms) for queue, at_ms in timestamps_ms.items()}
+        )
+
+    def stored_at(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
+        if offsets.keys() & self._broker.unanswered_searches:
+            raise self._door.failed(self._broker)
+        if self._broker.look_refusal is not None:
+            raise self._broker.look_refusal
+        return self._ask("look", lambda: {queue: self._broker.stored_at(queue, at) for queue, at in offsets.items()})
 
     def query_offsets(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
         return self._ask("read offsets", lambda: {queue: self._broker.offsets.get(queue) for queue in queues})
@@ -390,9 +438,6 @@ class BrokerDoor:
 
     def take_reset(self, group: str, queue: MessageQueue) -> int | None:
         return self._ask("take mark", lambda: self._broker.marks.pop(queue, None))
-
-    def reset_offset(self, group: str, queue: MessageQueue, offset: int) -> object:
-        return self._ask("reset", lambda: self._broker.reset(queue, offset))
 
     def lock_batch(self, group: str, client_id: str, queues: Collection[MessageQueue]) -> set[MessageQueue]:
         return self._ask("lock", lambda: self._broker.lock(client_id, queues))

@@ -35,13 +35,14 @@ class SimulatedGroup:
         starting_offsets: str = "earliest",
         parts: Parts | None = None,
         options: Mapping[str, str] | None = None,
+        witness: type[Witness] = Witness,
     ) -> None:
         self.clock = ManualClock(START_MS)
         brokers = sorted({name for counts in topics.values() for name in counts})
         self.cluster = SimulatedCluster(brokers, self.clock)
         for topic, counts in topics.items():
             self.cluster.create_topic(topic, counts)
-        self.witness = Witness(self.cluster, starts_at_first=starting_offsets == "earliest")
+        self.witness = witness(self.cluster, starts_at_first=starting_offsets == "earliest")
         self.queries: list[SimulatedQuery] = []
         self.runners: list[SourceRunner] = []
         self._parts = parts or Parts()

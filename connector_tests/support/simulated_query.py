@@ -197,6 +197,9 @@ class DrainSwitch:
     def is_made(self) -> bool:
         return self.is_wanted
 
+    def claim(self) -> bool:
+        return self.is_wanted
+
     def answer(self) -> None:
         self.is_answered = True
 

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 from connector_tests.support.manual_clock import ManualClock
 from rocketmq_spark.model import MessageQueue
-from rocketmq_spark.pull.pull_request import PulledRange, PullRequest
-from rocketmq_spark.pull.range_puller import Answer
-from rocketmq_spark.remoting.broker import Pull
-from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
+from rocketmq_spark.pull.pull_request import Completion, PulledRange, PullRequest
+from rocketmq_spark.remoting.retry import PULLING
+from rocketmq_spark.wire.remoting.pull import PullAnswer, PullResult, PullStatus
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 
@@ -76,22 +75,17 @@ class SimulatedQueue:
         return PullResult(status, reason, next_begin, self.min_offset, self.max_offset, encoded(found))
 
 
-def unexpected_reset(queue: MessageQueue, offset: int) -> None:
-    """Where a RangePuller puts back resets and no operator is about."""
-    raise AssertionError(f"nobody has reset {queue} to {offset}")
-
-
 class SimulatedNetwork:
-    """What a RangePuller sends with (``submit``) and waits at (it is its inbox).
+    """The PullClient of a RangePuller.
 
-    While answers are in flight, waiting brings one of them, the one that ``choose(how many)`` says, unless ``is_slow``;
-    ``brings_more`` says whether another has come meanwhile.
-    While none is, it lasts its full time by the clock, and no time by the wall; to wait without end is then an error.
+    While answers are in flight, ``receive`` brings one of them, the one that ``choose(how many)`` says, unless
+    ``is_slow``, and others while ``brings_more`` says so.
+    While none is, it lasts its full time by the clock, and no time by the wall; to go on for ever so is an error.
     """
 
     def __init__(
         self,
-        answer: Callable[[int, int], Answer],
+        answer: Callable[[int, int], PullAnswer],
         clock: ManualClock,
         choose: Callable[[int], int] = lambda _: 0,
         is_slow: Callable[[], bool] = lambda: False,
@@ -102,39 +96,46 @@ class SimulatedNetwork:
         self._choose = choose
         self._is_slow = is_slow
         self._brings_more = brings_more
-        self._in_flight: list[Pull] = []
-        self._arrived: list[tuple[PullRequest, Answer]] = []
+        self._in_flight: list[PullRequest] = []
+        self._nothing_for_ms = 0
         self.pulls: list[tuple[int, int]] = []
         self.most_in_flight = 0
+        self.put_back: list[int] = []
+        self.routes_forgotten_count = 0
 
-    def submit(self, queue: MessageQueue, pulls: Sequence[Pull]) -> None:
+    def pull(self, queue: MessageQueue, requests: Sequence[PullRequest]) -> list[Completion]:
         assert queue == QUEUE
-        for pull in pulls:
-            assert not any(pull.offset == other.offset for other in self._in_flight), "pulled twice"
-            self.pulls.append((pull.offset, pull.max_messages))
-            self._in_flight.append(pull)
+        for request in requests:
+            offset = request.next_offset
+            assert not any(offset == other.next_offset for other in self._in_flight), "pulled twice"
+            self.pulls.append((offset, request.max_messages))
+            self._in_flight.append(request)
         self.most_in_flight = max(self.most_in_flight, len(self._in_flight))
+        return []
 
-    def put(self, item: tuple[PullRequest, Answer]) -> None:
-        self._arrived.append(item)
+    def receive(self, timeout_ms: int) -> list[Completion]:
+        if not self._in_flight or self._is_slow():
+            self._pass_time(timeout_ms)
+            return []
+        self._nothing_for_ms = 0
+        completions = [self._next_completion()]
+        while self._in_flight and self._brings_more():
+            completions.append(self._next_completion())
+        return completions
 
-    def wait(self, timeout_ms: int | None) -> bool:
-        if not self._arrived:
-            if not self._in_flight or (timeout_ms is not None and self._is_slow()):
-                self._pass_time(timeout_ms)
-                return False
-            self._bring_one()
-        return True
+    def forget_route(self, queue: MessageQueue) -> None:
+        assert queue == QUEUE
+        self.routes_forgotten_count += 1
 
-    def take(self) -> tuple[PullRequest, Answer] | None:
-        if not self._arrived and self._in_flight and self._brings_more():
-            self._bring_one()
-        return self._arrived.pop(0) if self._arrived else None
+    def put_back_reset(self, queue: MessageQueue, offset: int) -> None:
+        assert queue == QUEUE
+        self.put_back.append(offset)
 
-    def _bring_one(self) -> None:
-        pull = self._in_flight.pop(self._choose(len(self._in_flight)))
-        pull.on_answer(self._answer(pull.offset, pull.max_messages))
+    def _next_completion(self) -> Completion:
+        request = self._in_flight.pop(self._choose(len(self._in_flight)))
+        return request, self._answer(request.next_offset, request.max_messages)
 
-    def _pass_time(self, timeout_ms: int | None) -> None:
-        assert timeout_ms is not None, "it waits for ever: nothing is in flight"
+    def _pass_time(self, timeout_ms: int) -> None:
         self._clock.advance(timeout_ms)
+        self._nothing_for_ms += 0 if self._in_flight else timeout_ms
+        assert self._nothing_for_ms <= PULLING.longest_ms, "it waits for ever: nothing is in flight"

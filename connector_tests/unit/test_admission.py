@@ -12,6 +12,10 @@ def test_without_a_limit_everything_is_admitted() -> None:
     assert fair_shares({A: 5, B: 7}, None) == {A: 5, B: 7}
 
 
+def test_a_limit_that_is_just_reached_by_one_each_changes_nothing() -> None:
+    assert fair_shares({A: 1, B: 1}, 2) == {A: 1, B: 1}
+
+
 @pytest.mark.parametrize("limit", [12, 13, 2**63 - 1])
 def test_a_limit_that_is_not_reached_changes_nothing(limit: int) -> None:
     assert fair_shares({A: 5, B: 7}, limit) == {A: 5, B: 7}

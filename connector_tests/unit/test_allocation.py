@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pytest
 
@@ -103,7 +104,16 @@ def test_config_gives_its_list_to_whoever_asks() -> None:
 
 @pytest.mark.parametrize(
     ("broker", "eligible"),
-    [("r1@x", True), ("r1@x@", True), ("r1@", False), ("r1", False), ("r1@x@y", False), ("r2@x", False), ("@x", False)],
+    [
+        ("r1@x", True),
+        ("r1@x@", True),
+        ("r1@X", True),
+        ("r1@", False),
+        ("r1", False),
+        ("r1@x@y", False),
+        ("r2@x", False),
+        ("@x", False),
+    ],
 )
 def test_machine_room_reads_brokers_called_room_at_name(broker: str, eligible: bool) -> None:
     strategy = AllocateMessageQueueByMachineRoom(frozenset({"r1"}))
@@ -123,6 +133,30 @@ def test_nearby_members_share_the_queues_of_their_room() -> None:
 def test_queues_of_a_room_without_members_are_shared_by_all() -> None:
     queues = queues_of("T", 2, "east-1") + [MessageQueue("T", "north-1", number) for number in range(2, 4)]
     assert allocation(NEARBY, queues, ["east-a", "west-a"]) == [[0, 1, 2], [3]]
+
+
+def test_rooms_without_members_follow_in_javas_order_and_a_room_without_queues_is_no_error() -> None:
+    emoji, tilde = "\U0001f600", "\uff5e"
+    queues = [MessageQueue("T", f"{tilde}-1", 0), MessageQueue("T", f"{emoji}-1", 1)]
+    assert allocation(NEARBY, queues, ["east-a"]) == [[1, 0]]
+
+
+@dataclass(frozen=True)
+class ByGroup:
+    """Gives all to the member that is called as the group."""
+
+    name: str = "BY_GROUP"
+
+    def allocate(
+        self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
+    ) -> list[MessageQueue]:
+        return list(queues) if client_id == group else []
+
+
+def test_the_strategy_within_rooms_is_told_the_group() -> None:
+    strategy = AllocateMachineRoomNearby(ByGroup(), RoomByPrefix())
+    queues = queues_of("T", 1, "east-1") + queues_of("T", 1, "north-1")
+    assert strategy.allocate("east-a", "east-a", queues, ["east-a"]) == queues
 
 
 @pytest.mark.parametrize(("broker", "member"), [("nowhere", "east-a"), ("east-1", "nowhere")])

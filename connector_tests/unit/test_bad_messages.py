@@ -129,6 +129,14 @@ def test_wrong_lengths_are_an_error_because_nobody_knows_what_comes_after() -> N
         decoder().decode_around([pull_body(at(POISON, 0)) + longer], *ALL)
 
 
+def test_an_error_names_the_layout_that_is_wrong_not_a_body_before_it() -> None:
+    longer = struct.pack(">i", 2**20) + at(POISON, 1).encode()[4:]
+    with pytest.raises(RemoteProtocolError) as raised:
+        decoder().decode_around([pull_body(at(POISON, 0)), pull_body(at(POISON, 0)) + longer], *ALL)
+    assert raised.value.context["index"] == 1
+    assert "it says that it has 1048576 bytes" in str(raised.value)
+
+
 def test_a_body_that_is_too_large_alone_is_bad_and_those_too_large_together_are_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -61,6 +61,10 @@ def test_a_last_message_that_is_gone_has_no_store_time() -> None:
 
 def test_consume_stats_give_a_groups_progress() -> None:
     assert decode_consume_stats(CONSUME_STATS) == {QUEUE: ConsumeProgress(9, 4, 5, 1700000000000)}
+    # RocketMQ 4 knows no pull offset.
+    of_rocketmq_4 = CONSUME_STATS.replace(b',"pullOffset":5', b"")
+    assert of_rocketmq_4 != CONSUME_STATS
+    assert decode_consume_stats(of_rocketmq_4) == {QUEUE: ConsumeProgress(9, 4, None, 1700000000000)}
 
 
 def test_an_offset_table_is_by_queue() -> None:

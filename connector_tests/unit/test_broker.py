@@ -10,7 +10,7 @@ import pytest
 from connector_tests.support.scripted_broker import ScriptedBroker, answer
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RocketMQError, TransportError
 from rocketmq_spark.model import Message, MessageQueue
-from rocketmq_spark.remoting.broker import Broker, Pull, SendStatus
+from rocketmq_spark.remoting.broker import Broker, SendStatus
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
 from rocketmq_spark.remoting.stream import Stream
@@ -121,32 +121,22 @@ def test_a_long_poll_asks_the_broker_to_hold_it(server: ScriptedBroker, broker: 
     assert (fields["sysFlag"], fields["suspendTimeoutMillis"]) == ("6", "15000")
 
 
-def test_a_pull_that_nobody_answers_is_told_as_a_timeout(server: ScriptedBroker, impatient: Broker) -> None:
-    server.silent_on(RequestCode.PULL_MESSAGE)
-    told: thread_queue.Queue[PullResult | RocketMQError] = thread_queue.Queue()
-    impatient.pull_all_then("G", QUEUE, [Pull(0, 32, told.put)])
-    error = told.get(timeout=WAIT_S)
-    assert isinstance(error, TransportError)
-    assert error.condition == "RESPONSE_TIMED_OUT"
-
-
 def test_a_long_poll_outlives_the_timeout_of_requests(server: ScriptedBroker, impatient: Broker) -> None:
     server.silent_on(RequestCode.PULL_MESSAGE)
     told: thread_queue.Queue[PullResult | RocketMQError] = thread_queue.Queue()
     impatient.long_poll("G", QUEUE, 0, 15_000, told.put)
-    impatient.pull_all_then("G", QUEUE, [Pull(0, 1, told.put)])
-    assert isinstance(told.get(timeout=WAIT_S), TransportError)
+    with pytest.raises(TransportError, match="RESPONSE_TIMED_OUT"):
+        impatient.pull("G", QUEUE, 0, 1)
     assert told.empty()
 
 
-def test_a_pull_without_a_connection_is_told_and_not_raised() -> None:
+def test_a_long_poll_without_a_connection_is_told_and_not_raised() -> None:
     def refuse(address: str, _timeout_ms: int) -> Stream:
         raise TransportError("CONNECT_FAILED", address=address, reason="refused")
 
     told: thread_queue.Queue[PullResult | RocketMQError] = thread_queue.Queue()
-    Broker(ADDRESS, ConnectionPool(1000, connect=refuse), LONG_MS).pull_all_then("G", QUEUE, [Pull(0, 32, told.put)])
-    error = told.get_nowait()
-    assert isinstance(error, TransportError)
+    Broker(ADDRESS, ConnectionPool(1000, connect=refuse), LONG_MS).long_poll("G", QUEUE, 0, 15_000, told.put)
+    assert isinstance(told.get_nowait(), TransportError)
 
 
 # ----------------------------------------------------------------------------------------------------- offsets
@@ -248,7 +238,7 @@ def test_on_the_reader_thread_going_away_is_told_and_the_next_request_takes_a_ne
 ) -> None:
     server.on(RequestCode.PULL_MESSAGE, answer(ResponseCode.GO_AWAY))
     told: thread_queue.Queue[PullResult | RocketMQError] = thread_queue.Queue()
-    broker.pull_all_then("G", QUEUE, [Pull(0, 32, told.put)])
+    broker.long_poll("G", QUEUE, 0, 15_000, told.put)
     error = told.get(timeout=WAIT_S)
     assert isinstance(error, BrokerError)
     assert outlook_of_request(error) is Outlook.PASSES

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 import threading
 from collections.abc import Callable, Iterator
 
@@ -85,15 +84,6 @@ def test_answers_out_of_order_reach_the_requests_they_belong_to(connection: Conn
     for request in reversed(requests):
         session.reply(request, answer(body=bytes(request.body)))
     assert [bytes(pending.result().body) for pending in pendings] == [b"\x00", b"\x01", b"\x02"]
-
-
-def test_requests_that_are_sent_together_are_answered_one_by_one(connection: Connection) -> None:
-    settled: queue.Queue[Pending] = queue.Queue()
-    requests = [echo(number) for number in range(5)]
-    connection.submit_all(requests, LONG_MS, settled.put)
-    answered = [settled.get(timeout=10) for _ in requests]
-    assert [pending.request for pending in answered] == requests
-    assert [pending.result().fields["number"] for pending in answered] == ["0", "1", "2", "3", "4"]
 
 
 def test_many_requests_are_in_flight_at_once_from_many_threads(connection: Connection) -> None:
@@ -211,14 +201,6 @@ def test_when_the_server_closes_everything_in_flight_fails_and_nothing_new_start
     assert not connection.is_open
     with pytest.raises(TransportError, match=f"CONNECTION_LOST.*{ADDRESS}"):
         connection.submit(echo(1), LONG_MS)
-
-
-def test_requests_that_cannot_be_sent_together_are_each_told_once(connection: Connection) -> None:
-    connection.close()
-    told = Calls()
-    connection.submit_all([echo(1), echo(2)], LONG_MS, told)
-    conditions = [failure_of(pending).condition for pending in told.pendings]
-    assert conditions == ["CONNECTION_LOST", "CONNECTION_LOST"]
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,18 @@ def test_options_that_say_different_things_are_both_named(given: dict[str, str])
         meaning_of(**given)
     assert raised.value.condition == "CONTRADICTORY_OPTIONS"
     assert {raised.value.context["first"], raised.value.context["second"]} == given.keys()
+    assert raised.value.context["reason"] == "Each says where to begin, and not the same; give one of them."
+
+
+def test_offsets_of_topics_that_are_not_subscribed_are_all_named() -> None:
+    elsewhere = '{"zebras":{"broker-a":{"0":1}},"apples":{"broker-a":{"0":1}}}'
+    with pytest.raises(OptionError) as raised:
+        meaning_of(startingOffsets=elsewhere)
+    assert raised.value.context == {
+        "first": "startingOffsets",
+        "second": "subscribe",
+        "reason": "No offset can be given for apples, zebras, which is not subscribed.",
+    }
 
 
 def test_consume_from_timestamp_needs_a_time() -> None:

@@ -1,19 +1,21 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator
 
 import pytest
 
 from connector_tests.support.scripted_broker import answer
 from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
-from rocketmq_spark.errors import BrokerError, RocketMQError, TransportError
-from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.errors import BrokerError, TransportError
+from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.executor_client import ExecutorClient
-from rocketmq_spark.remoting.broker import Pull
+from rocketmq_spark.pull.pull_request import PullRequest
+from rocketmq_spark.pull.range_puller import puller_of
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
-from rocketmq_spark.wire.remoting.pull import PullResult
+from rocketmq_spark.wire.remoting.pull import PullAnswer, PullResult
 
 QUEUE = MessageQueue("T", "a", 0)
 FOUND = answer(fields={"nextBeginOffset": "10", "minOffset": "0", "maxOffset": "10"}, body=b"messages")
@@ -36,14 +38,14 @@ def client(cluster: ScriptedCluster) -> ExecutorClient:
     return ExecutorClient(options(subExpression="TagA"), cluster.pool, cluster.pulling)
 
 
-def told(client: ExecutorClient) -> PullResult | RocketMQError:
-    answers: list[PullResult | RocketMQError] = []
-    client.submit_pulls(QUEUE, [Pull(5, 3, answers.append)])
+def told(client: ExecutorClient) -> PullAnswer:
     deadline = time.monotonic() + WAIT_S
-    while not answers:
+    completions = client.pull(QUEUE, [PullRequest(5, 8, 3, deque())])
+    while not completions:
         assert time.monotonic() < deadline, "not told"
-        client.receive(100)
-    return answers[0]
+        completions = client.receive(100)
+    ((_, answer),) = completions
+    return answer
 
 
 def test_a_pull_goes_to_the_queues_master_with_the_subscription(
@@ -63,11 +65,26 @@ def test_the_route_is_asked_for_once_while_all_goes_well(cluster: ScriptedCluste
     assert cluster.routes_asked_count == 1
 
 
-def test_after_a_failure_the_route_is_asked_for_again(cluster: ScriptedCluster, client: ExecutorClient) -> None:
+def test_a_route_that_is_forgotten_is_asked_for_again(cluster: ScriptedCluster, client: ExecutorClient) -> None:
     cluster.down.add("a:10911")
     assert isinstance(told(client), TransportError)
     cluster.down.clear()
+    client.forget_route(QUEUE)
     assert isinstance(told(client), PullResult)
+    assert cluster.routes_asked_count == 2
+
+
+def test_a_range_whose_pull_failed_finds_out_where_its_queue_is_and_goes_on(
+    cluster: ScriptedCluster, client: ExecutorClient
+) -> None:
+    cluster.brokers["a"].silent_on(RequestCode.PULL_MESSAGE)
+    puller = puller_of(QueueRange(QUEUE, 5, 10), client, options())
+    puller.start()
+    session = cluster.brokers["a"].next_session()
+    session.next_received()
+    cluster.brokers["a"].on(RequestCode.PULL_MESSAGE, FOUND)
+    session.hang_up()
+    assert [bytes(pulled.body) for pulled in puller.pulled()] == [b"messages"]
     assert cluster.routes_asked_count == 2
 
 

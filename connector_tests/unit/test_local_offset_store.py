@@ -91,12 +91,15 @@ def test_what_is_there_already_is_not_written_again(path: Path) -> None:
 
 
 @pytest.mark.parametrize("torn", [b"", b'{"v": 1, "off', b"\0\0\0\0"])
-def test_a_torn_file_is_passed_over_for_the_one_before(path: Path, torn: bytes) -> None:
+def test_a_torn_file_is_passed_over_for_the_one_before(
+    path: Path, torn: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
     subject = store(path)
     subject.write_offsets({A: 5})
     subject.write_offsets({A: 9})
     path.write_bytes(torn)
     assert store(path).stored_offsets([A]) == {A: 5}
+    assert caplog.messages == [f"offsets cannot be read file={path}; going on with the ones before"]
 
 
 def test_a_torn_file_never_becomes_the_one_before(path: Path) -> None:
@@ -106,6 +109,12 @@ def test_a_torn_file_never_becomes_the_one_before(path: Path) -> None:
     path.write_bytes(b"torn")
     store(path).write_offsets({A: 6})
     assert store(path).stored_offsets([A]) == {A: 6}
+    assert decode_offsets(backup(path).read_bytes()) == {A: 5}
+
+
+def test_after_a_restart_too_the_file_becomes_the_one_before(path: Path) -> None:
+    store(path).write_offsets({A: 5})
+    store(path).write_offsets({A: 9})
     assert decode_offsets(backup(path).read_bytes()) == {A: 5}
 
 
@@ -125,8 +134,10 @@ def test_when_nothing_can_be_read_it_says_so_and_where(path: Path, before: bytes
     path.write_bytes(b"torn")
     if before is not None:
         backup(path).write_bytes(before)
-    with pytest.raises(OptionError, match=rf"LOCAL_OFFSETS_UNUSABLE.*{path}.*damaged"):
+    with pytest.raises(OptionError) as raised:
         store(path)
+    assert raised.value.condition == "LOCAL_OFFSETS_UNUSABLE"
+    assert raised.value.context == {"file": str(path), "problem": "it is damaged"}
 
 
 # ---------------------------------------------------------------------------------------------------- the file

@@ -17,9 +17,10 @@ from rocketmq_spark.consumer.group_members import NAMESAKE_LIMIT_MS, NEWCOMER_LI
 from rocketmq_spark.consumer.local_offset_store import LocalFileOffsetStore, decode_offsets
 from rocketmq_spark.consumer.manner import STRATEGY
 from rocketmq_spark.consumer.membership import Membership
-from rocketmq_spark.errors import MembershipError, TransportError
+from rocketmq_spark.errors import MembershipError, RouteError, TransportError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.retry import ASKING
 
 QUEUES = tuple(MessageQueue("orders", "broker-a", queue_id) for queue_id in range(4))
 
@@ -153,8 +154,9 @@ def test_a_refused_commit_tells_where_the_operator_has_reset_the_queue_to() -> N
     member = group.member()
     member.survey()
     assert member.offsets.raise_to({QUEUES[0]: 50, QUEUES[1]: 50}) == {QUEUES[1]}
-    assert member.take_resets() == {QUEUES[0]: 7}
-    assert member.take_resets() == {}
+    assert member.pending_resets() == {QUEUES[0]: 7}
+    assert member.offsets.raise_to({QUEUES[0]: 50}) == set(), "nor while it is pending and the mark is gone"
+    assert group.broker.offsets[QUEUES[0]] == 7
     assert member.offsets.lower_to({QUEUES[0]: 7}) == {QUEUES[0]}
 
 
@@ -216,30 +218,71 @@ def test_a_reset_during_a_batch_is_learned_with_its_proof_and_wins_over_it(offse
     member.prove({QUEUES[0]: 20})
     assert (group.broker.offsets, group.broker.marks) == ({QUEUES[0]: offset}, {})
     assert member.publish().changes > before
-    assert member.take_resets() == {QUEUES[0]: offset}
+    assert member.pending_resets() == {QUEUES[0]: offset}
+    assert member.offsets.persist(), "what was proven above it needs no telling any more"
     assert member.offsets.lower_to({QUEUES[0]: offset}) == {QUEUES[0]}
     member.offsets.persist()
     assert group.broker.offsets == {QUEUES[0]: offset}
 
 
-def test_a_lower_offset_alone_is_no_reset() -> None:
-    """A broker that was killed forgets; a ghost commits late."""
-    group = Group()
-    member = committed_to(group, 10)
-    group.broker.offsets[QUEUES[0]] = 3
-    member.prove({QUEUES[0]: 20})
-    assert group.broker.offsets == {QUEUES[0]: 20}
-    assert member.take_resets() == {}
-
-
-def test_a_reset_that_was_not_obeyed_is_put_back_when_the_member_leaves() -> None:
+def test_a_lower_offset_over_an_unbroken_connection_is_a_reset_whose_mark_somebody_has_taken() -> None:
+    """A pull of an executor was told, and the proof of its batch used to be written over the operator's word."""
     group = Group()
     member = committed_to(group, 10)
     group.broker.reset(QUEUES[0], 3)
+    group.broker.marks.clear()
+    before = member.publish().changes
     member.prove({QUEUES[0]: 20})
-    assert group.broker.marks == {}
-    member.leave()
-    assert group.broker.marks == {QUEUES[0]: 3}
+    assert group.broker.offsets == {QUEUES[0]: 3}
+    assert member.publish().changes > before
+    assert member.pending_resets() == {QUEUES[0]: 3}
+
+
+def test_a_lower_offset_after_the_connection_was_lost_is_no_reset() -> None:
+    """A broker that was killed forgets what was committed in its last seconds."""
+    group = Group()
+    member = committed_to(group, 10)
+    group.broker.restart()
+    group.broker.offsets[QUEUES[0]] = 3
+    member.prove({QUEUES[0]: 20})
+    assert group.broker.offsets == {QUEUES[0]: 20}
+    assert member.pending_resets() == {}
+
+
+def test_a_lower_offset_that_was_never_confirmed_to_us_is_no_reset() -> None:
+    """It is how far the last owner has come."""
+    group = Group()
+    group.broker.offsets[QUEUES[0]] = 3
+    member = group.member()
+    member.survey()
+    assert member.offsets.raise_to({QUEUES[0]: 10}) == {QUEUES[0]}
+    assert group.broker.offsets == {QUEUES[0]: 10}
+
+
+def test_nothing_is_written_where_the_groups_offset_has_vanished() -> None:
+    """The topic may be another one of the same name, and the next owner would take our number for its own."""
+    group = Group()
+    member = committed_to(group, 10)
+    group.broker.make_anew(QUEUES[0])
+    before = member.publish().changes
+    member.prove({QUEUES[0]: 20})
+    member.offsets.persist()
+    assert group.broker.offsets == {}
+    assert member.offsets.vanished == {QUEUES[0]}
+    assert member.publish().changes == before + 1
+    member.offsets.forget(QUEUES[0])
+    assert member.offsets.raise_to({QUEUES[0]: 20}) == {QUEUES[0]}
+    assert group.broker.offsets == {QUEUES[0]: 20}
+
+
+def test_what_is_proven_is_persisted_before_a_queue_is_dropped() -> None:
+    group = Group()
+    member = group.member()
+    member.survey()
+    member.offsets.prove(QUEUES[3], 7)
+    group.cluster.set_others("you")
+    assert QUEUES[3] not in member.survey().owned
+    assert group.broker.offsets == {QUEUES[3]: 7}
 
 
 def test_a_reset_is_forgotten_with_its_queue() -> None:
@@ -251,17 +294,7 @@ def test_a_reset_is_forgotten_with_its_queue() -> None:
     assert QUEUES[3] not in member.survey().owned
     group.cluster.set_others()
     assert QUEUES[3] in member.survey().owned
-    assert member.take_resets() == {}
-
-
-def test_a_reset_that_was_kept_is_told_again_unless_there_is_a_newer_one() -> None:
-    member = Group().member()
-    member.survey()
-    member.resets.note(QUEUES[0], 3)
-    told = member.take_resets()
-    member.resets.note(QUEUES[1], 5)
-    member.resets.keep({**told, QUEUES[1]: 4})
-    assert member.take_resets() == {QUEUES[0]: 3, QUEUES[1]: 5}
+    assert member.pending_resets() == {}
 
 
 def test_a_recovering_member_finds_marks_before_it_owns_anything() -> None:
@@ -271,7 +304,7 @@ def test_a_recovering_member_finds_marks_before_it_owns_anything() -> None:
     member.resets.look_for(QUEUES)
     assert group.broker.marks == {}
     member.survey()
-    assert member.take_resets() == {QUEUES[0]: 3}
+    assert member.pending_resets() == {QUEUES[0]: 3}
 
 
 class NoFile:
@@ -552,3 +585,38 @@ def test_members_tell_their_own_manner() -> None:
         "PROP_CONSUMEORDERLY": "true",
         STRATEGY: "AllocateMessageQueueAveragelyByCircle",
     }
+
+
+def with_a_masterless_broker(**given: str) -> tuple[Group, Membership]:
+    group = Group()
+    group.cluster.brokers["broker-b"] = SimulatedBroker("broker-b", group.clock, master_id=1)
+    group.cluster.grow("orders", "broker-b", 1)
+    return group, group.member(**given)
+
+
+def test_a_broker_that_is_listed_without_a_master_is_silent_and_not_absent() -> None:
+    """A first AvailableNow run used to end without its messages, and ``latest`` to begin wrong."""
+    group, member = with_a_masterless_broker()
+    assert not member.survey().is_complete
+    group.cluster.brokers["broker-b"].master_id = 0
+    group.clock.advance(ASKING.longest_ms)
+    member.survey()
+    assert member.survey().is_complete
+
+
+def test_a_broker_that_stays_without_a_master_is_named_after_the_clusters_limit() -> None:
+    group, member = with_a_masterless_broker(clusterTimeoutMs="60000")
+    member.survey()
+    group.clock.advance(60_000)
+    with pytest.raises(RouteError, match=r"NO_MASTER.*broker-b"):
+        member.survey()
+
+
+def test_queues_that_were_read_are_away_while_their_broker_has_no_master() -> None:
+    queue = MessageQueue("orders", "broker-b", 0)
+    group, member = with_a_masterless_broker(clusterTimeoutMs="60000")
+    for _ in range(2):
+        survey = member.survey([queue])
+        assert set(survey.away) == {queue}
+        assert survey.is_complete
+        group.clock.advance(60_000)

@@ -67,3 +67,14 @@ def test_shutdown_wakes_a_receiver_on_the_same_side() -> None:
     ours.shutdown()
     receiver.join()
     assert received == [b""]
+
+
+def test_bytes_are_received_into_the_room_that_is_given() -> None:
+    ours, theirs = memory_pair()
+    room = memoryview(bytearray(b"......"))
+    assert ours.recv_into(room, 1) is None
+    theirs.sendall(b"abcdef", 1000)
+    theirs.shutdown()
+    assert [ours.recv_into(room[2:], 0), bytes(room)] == [4, b"..abcd"]
+    assert [ours.recv_into(room, 0), bytes(room)] == [2, b"ef" + b"abcd"]
+    assert ours.recv_into(room, 60_000) == 0

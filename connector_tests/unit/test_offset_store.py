@@ -67,6 +67,15 @@ def test_a_confirmation_of_less_does_not_take_back_what_was_confirmed() -> None:
     assert store.unconfirmed == {}
 
 
+def test_the_first_offsets_of_a_queue_count_like_any_others() -> None:
+    store = RemoteBrokerOffsetStore()
+    store.confirm(A, 0)
+    store.update(A, 1)
+    assert store.unconfirmed == {A: 1}
+    store.confirm(A, 1)
+    assert store.unconfirmed == {}
+
+
 def test_confirming_what_was_never_told_changes_nothing() -> None:
     store = RemoteBrokerOffsetStore()
     store.confirm(A, 5)

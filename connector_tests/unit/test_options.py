@@ -291,9 +291,6 @@ def test_options_cannot_be_changed() -> None:
         parse().consumer_group = "other"  # type: ignore[misc]
 
 
-# ---------------------------------------------------------------------------------------------------- secrets
-
-
 # ---------------------------------------------------------------------------------------------------- contradictions
 
 
@@ -320,6 +317,9 @@ def test_broadcasting_needs_a_name_for_its_file() -> None:
 def test_clustering_keeps_no_file() -> None:
     error = refusal({**REQUIRED, "localOffsetStoreDir": "/offsets"})
     assert (error.condition, error.context["second"]) == ("CONTRADICTORY_OPTIONS", "localOffsetStoreDir")
+
+
+# ---------------------------------------------------------------------------------------------------- secrets
 
 
 @dataclass(frozen=True, kw_only=True)

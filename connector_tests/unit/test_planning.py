@@ -7,6 +7,7 @@ from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.planning import (
     RECREATED,
+    REPLACED,
     RETENTION,
     TRUNCATED,
     LostRange,
@@ -15,7 +16,6 @@ from rocketmq_spark.source.stream.planning import (
     moved_back,
     plan_batch,
     position_of,
-    resumed,
     unreached,
 )
 
@@ -75,39 +75,27 @@ def test_a_queue_that_ends_earlier_and_has_something_newer_is_another_queue(chec
     assert position_of(A, bounds, checkpoint, 100) == Position(10, LostRange(A, 60, 100, RECREATED))
 
 
-@pytest.mark.parametrize("first_later", [10, 39])
-def test_what_the_checkpoint_has_passed_and_was_stored_later_is_of_another_queue(first_later: int) -> None:
-    lost = LostRange(A, first_later, 40, RECREATED)
-    assert position_of(A, BOUNDS, at(40), 60, first_later) == Position(10, lost)
+@pytest.mark.parametrize(
+    ("other_from", "position", "cause"),
+    [
+        pytest.param(10, 10, RECREATED, id="from its first message"),
+        pytest.param(5, 10, RECREATED, id="from messages that retention has deleted"),
+        pytest.param(25, 25, REPLACED, id="from there on"),
+        pytest.param(90, 39, REPLACED, id="the last message that was read, at least"),
+    ],
+)
+def test_another_queue_is_read_from_where_it_begins_to_be_another(other_from: int, position: int, cause: str) -> None:
+    lost = LostRange(A, min(other_from, 39), 40, cause)
+    assert position_of(A, BOUNDS, at(40), 60, other_from) == Position(position, lost)
 
 
 @pytest.mark.parametrize(
-    ("max_offset", "first_later"),
-    [
-        pytest.param(100, 40, id="the first message after the checkpoint"),
-        pytest.param(100, 100, id="nothing was stored later"),
-        pytest.param(40, 40, id="nothing was stored later, and all is read"),
-    ],
+    ("known_ms", "last_ms", "expected_ms"), [(5_000, 6_000, 6_000), (5_000, 0, 5_000), (5_000, -1, 5_000), (0, -1, 0)]
 )
-def test_what_was_stored_later_behind_the_checkpoint_is_of_the_same_queue(max_offset: int, first_later: int) -> None:
-    assert position_of(A, QueueBounds(10, max_offset, 5_000), at(40), None, first_later) == Position(40)
-
-
-def test_the_end_of_a_queue_that_lost_messages_is_nothing_that_was_stored_later() -> None:
-    """A broker that is asked for what it does not have answers its max offset."""
-    position = position_of(A, QueueBounds(10, 30, 4_000), at(40), None, first_later=30)
-    assert position == Position(30, LostRange(A, 30, 40, TRUNCATED))
-
-
-def test_a_queue_is_verified_by_the_time_up_to_which_it_was_read_when_it_is_resumed() -> None:
-    checkpoint = SourceOffset({A: at(40, 7_000), B: at(40, 8_000)})
-    assert resumed([A, B, C], checkpoint, verified=set()) == {A: 7_000, B: 8_000}
-    assert resumed([A, B, C], checkpoint, verified={A}) == {B: 8_000}
-
-
-@pytest.mark.parametrize("progress", [at(0, 7_000), at(40, 0)])
-def test_a_queue_of_which_nothing_was_read_has_nothing_to_verify(progress: QueueProgress) -> None:
-    assert resumed([A], SourceOffset({A: progress}), verified=set()) == {}
+def test_the_last_store_time_is_never_forgotten(known_ms: int, last_ms: int, expected_ms: int) -> None:
+    bounds, checkpoint = {A: QueueBounds(10, 60, last_ms)}, SourceOffset({A: at(20, known_ms)})
+    planned = plan_batch({A: Position(20)}, bounds, limit=None, checkpoint=checkpoint)
+    assert planned[A].last_store_timestamp_ms == expected_ms
 
 
 def test_a_position_below_what_was_known_is_noticed() -> None:

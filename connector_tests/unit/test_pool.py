@@ -59,6 +59,17 @@ def test_a_lost_connection_is_replaced(pool: ConnectionPool, broker: ScriptedBro
     assert second.request(ECHO, LONG_MS).code == 0
 
 
+def test_it_tells_how_often_an_address_has_been_connected_to(pool: ConnectionPool, broker: ScriptedBroker) -> None:
+    assert pool.connects(ADDRESS) == 0
+    for _ in range(2):
+        pool.get(ADDRESS)
+    assert pool.connects(ADDRESS) == 1
+    pool.retire(pool.get(ADDRESS))
+    assert pool.connects(ADDRESS) == 1
+    pool.get(ADDRESS)
+    assert pool.connects(ADDRESS) == 2
+
+
 def test_threads_that_want_one_address_at_once_open_one_connection(broker: ScriptedBroker) -> None:
     may_connect, waiting = threading.Event(), threading.Barrier(4)
 

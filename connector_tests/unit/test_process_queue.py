@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rocketmq_spark.consumer.process_queue import ProcessQueue
+from rocketmq_spark.consumer.sliding_window import SlidingWindow
 from rocketmq_spark.model import MessageQueue
 
 QUEUE = MessageQueue("orders", "broker-a", 2)
@@ -96,3 +97,11 @@ def test_its_state_is_visible_in_one_line() -> None:
     process_queue.remove(0, 20)
     process_queue.drop()
     assert repr(process_queue) == "<ProcessQueue orders@broker-a:2 epoch 7, DROPPED, nothing in flight>"
+
+
+def test_a_window_shows_what_is_in_flight() -> None:
+    subject = SlidingWindow()
+    assert repr(subject) == "<SlidingWindow nothing in flight>"
+    subject.put(10, 20)
+    subject.put(30, 40)
+    assert repr(subject) == "<SlidingWindow [10, 20) [30, 40)>"

@@ -27,6 +27,7 @@ UNIFORM = [
         id="values differ",
     ),
     pytest.param([b"a\x01b", b"a\x01c\x02"], [{"a": "b"}, {"a": "c"}], id="the last end is left out"),
+    pytest.param([b"a\x01b\x02KEYS\x01c\x02"] * 2, [{"a": "b", "KEYS": "c"}] * 2, id="names of two lengths"),
     pytest.param([b"\xc3\xa4\x01b\x02"] * 2, [{"ä": "b"}] * 2, id="a name beyond ASCII"),
 ]
 MIXED = [

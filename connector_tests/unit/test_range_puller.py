@@ -5,25 +5,18 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from connector_tests.support.manual_clock import ManualClock
-from connector_tests.support.simulated_queue import (
-    QUEUE,
-    SimulatedNetwork,
-    SimulatedQueue,
-    offsets_of,
-    unexpected_reset,
-)
+from connector_tests.support.simulated_queue import QUEUE, SimulatedNetwork, SimulatedQueue, offsets_of
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import QueueRange
 from rocketmq_spark.pull.pull_request import PulledRange
 from rocketmq_spark.pull.range_puller import (
     ABSENT_LIMIT_MS,
     MAX_DEPTH,
-    Answer,
     RangePuller,
 )
 from rocketmq_spark.remoting.retry import PULLING
 from rocketmq_spark.wire.remoting.codes import ResponseCode
-from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
+from rocketmq_spark.wire.remoting.pull import PullAnswer, PullResult, PullStatus
 
 LOST_CONNECTION = TransportError("CONNECTION_LOST", address="a:1", reason="cut")
 NO_ROUTE = RouteError("TOPIC_NOT_FOUND", topic="orders", address="a:1")
@@ -53,7 +46,7 @@ class Run:
 
     def __init__(
         self,
-        answer: Callable[[int, int], Answer],
+        answer: Callable[[int, int], PullAnswer],
         begin: int = 0,
         end: int = 100,
         planned_from: int | None = None,
@@ -62,16 +55,8 @@ class Run:
         self.clock = ManualClock(BEGAN_MS)
         self.network = SimulatedNetwork(answer, self.clock)
         wanted = QueueRange(QUEUE, begin, end, planned_from)
-        self.put_back: list[int] = []
-        self.puller = RangePuller(
-            wanted,
-            self.network.submit,
-            lambda _queue, offset: self.put_back.append(offset),
-            limit_ms=LIMIT_MS,
-            missing_ms=missing_ms,
-            clock=self.clock,
-            inbox=self.network,
-        )
+        self.put_back = self.network.put_back
+        self.puller = RangePuller(wanted, self.network, limit_ms=LIMIT_MS, missing_ms=missing_ms, clock=self.clock)
 
     @property
     def took_ms(self) -> int:
@@ -87,7 +72,7 @@ class Run:
         return [(pulled.begin_offset, pulled.end_offset) for pulled in self.pulled() if pulled.is_lost]
 
 
-def failing_first(failures: Iterable[Answer], queue: SimulatedQueue) -> Callable[[int, int], Answer]:
+def failing_first(failures: Iterable[PullAnswer], queue: SimulatedQueue) -> Callable[[int, int], PullAnswer]:
     left = iter(failures)
     return lambda offset, count: next(left, None) or queue.pull(offset, count)
 
@@ -117,6 +102,26 @@ def test_what_may_pass_is_tried_again(failure: RocketMQError) -> None:
     assert run.took_ms > 0
 
 
+@pytest.mark.parametrize("failure", [LOST_CONNECTION, refused(ResponseCode.SYSTEM_BUSY), *NOBODY_SERVES_IT])
+def test_after_each_failure_the_route_is_forgotten_and_after_an_answer_it_is_not(failure: RocketMQError) -> None:
+    run = Run(failing_first([failure] * 3, SimulatedQueue(max_offset=100)))
+    run.rows()
+    assert run.network.routes_forgotten_count == 3
+
+
+def test_answers_that_come_while_another_range_is_read_wait_for_their_own() -> None:
+    """Ranges that are asked for ahead share connections with the one that is read."""
+    clock, queue = ManualClock(), SimulatedQueue(max_offset=300)
+    network = SimulatedNetwork(queue.pull, clock, choose=lambda count: count - 1, brings_more=lambda: True)
+    ranges = [QueueRange(QUEUE, begin, begin + 100) for begin in (0, 100, 200)]
+    pullers = [RangePuller(wanted, network, limit_ms=9_999, missing_ms=9_999, clock=clock) for wanted in ranges]
+    for puller in pullers:
+        puller.start()
+    rows = [offset for puller in pullers for pulled in puller.pulled() for offset in offsets_of(pulled)]
+    assert rows == list(range(300))
+    assert len(network.pulls) == len(set(network.pulls))
+
+
 def test_pauses_grow_while_nothing_works() -> None:
     run = Run(failing_first([LOST_CONNECTION] * 12, SimulatedQueue(max_offset=100)))
     run.rows()
@@ -128,7 +133,7 @@ def test_pauses_are_short_again_after_an_answer() -> None:
     queue = SimulatedQueue(max_offset=100, message_limit=50)
     failing = iter([True] * 8 + [False, True, False])
 
-    def answer(offset: int, count: int) -> Answer:
+    def answer(offset: int, count: int) -> PullAnswer:
         asked_at_ms.append(run.took_ms)
         return LOST_CONNECTION if next(failing) else queue.pull(offset, count)
 
@@ -183,7 +188,7 @@ def test_a_broker_that_leaves_the_route_may_be_away_for_longer_than_it_may_be_si
     """Its silence used to go on counting while the name servers already said that it was not there."""
     queue = SimulatedQueue(max_offset=100)
 
-    def answer(offset: int, count: int) -> Answer:
+    def answer(offset: int, count: int) -> PullAnswer:
         if run.took_ms < LIMIT_MS // 2:
             return LOST_CONNECTION
         return NO_MASTER if run.took_ms < 2 * LIMIT_MS else queue.pull(offset, count)
@@ -195,7 +200,7 @@ def test_a_broker_that_leaves_the_route_may_be_away_for_longer_than_it_may_be_si
 def test_the_time_limit_counts_from_the_last_answer() -> None:
     queue = SimulatedQueue(max_offset=100, message_limit=10)
 
-    def answer(offset: int, count: int) -> Answer:
+    def answer(offset: int, count: int) -> PullAnswer:
         is_turn_of_failure = (run.took_ms // (LIMIT_MS // 2)) % 2 == offset // 10 % 2
         return LOST_CONNECTION if is_turn_of_failure else queue.pull(offset, count)
 
@@ -207,7 +212,7 @@ def test_a_broker_that_refuses_for_load_is_asked_less_at_once() -> None:
     """Else it is asked 70 times after every pause."""
     queue = SimulatedQueue(max_offset=3_200)
 
-    def answer(offset: int, count: int) -> Answer:
+    def answer(offset: int, count: int) -> PullAnswer:
         is_busy = offset >= 1_000 and run.took_ms < 10_000
         return refused(ResponseCode.SYSTEM_BUSY) if is_busy else queue.pull(offset, count)
 
@@ -226,10 +231,9 @@ def test_a_slow_answer_is_not_asked_for_again_with_what_was_postponed() -> None:
         is_slow=iter([True] * 5 + [False] * 1_000).__next__,
     )
     wanted = QueueRange(QUEUE, 0, 100)
-    puller = RangePuller(
-        wanted, network.submit, unexpected_reset, limit_ms=9_999, missing_ms=9_999, clock=clock, inbox=network
-    )
+    puller = RangePuller(wanted, network, limit_ms=9_999, missing_ms=9_999, clock=clock)
     assert [offset for pulled in puller.pulled() for offset in offsets_of(pulled)] == list(range(100))
+    assert network.put_back == []
 
 
 def test_what_retention_deleted_is_lost_exactly() -> None:
@@ -239,7 +243,7 @@ def test_what_retention_deleted_is_lost_exactly() -> None:
 def test_the_min_offset_is_waited_for_while_retention_deletes() -> None:
     queue = SimulatedQueue(removed_to=100, max_offset=200, scan_limit=50)
 
-    def answer(offset: int, count: int) -> Answer:
+    def answer(offset: int, count: int) -> PullAnswer:
         queue.min_offset = 100 if run.took_ms >= 10_000 else 0
         return queue.pull(offset, count)
 
@@ -251,7 +255,7 @@ def test_the_min_offset_is_waited_for_while_retention_deletes() -> None:
 def test_a_tail_that_comes_back_is_read() -> None:
     queue = SimulatedQueue(max_offset=100)
 
-    def answer(offset: int, count: int) -> Answer:
+    def answer(offset: int, count: int) -> PullAnswer:
         queue.max_offset = 60 if run.took_ms < ABSENT_LIMIT_MS // 2 else 100
         return queue.pull(offset, count)
 
@@ -262,7 +266,7 @@ def test_a_tail_that_comes_back_is_read() -> None:
 def test_each_answer_that_brings_something_gives_the_rest_its_full_time() -> None:
     queue = SimulatedQueue(max_offset=100)
 
-    def answer(offset: int, count: int) -> Answer:
+    def answer(offset: int, count: int) -> PullAnswer:
         queue.max_offset = next(to for from_ms, to in ((40_000, 100), (20_000, 80), (0, 60)) if run.took_ms >= from_ms)
         return queue.pull(offset, count)
 

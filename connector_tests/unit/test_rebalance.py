@@ -39,6 +39,29 @@ def test_who_joins_takes_and_who_was_there_gives() -> None:
     assert rebalanced(second, ["1", "2"]) == RebalancePlan(add=(C, D))
 
 
+class GroupTakesAll:
+    """Gives all to the member that is called as the group."""
+
+    name = "GROUP_TAKES_ALL"
+
+    def allocate(
+        self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
+    ) -> list[MessageQueue]:
+        return list(queues) if client_id == group else []
+
+
+def test_the_strategy_is_told_the_group() -> None:
+    assert rebalanced(RebalanceImpl("g", "g", GroupTakesAll()), ["g"]) == RebalancePlan(add=(A, B, C, D))
+
+
+def test_a_process_queue_knows_its_queue() -> None:
+    subject = member()
+    rebalanced(subject, ["me"])
+    assert {queue: process_queue.queue for queue, process_queue in subject.table.items()} == {
+        queue: queue for queue in (A, B, C, D)
+    }
+
+
 def test_deciding_changes_nothing() -> None:
     subject = member()
     subject.decide(ORDERS, ["me"])

@@ -4,10 +4,18 @@ from collections.abc import Sequence
 
 import pytest
 
-from rocketmq_spark.consumer.allocation import AllocateAllTopicsStrategy, AllocateMessageQueueStrategy
-from rocketmq_spark.consumer.strategy_names import StrategySettings, strategy_named
+from rocketmq_spark.consumer.allocation import (
+    AllocateAllToEach,
+    AllocateAllTopicsStrategy,
+    AllocateMachineRoomNearby,
+    AllocateMessageQueueByConfig,
+    AllocateMessageQueueByMachineRoom,
+    AllocateMessageQueueStrategy,
+)
+from rocketmq_spark.consumer.strategy_names import StrategySettings, strategy_named, strategy_of
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.options import ReadOptions
 
 HERE = __name__
 QUEUE = MessageQueue("T", "east", 0)
@@ -61,6 +69,33 @@ def test_the_settings_reach_the_strategy() -> None:
     assert config.allocate("g", "c", [], []) == [QUEUE]
 
 
+def test_the_rooms_and_the_resolver_reach_their_strategies() -> None:
+    rooms = strategy_named("MACHINE_ROOM", SETTINGS)
+    assert isinstance(rooms, AllocateMessageQueueByMachineRoom)
+    assert rooms.consumer_idcs == {"east"}
+    nearby = strategy_named("MACHINE_ROOM_NEARBY-AVG", SETTINGS)
+    assert isinstance(nearby, AllocateMachineRoomNearby)
+    assert isinstance(nearby.resolver, OneRoom)
+
+
+def options(strategy: str, **given: str) -> ReadOptions:
+    required = {"namesrvAddr": "n:1", "consumerGroup": "g", "subscribe": "T", "allocateStrategy": strategy}
+    return ReadOptions.parse(required | given)
+
+
+def test_what_the_options_say_reaches_the_strategy() -> None:
+    config = strategy_of(options("CONFIG", messageQueueList="T@east:0"))
+    assert config == AllocateMessageQueueByConfig((QUEUE,))
+    assert strategy_of(options("MACHINE_ROOM", consumeridcs="east")) == strategy_named("MACHINE_ROOM", SETTINGS)
+    nearby = strategy_of(options("MACHINE_ROOM_NEARBY-AVG", machineRoomResolver=f"{HERE}:OneRoom"))
+    assert nearby.name == "MACHINE_ROOM_NEARBY-AVG"
+
+
+def test_in_broadcasting_everybody_gets_all() -> None:
+    strategy = strategy_of(options("AVG", messageModel="BROADCASTING", instanceName="one"))
+    assert isinstance(strategy, AllocateAllToEach)
+
+
 def test_a_users_own_class_is_found_by_its_import_path() -> None:
     strategy = strategy_named(f"{HERE}:FirstTakesAll")
     assert isinstance(strategy, AllocateMessageQueueStrategy)
@@ -94,23 +129,50 @@ def test_what_names_no_strategy_is_refused_with_the_reason(name: str, complaint:
     with pytest.raises(OptionError, match="'allocateStrategy' cannot be") as caught:
         strategy_named(name, SETTINGS)
     assert complaint in str(caught.value)
+    assert caught.value.context["value"] == ("" if name == "MACHINE_ROOM_NEARBY-" else name)
+
+
+CONFIG_HINT = "CONFIG divides nothing, it takes the queues given there."
 
 
 @pytest.mark.parametrize(
-    ("name", "option"),
+    ("name", "option", "hint"),
     [
-        ("CONFIG", "messageQueueList"),
-        ("MACHINE_ROOM", "consumeridcs"),
-        ("MACHINE_ROOM_NEARBY-AVG", "machineRoomResolver"),
-        ("MACHINE_ROOM_NEARBY-CONFIG", "messageQueueList"),
+        ("CONFIG", "messageQueueList", CONFIG_HINT),
+        ("MACHINE_ROOM", "consumeridcs", "MACHINE_ROOM reads brokers called 'room@name' in these rooms."),
+        ("MACHINE_ROOM_NEARBY-AVG", "machineRoomResolver", "It says where brokers and clients run."),
+        ("MACHINE_ROOM_NEARBY-CONFIG", "messageQueueList", CONFIG_HINT),
     ],
 )
-def test_a_strategy_names_the_option_that_it_needs(name: str, option: str) -> None:
-    with pytest.raises(OptionError, match=f"'{option}' is required"):
+def test_a_strategy_names_the_option_that_it_needs(name: str, option: str, hint: str) -> None:
+    with pytest.raises(OptionError) as raised:
         strategy_named(name)
+    assert raised.value.condition == "MISSING_OPTION"
+    assert raised.value.context == {"option": option, "hint": hint}
 
 
 def test_a_resolver_must_know_brokers_and_clients() -> None:
-    settings = StrategySettings(machine_room_resolver=f"{HERE}:FirstTakesAll")
-    with pytest.raises(OptionError, match=r"'machineRoomResolver' cannot be .*broker_deploy_in"):
-        strategy_named("MACHINE_ROOM_NEARBY-AVG", settings)
+    path = f"{HERE}:FirstTakesAll"
+    with pytest.raises(OptionError) as raised:
+        strategy_named("MACHINE_ROOM_NEARBY-AVG", StrategySettings(machine_room_resolver=path))
+    assert raised.value.context == {
+        "option": "machineRoomResolver",
+        "value": path,
+        "expected": "a class with methods 'broker_deploy_in' and 'consumer_deploy_in'",
+    }
+
+
+def test_a_resolver_that_is_not_there_is_a_wrong_resolver() -> None:
+    with pytest.raises(OptionError, match="'machineRoomResolver' cannot be 'no_such_module:X'"):
+        strategy_named("MACHINE_ROOM_NEARBY-AVG", StrategySettings(machine_room_resolver="no_such_module:X"))
+
+
+def test_a_class_without_the_methods_of_a_strategy_is_told_which_they_are() -> None:
+    with pytest.raises(OptionError) as raised:
+        strategy_named(f"{HERE}:OneRoom")
+    assert raised.value.context["expected"] == "a class with a 'name', and a method 'allocate' or 'allocate_all_topics'"
+
+
+def test_a_second_colon_is_no_part_of_a_module() -> None:
+    with pytest.raises(OptionError, match="AttributeError"):
+        strategy_named(f"{HERE}:One:Room")

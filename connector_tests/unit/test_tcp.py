@@ -48,6 +48,16 @@ def test_nothing_in_time_is_none_and_a_closed_peer_is_empty(ends: tuple[Stream, 
     assert ours.recv(99, 5000) == b""
 
 
+def test_bytes_are_received_into_the_room_that_is_given(ends: tuple[Stream, socket.socket]) -> None:
+    stream, peer = ends
+    room = memoryview(bytearray(b"......"))
+    assert stream.recv_into(room, 1) is None
+    peer.sendall(b"abcd")
+    assert [stream.recv_into(room[2:], 10_000), bytes(room)] == [4, b"..abcd"]
+    peer.close()
+    assert stream.recv_into(room, 10_000) == 0
+
+
 def test_small_requests_are_not_held_back_by_nagle(ends: tuple[Stream, socket.socket]) -> None:
     ours, _ = ends
     assert ours._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)  # type: ignore[attr-defined]

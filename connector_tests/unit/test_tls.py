@@ -82,6 +82,17 @@ def test_bytes_go_both_ways_while_another_thread_sends(serve: Callable[[Serve], 
     stream.close()
 
 
+def test_plain_bytes_are_received_into_the_room_that_is_given(serve: Callable[[Serve], str]) -> None:
+    stream = connect_tcp(serve(echo_tls), 5000, trusting())
+    room = memoryview(bytearray(b"......"))
+    assert stream.recv_into(room, 1) is None
+    stream.sendall(b"abcd", 1000)
+    assert [stream.recv_into(room[2:], 10_000), bytes(room)] == [4, b"..abcd"]
+    stream.shutdown()
+    assert stream.recv_into(room, 10_000) == 0
+    stream.close()
+
+
 def test_nothing_in_time_is_none_and_shutdown_wakes_a_receiver(serve: Callable[[Serve], str]) -> None:
     stream = connect_tcp(serve(echo_tls), 5000, trusting())
     assert stream.recv(99, 1) is None

@@ -274,7 +274,7 @@ def test_a_running_member_its_planner_and_its_brokers_never_meet_in_the_membersh
     while monotonic_ms() < deadline_ms:
         with member.turn() as lent:
             lent.survey()
-            resets |= lent.take_resets()
+            resets |= lent.pending_resets()
         member.wait_for_news(dict.fromkeys(QUEUES, 0), timeout_ms=1)
     broker.join()
     member.stop()

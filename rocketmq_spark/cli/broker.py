@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.embedded.jars import DEFAULT_VERSION, VERSIONS
 
 USUAL_PORT: Final = 9876
 DEFAULT_QUEUES: Final = 4
@@ -25,6 +26,7 @@ def main(argv: Sequence[str]) -> int:
         broker_config=arguments.conf,
         store_dir=arguments.store,
         namesrv_port=arguments.port,
+        version=arguments.version,
     )
     try:
         cluster.start()
@@ -70,6 +72,12 @@ def new_parser() -> argparse.ArgumentParser:
         default={},
         metavar="FILE",
         help="a broker.conf for all of them; see conf/broker.conf",
+    )
+    parser.add_argument(
+        "--version",
+        choices=VERSIONS,
+        metavar="V",
+        help=f"of RocketMQ: {', '.join(VERSIONS)} (default: {DEFAULT_VERSION})",
     )
     parser.add_argument("--store", type=Path, help="keep the data in this folder (default: a temporary one)")
     parser.add_argument(

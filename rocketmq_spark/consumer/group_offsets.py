@@ -11,7 +11,7 @@ from typing import Protocol
 
 from rocketmq_spark.consumer.offset_store import RemoteBrokerOffsetStore, raising
 from rocketmq_spark.consumer.resets import Resets
-from rocketmq_spark.consumer.servers import BrokerPort, Servers
+from rocketmq_spark.consumer.servers import BrokerPort, Link, Servers
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import MessageQueue
 
@@ -80,21 +80,43 @@ class BrokerOffsets:
 class GroupOffsets:
     """The group's offsets as one member sees them, and what it has proven and the keeper has not confirmed.
 
-    ``is_ours`` says which queues the member owns: only their progress is remembered. Not thread-safe.
+    Of a queue whose offset the keeper has confirmed to us it must have that offset, or a larger one of the next owner.
+    Where it has none any more, the queue may be another one (``vanished``), and nothing is written before somebody has
+    looked. Where it has a smaller one and the connection is still the same, an operator has spoken (``Resets``); over
+    another connection it is a broker that was killed and forgot, and is told again.
+
+    Parameters
+    ----------
+    is_ours : which queues the member owns: only their progress is remembered
+    link_to : the connection to the broker of that name; None where a smaller offset is no operator's word
+
+    Not thread-safe.
     """
 
-    def __init__(self, keeper: OffsetKeeper, resets: Resets, is_ours: Callable[[MessageQueue], bool]) -> None:
+    def __init__(
+        self,
+        keeper: OffsetKeeper,
+        resets: Resets,
+        is_ours: Callable[[MessageQueue], bool],
+        link_to: Callable[[str], Link | None],
+    ) -> None:
         self.keeper = keeper
+        self.vanished: set[MessageQueue] = set()
+        """Queues whose offset the keeper had confirmed and has no more; until they are forgotten."""
+        self.news = 0
+        """How often an offset was found to have vanished."""
         self._resets = resets
         self._is_ours = is_ours
+        self._link_to = link_to
+        self._links: dict[MessageQueue, Link | None] = {}
         self._progress = RemoteBrokerOffsetStore()
 
     # ------------------------------------------------------------------------------------------ our progress
 
     @property
     def unconfirmed(self) -> dict[MessageQueue, int]:
-        """A copy of what is proven and the keeper is still to be told."""
-        return self._progress.unconfirmed
+        """A copy of what is proven and the keeper is still to be told; not of queues that an operator has reset."""
+        return {queue: at for queue, at in self._progress.unconfirmed.items() if queue not in self._resets}
 
     def prove(self, queue: MessageQueue, next_offset: int) -> None:
         """Everything of a queue of ours below ``next_offset`` is in the sink."""
@@ -105,9 +127,15 @@ class GroupOffsets:
         self.raise_to({queue: at for queue, at in self.unconfirmed.items() if self.keeper.may_write(queue)})
         return not self.unconfirmed
 
+    def has_confirmed(self, queue: MessageQueue) -> bool:
+        """Whether the keeper has confirmed an offset to us since the queue is ours and nothing has been forgotten."""
+        return self._progress.confirmed(queue) is not None
+
     def forget(self, queue: MessageQueue) -> None:
-        """The queue is another member's now."""
+        """The queue is another member's now, or may be another queue: what was known says nothing any more."""
         self._progress.remove(queue)
+        self._links.pop(queue, None)
+        self.vanished.discard(queue)
 
     # ------------------------------------------------------------------------------------------ the keeper's
 
@@ -126,16 +154,37 @@ class GroupOffsets:
     def _raise(self, wanted: Mapping[MessageQueue, int]) -> tuple[set[MessageQueue], set[MessageQueue]]:
         """Which offsets the keeper has confirmed, and which of these are the first that it has of their queue."""
         found = self.keeper.stored_offsets(wanted)
-        stored = {queue: offset for queue, offset in found.items() if queue not in self._resets}
+        self._look_for_resets(found)
+        self._look_for_vanished(found)
+        stored = {queue: at for queue, at in found.items() if queue not in self._resets and queue not in self.vanished}
         writes = raising(wanted, stored)
         confirmed = (stored.keys() - writes.keys()) | self.keeper.write_offsets(writes)
         return confirmed, {queue for queue in confirmed if stored[queue] is None}
+
+    def _look_for_resets(self, found: Mapping[MessageQueue, int | None]) -> None:
+        """Where the keeper has less than it has confirmed over the same connection."""
+        for queue, offset in found.items():
+            confirmed = self._progress.confirmed(queue)
+            if offset is None or confirmed is None or offset >= confirmed or queue in self._resets:
+                continue
+            if self._is_still_connected(queue):
+                self._resets.note(queue, offset)
+                self._resets.take_mark(queue)
+
+    def _is_still_connected(self, queue: MessageQueue) -> bool:
+        link = self._link_to(queue.broker_name)
+        return link is not None and link == self._links.get(queue)
+
+    def _look_for_vanished(self, found: Mapping[MessageQueue, int | None]) -> None:
+        gone = {queue for queue, at in found.items() if at is None and self._progress.confirmed(queue) is not None}
+        self.news += len(gone - self.vanished)
+        self.vanished |= gone
 
     def lower_to(self, wanted: Mapping[MessageQueue, int]) -> set[MessageQueue]:
         """Let the keeper store exactly ``wanted``, for queues that do not reach as far as the group's offset any more;
         says for which queues it has confirmed that. What was proven of such a queue is of another one now."""
         for queue in wanted:
-            self._progress.remove(queue)
+            self.forget(queue)
         written = self.keeper.write_offsets(wanted)
         self._confirm({queue: wanted[queue] for queue in written})
         return written
@@ -144,3 +193,4 @@ class GroupOffsets:
         for queue, offset in offsets.items():
             if self._is_ours(queue):
                 self._progress.confirm(queue, offset)
+                self._links[queue] = self._link_to(queue.broker_name)

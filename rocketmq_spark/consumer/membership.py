@@ -22,7 +22,7 @@ from rocketmq_spark.consumer.queue_locks import QueueLocks
 from rocketmq_spark.consumer.rebalance import RebalanceImpl, RebalancePlan
 from rocketmq_spark.consumer.resets import Resets
 from rocketmq_spark.consumer.route_table import RouteTable
-from rocketmq_spark.consumer.servers import Cluster, Servers
+from rocketmq_spark.consumer.servers import Cluster, Link, Servers
 from rocketmq_spark.consumer.strategy_names import strategy_of
 from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.options import ReadOptions
@@ -39,13 +39,15 @@ class Survey:
     """What a member knows after asking: its queues, and the bounds of every readable queue whose broker answered.
 
     ``is_complete``: every name server, topic and broker answered, and the group's members are known. ``away``: queues
-    that were asked for and that nobody serves, with the last address of their broker; see ``Outages.away``.
+    that were asked for and that nobody serves, with the last address of their broker; see ``Outages.away``. ``links``:
+    by which each broker of ``bounds`` was reached, or has been since.
     """
 
     owned: frozenset[MessageQueue]
     bounds: Mapping[MessageQueue, QueueBounds]
     is_complete: bool
     away: Mapping[MessageQueue, str] = field(default_factory=dict)
+    links: Mapping[str, Link | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +103,10 @@ class Membership:
         self.members = GroupMembers(
             options, client_id, self.servers, self._routes, self._outages, started_ms=started_ms
         )
-        self.resets = Resets(group, self.servers, self._routes)
+        self.resets = Resets(group, self.servers)
         keeper = local_offsets or BrokerOffsets(group, self.servers, self.resets)
-        self.offsets = GroupOffsets(keeper, self.resets, self._is_ours)
+        link_to = self.servers.link if local_offsets is None else _no_link
+        self.offsets = GroupOffsets(keeper, self.resets, self._is_ours, link_to)
         self._locks = QueueLocks(group, client_id, self.servers, lease_clock)
         self._rebalance_impl = RebalanceImpl(group, client_id, strategy_of(options))
         self._positions: dict[MessageQueue, int] = {}
@@ -129,14 +132,17 @@ class Membership:
         is_settled = self.rebalance()
         bounds = self.servers.bounds()
         self._outages.all_asked()
+        links = {name: self.servers.link(name) for name in {queue.broker_name for queue in bounds}}
         away = self._outages.away(known, bounds)
         self._outages.check(away)
         owned = self._plannable() if is_settled else frozenset[MessageQueue]()
-        return Survey(owned, bounds, is_settled and self._outages.is_complete(away), away)
+        return Survey(owned, bounds, is_settled and self._outages.is_complete(away), away, links)
 
-    def take_resets(self) -> dict[MessageQueue, int]:
-        """Where an operator has reset queues of ours to, each told once."""
-        return {queue: offset for queue, offset in self.resets.take_all().items() if self._is_ours(queue)}
+    def pending_resets(self) -> dict[MessageQueue, int]:
+        """Where an operator has reset queues of ours to. The owners of others find out by themselves."""
+        for queue in self.resets.pending.keys() - self._rebalance_impl.table.keys():
+            self.resets.forget(queue)
+        return self.resets.pending
 
     def take(self, ranges: Mapping[MessageQueue, tuple[int, int]]) -> None:
         """These ranges are planned: in flight until they are proven."""
@@ -186,10 +192,8 @@ class Membership:
             self.rebalance()
 
     def leave(self) -> None:
-        """Persist what is proven and unregister everywhere. A lock outlives us while its queue has unproven ranges,
-        and an operator's reset that we did not come to obey."""
+        """Persist what is proven and unregister everywhere. A lock outlives us while its queue has unproven ranges."""
         self.offsets.persist()
-        self.resets.put_back(self._rebalance_impl.table.keys())
         locked = [queue for queue in self._rebalance_impl.table if self._locks.is_held(queue)]
         self._locks.unlock([queue for queue in locked if self._is_settled(queue)])
         self.members.unregister()
@@ -286,7 +290,7 @@ class Membership:
             self._last_view = self._view()
         return Published(
             view=self._last_view,
-            changes=self._moves + self._outages.news + self.resets.news,
+            changes=self._moves + self._outages.news + self.resets.news + self.offsets.news,
             masters=self._outages.answering(),
             next_try_ms=self._outages.next_try_ms,
         )
@@ -303,6 +307,10 @@ class Membership:
 
     def _info(self, held: ProcessQueue) -> ProcessQueueInfo:
         return process_queue_info(held, self._positions.get(held.queue, 0), self._locks.asked_ms(held.queue))
+
+
+def _no_link(_broker_name: str) -> None:
+    """A file that a query keeps by itself is nothing that operators reset."""
 
 
 def _names(queues: Iterable[MessageQueue]) -> str:

@@ -38,6 +38,10 @@ class RemoteBrokerOffsetStore:
         if self._unconfirmed.get(queue, offset + 1) <= offset:
             del self._unconfirmed[queue]
 
+    def confirmed(self, queue: MessageQueue) -> int | None:
+        """What the broker has confirmed to store of a queue, at least."""
+        return self._confirmed.get(queue)
+
     def remove(self, queue: MessageQueue) -> None:
         """The queue is another member's now, or reads another place: what was known of it says nothing any more."""
         self._unconfirmed.pop(queue, None)

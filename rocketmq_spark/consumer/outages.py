@@ -75,8 +75,8 @@ class Outages:
         self._commits.forget(_commits_of(queue))
 
     def forget_brokers_that_left(self) -> None:
-        """No route names their masters any more, so they are not asked."""
-        for broker_name in self._routes.without_master():
+        """No route names them any more, so they are not asked."""
+        for broker_name in self._routes.left():
             self._patience.forget(broker_subject(broker_name))
 
     def may_ask(self, broker_name: str) -> bool:
@@ -135,15 +135,17 @@ class Outages:
     def _is_silent(self, queue: MessageQueue) -> bool:
         if self._is_unknown(queue.topic) or not self._routes.is_readable(queue):
             return False
-        return self._patience.is_failing(broker_subject(queue.broker_name))
+        has_master = self._routes.master(queue.broker_name) is not None
+        return has_master and self._patience.is_failing(broker_subject(queue.broker_name))
 
     def _behind(self, away: Collection[MessageQueue]) -> set[str]:
-        """Subjects whose silence goes with queues that are away: their topics, and brokers that no route names."""
+        """Subjects whose silence goes with queues that are away: their topics, and brokers of which no route names a
+        master."""
         named = {
             broker.broker_name
             for topic, route in self._routes.routes.items()
             for broker in route.brokers
-            if not self._is_unknown(topic)
+            if broker.master_address is not None and not self._is_unknown(topic)
         }
         brokers = {queue.broker_name for queue in away} - named
         return {

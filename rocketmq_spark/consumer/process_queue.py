@@ -8,8 +8,8 @@ back, here a window that has run empty starts anew with what is taken next.
 
 from __future__ import annotations
 
+from rocketmq_spark.consumer.sliding_window import SlidingWindow
 from rocketmq_spark.model import MessageQueue
-from rocketmq_spark.pull.sliding_window import SlidingWindow
 
 
 class ProcessQueue(SlidingWindow):

@@ -1,14 +1,14 @@
-"""Resets: where operators want queues of the group to be read from, and nobody has acted on it yet.
+"""Resets: where operators want queues of the group to be read from, and we have not acted on it yet.
 
-A broker marks a reset queue, and the first pull or question of the group takes the mark away; who was told must act on
-it, or put it back.
+An operator's tool makes a broker store another offset for the group, and mark the queue. While the mark stands no
+commit is taken; the first pull of the group is told and takes it away. So there are two signs: the mark, for who looks
+first, and for who is connected without a break a stored offset below what it has committed (``GroupOffsets``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable
 
-from rocketmq_spark.consumer.route_table import RouteTable
 from rocketmq_spark.consumer.servers import Servers
 from rocketmq_spark.model import MessageQueue
 
@@ -16,10 +16,9 @@ from rocketmq_spark.model import MessageQueue
 class Resets:
     """What one member of ``group`` was told. Not thread-safe."""
 
-    def __init__(self, group: str, servers: Servers, routes: RouteTable) -> None:
+    def __init__(self, group: str, servers: Servers) -> None:
         self._group = group
         self._servers = servers
-        self._routes = routes
         self._offsets: dict[MessageQueue, int] = {}
         self.news = 0
         """How often a reset was noticed."""
@@ -32,17 +31,13 @@ class Resets:
         self._offsets[queue] = offset
         self.news += 1
 
-    def keep(self, resets: Mapping[MessageQueue, int]) -> None:
-        """Remember resets on which nobody could act; what has been noted since is newer."""
-        self._offsets = {**resets, **self._offsets}
-
-    def take_all(self) -> dict[MessageQueue, int]:
-        """Each is told once."""
-        resets, self._offsets = self._offsets, {}
-        return resets
+    @property
+    def pending(self) -> dict[MessageQueue, int]:
+        """A copy of what nobody has acted on."""
+        return dict(self._offsets)
 
     def forget(self, queue: MessageQueue) -> None:
-        """The queue is not ours any more."""
+        """The queue is read from there now, or is not ours any more."""
         self._offsets.pop(queue, None)
 
     def take_mark(self, queue: MessageQueue) -> None:
@@ -56,13 +51,3 @@ class Resets:
         self._servers.refresh_routes()
         for queue in queues:
             self.take_mark(queue)
-
-    def put_back(self, queues: Collection[MessageQueue]) -> None:
-        """Mark those of ``queues`` as reset again on which nobody has acted. A broker may refuse that."""
-        for queue in self._offsets.keys() & set(queues):
-            self._put_back(queue, self._offsets.pop(queue))
-
-    def _put_back(self, queue: MessageQueue, offset: int) -> None:
-        address = self._routes.master(queue.broker_name)
-        if address is not None:
-            self._servers.tell(address, lambda broker: broker.reset_offset(self._group, queue, offset))

@@ -23,6 +23,7 @@ class RouteTable:
         self._queues: dict[str, tuple[MessageQueue, ...]] = {}
         self._readable: dict[str, frozenset[MessageQueue]] = {}
         self._masters: dict[str, str] = {}
+        self._seen: set[str] = set()
 
     def told(self, route: TopicRoute) -> None:
         """A name server has told this route."""
@@ -37,6 +38,7 @@ class RouteTable:
     def remember_addresses(self) -> None:
         """Of brokers that may leave the routes; see ``last_address``."""
         self._last_addresses |= self.masters()
+        self._seen |= set(self.broker_names())
 
     def __contains__(self, topic: str) -> bool:
         return topic in self._routes
@@ -84,5 +86,9 @@ class RouteTable:
         return self._last_addresses.get(broker_name, UNKNOWN_ADDRESS)
 
     def without_master(self) -> list[str]:
-        """Brokers of which a route once named a master, and none does now."""
-        return [broker_name for broker_name in self._last_addresses if self.master(broker_name) is None]
+        """Brokers that a route names, and none with a master, ascending."""
+        return [broker_name for broker_name in self.broker_names() if self.master(broker_name) is None]
+
+    def left(self) -> list[str]:
+        """Brokers that a route once named, and none does now."""
+        return sorted(self._seen - set(self.broker_names()))

@@ -50,15 +50,15 @@ class BrokerPort(Protocol):
 
     def submit_topic_stats(self, topic: str) -> Answer[dict[MessageQueue, QueueBounds]]: ...
 
-    def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int: ...
+    def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]: ...
+
+    def stored_at(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]: ...
 
     def query_offsets(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]: ...
 
     def update_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, RocketMQError]: ...
 
     def take_reset(self, group: str, queue: MessageQueue) -> int | None: ...
-
-    def reset_offset(self, group: str, queue: MessageQueue, offset: int) -> object: ...
 
     def lock_batch(self, group: str, client_id: str, queues: Collection[MessageQueue]) -> set[MessageQueue]: ...
 
@@ -71,6 +71,12 @@ class Cluster(Protocol):
     def topic_routes(self, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]: ...
 
     def broker(self, address: str) -> BrokerPort: ...
+
+    def connects(self, address: str) -> int: ...
+
+
+Link = tuple[str, int]
+"""A master's address and how often it has been connected to: who has the same still has the same connection."""
 
 
 class Servers:
@@ -158,6 +164,11 @@ class Servers:
             return False
         return True
 
+    def link(self, broker_name: str) -> Link | None:
+        """By which the broker is reached now; None while no route names its master."""
+        address = self._routes.master(broker_name)
+        return None if address is None else (address, self._cluster.connects(address))
+
     def _note_failure(self, broker_name: str, error: RocketMQError) -> None:
         self._outages.failed(broker_subject(broker_name), error, self._options.cluster_timeout_ms)
 
@@ -180,8 +191,17 @@ class Servers:
     def refresh_routes(self) -> None:
         """Ask for the route of every topic. One that is not told now stays as it was."""
         self._ask_for_routes()
-        self._outages.forget_brokers_that_left()
         self._routes.remember_addresses()
+        self._outages.forget_brokers_that_left()
+        for broker_name in self._routes.without_master():
+            # It is listed, so it is there; it is its master that does not answer.
+            self._note_failure(
+                broker_name, RouteError("NO_MASTER", broker=broker_name, topic=self._topic_at(broker_name))
+            )
+
+    def _topic_at(self, broker_name: str) -> str:
+        routes = self._routes.routes.items()
+        return next(topic for topic, route in routes if any(one.broker_name == broker_name for one in route.brokers))
 
     def _ask_for_routes(self) -> None:
         answers = self._cluster.topic_routes(self._options.read_topics)
@@ -221,14 +241,37 @@ class Servers:
             if queue in readable[topic]
         }
 
+    def stored_at(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
+        """When the message at an offset of each queue was stored, in ms; None where there is none. Queues whose broker
+        is silent are left out, and those whose broker refuses pulls, for ``clusterTimeoutMs``."""
+        found: dict[MessageQueue, int | None] = {}
+        for _, answer in self.ask_each(offsets, lambda broker, queues: self._look(broker, queues, offsets)):
+            found |= answer
+        return found
+
+    def _look(
+        self, broker: BrokerPort, queues: Collection[MessageQueue], offsets: Mapping[MessageQueue, int]
+    ) -> dict[MessageQueue, int | None]:
+        """A refusal ends nothing at once: a topic may just have been deleted, or reading be forbidden for a while."""
+        subject = f"messages of {broker_subject(next(iter(queues)).broker_name)}"
+        try:
+            found = broker.stored_at({queue: offsets[queue] for queue in queues})
+        except BrokerError as error:
+            self._outages.failed(subject, error, self._options.cluster_timeout_ms)
+            return {}
+        self._outages.succeeded(subject)
+        return found
+
     def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """The first offset of each queue that was stored at the given time or later, else its max offset. Queues whose
         broker is silent are left out."""
-        found = {queue: self._search_at(queue, at_ms) for queue, at_ms in timestamps_ms.items()}
-        return {queue: offset for queue, offset in found.items() if offset is not None}
-
-    def _search_at(self, queue: MessageQueue, timestamp_ms: int) -> int | None:
-        return self.ask(queue.broker_name, lambda broker: broker.search_offset(queue, timestamp_ms))
+        found: dict[MessageQueue, int] = {}
+        for _, offsets in self.ask_each(
+            timestamps_ms,
+            lambda broker, queues: broker.search_offsets({queue: timestamps_ms[queue] for queue in queues}),
+        ):
+            found |= offsets
+        return found
 
 
 class _Round:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Final
 
 from rocketmq_spark.embedded.jars import rocketmq_class_path
-from rocketmq_spark.embedded.jvm import QUIET_LOGGING, find_java
+from rocketmq_spark.embedded.jvm import FOR_ROCKETMQ_4, LOGBACK, QUIET_LOGGING, find_java
 from rocketmq_spark.embedded.work_folder import work_folder
 from rocketmq_spark.errors import EmbeddedBrokerError
 from rocketmq_spark.remoting.broker import Broker
@@ -36,7 +37,7 @@ def name_server_at(address: str) -> Iterator[NameServers]:
         yield NameServers([address], pool, RPC_TIMEOUT_MS)
 
 
-def mqadmin(*arguments: str) -> str:
+def mqadmin(*arguments: str, version: str | None = None) -> str:
     """Standard output of ``mqadmin`` with ``arguments``; in a JVM of its own, because it ends it when it is unhappy.
 
     Files that some commands write into the current folder are thrown away.
@@ -46,8 +47,12 @@ def mqadmin(*arguments: str) -> str:
     EmbeddedBrokerError[CLUSTER_STATE]   it reports an exception or a wrong usage; the text is its own
     """
     with work_folder("mqadmin") as work:
-        options = (*JVM_OPTIONS, QUIET_LOGGING, f"-Duser.home={work.path}")
-        class_path = os.pathsep.join(rocketmq_class_path())
+        home = (f"-Duser.home={work.path}", f"-Drocketmq.home.dir={work.path}")
+        options = (*JVM_OPTIONS, QUIET_LOGGING, *FOR_ROCKETMQ_4, *home)
+        # RocketMQ 4 reads this file whatever it was told.
+        (work.path / "conf").mkdir()
+        shutil.copy(LOGBACK, work.path / "conf" / "logback_tools.xml")
+        class_path = os.pathsep.join(rocketmq_class_path(version))
         command = [find_java(), *options, "-classpath", class_path, MAIN_CLASS, *arguments]
         done = subprocess.run(
             command,

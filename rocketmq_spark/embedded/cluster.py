@@ -13,7 +13,7 @@ from typing import Final, Self
 
 from rocketmq_spark.embedded.admin import broker_at, mqadmin, name_server_at
 from rocketmq_spark.embedded.jars import rocketmq_class_path
-from rocketmq_spark.embedded.jvm import QUIET_LOGGING, ChildJvm
+from rocketmq_spark.embedded.jvm import FOR_ROCKETMQ_4, QUIET_LOGGING, ChildJvm
 from rocketmq_spark.embedded.servers import LOOPBACK, BrokerServer, NameServer
 from rocketmq_spark.embedded.work_folder import work_folder
 from rocketmq_spark.errors import EmbeddedBrokerError
@@ -45,6 +45,8 @@ class EmbeddedCluster:
     store_dir : where the brokers keep their data; it outlives the cluster. By default a temporary directory.
     advertised_host : what the brokers register instead of 127.0.0.1: 127.0.0.2, say, with a proxy on the same port.
     namesrv_port : 0 takes a free one.
+    version : of RocketMQ, one of ``jars.VERSIONS``; by default 5.5.0, or what ROCKETMQ_HOME holds. RocketMQ 4 listens
+        on all interfaces.
     java_options : further ones, for every JVM.
 
     Threads: one at a time.
@@ -60,7 +62,9 @@ class EmbeddedCluster:
         advertised_host: str = LOOPBACK,
         namesrv_port: int = 0,
         java_options: Sequence[str] = (),
+        version: str | None = None,
     ) -> None:
+        self._version = version
         self._separate_jvms = separate_jvms
         self._java_options = (*SMALL_JVM, NO_TLS, *java_options)
         self._resources = ExitStack()
@@ -158,7 +162,7 @@ class EmbeddedCluster:
 
     def mqadmin(self, *arguments: str) -> str:
         """What RocketMQ's own admin tool prints: ``mqadmin("topicStatus", "-t", "T")``. Takes it some seconds."""
-        return mqadmin(*arguments, "-n", self.namesrv_addr)
+        return mqadmin(*arguments, "-n", self.namesrv_addr, version=self._version)
 
     # ---- what happens to servers
 
@@ -218,7 +222,7 @@ class EmbeddedCluster:
 
     @cached_property
     def _class_path(self) -> list[str]:
-        return rocketmq_class_path()
+        return rocketmq_class_path(self._version)
 
     def _launch(self, name: str) -> None:
         """Launch the JVM of a server unless it is there."""
@@ -227,7 +231,7 @@ class EmbeddedCluster:
             return
         home = self._work.path / f"jvm-{key}"
         home.mkdir(exist_ok=True)
-        files = (f"-Duser.home={home}", f"-Djava.io.tmpdir={home}", QUIET_LOGGING)
+        files = (f"-Duser.home={home}", f"-Djava.io.tmpdir={home}", QUIET_LOGGING, *FOR_ROCKETMQ_4)
         jvm = ChildJvm(key, self._class_path, (*self._java_options, *files), home, [self._work.owner])
         self._resources.callback(jvm.kill)
         self._jvms[key] = jvm

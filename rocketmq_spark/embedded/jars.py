@@ -1,7 +1,8 @@
 """RocketMQ's jars: which ones exactly, where they are kept, and whether they are whole.
 
-``jars.lock`` pins coordinates, sizes and SHA-256 sums; ``tools/lock_jars.py`` writes it. Every jar is checked before
-every use, and gets its name in the cache only when it is whole, so a broken run costs no more than the step it was at.
+A file in ``locks`` for each version pins coordinates, sizes and SHA-256 sums; ``tools/lock_jars.py`` writes it. Every
+jar is checked before every use, and gets its name in the cache only when it is whole, so a broken run costs no more
+than the step it was at.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from rocketmq_spark.embedded.ivy import Ivy, IvyError, open_ivy
 from rocketmq_spark.embedded.jvm import pyspark_jars
 from rocketmq_spark.errors import EmbeddedBrokerError
 
-LOCK_FILE: Final = Path(__file__).with_name("jars.lock")
+LOCKS: Final = Path(__file__).with_name("locks")
+DEFAULT_VERSION: Final = "5.5.0"
+VERSIONS: Final = ("4.9.7", "5.1.4", "5.2.0", "5.4.0", DEFAULT_VERSION)
 JARS_PER_STEP: Final = 10
 ATTEMPTS: Final = 3
 PAUSE_S: Final = 1.0
@@ -59,9 +62,17 @@ def format_lock(jars: Iterable[Jar]) -> str:
     return "".join(f"{jar.sha256} {jar.size_bytes:>8} {jar.coordinate}\n" for jar in in_order)
 
 
-def read_lock() -> tuple[Jar, ...]:
-    """The lock that this package is tested with."""
-    return parse_lock(LOCK_FILE.read_text(encoding="utf-8"))
+def lock_file(version: str) -> Path:
+    """Where the lock of that version of RocketMQ is."""
+    return LOCKS / f"{version}.lock"
+
+
+def read_lock(version: str = DEFAULT_VERSION) -> tuple[Jar, ...]:
+    """A lock that this package is tested with."""
+    if version not in VERSIONS:
+        problem = f"no lock pins them; there are locks for {', '.join(VERSIONS)}"
+        raise EmbeddedBrokerError("JARS_UNAVAILABLE", version=version, problem=problem)
+    return parse_lock(lock_file(version).read_text(encoding="utf-8"))
 
 
 def version_of(lock: Iterable[Jar]) -> str:
@@ -83,27 +94,33 @@ def cache_dir(environ: Mapping[str, str] = os.environ) -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "rocketmq_spark"
 
 
-def rocketmq_class_path(environ: Mapping[str, str] = os.environ) -> list[str]:
-    """Class path of RocketMQ and py4j; fetches what the cache lacks.
+def rocketmq_class_path(version: str | None = None, environ: Mapping[str, str] = os.environ) -> list[str]:
+    """Class path of RocketMQ, by default 5.5.0, and py4j; fetches what the cache lacks.
 
-    With ``ROCKETMQ_HOME`` set, RocketMQ is that distribution's, and nothing is fetched or checked.
+    With ``ROCKETMQ_HOME`` set, RocketMQ is that distribution's, and nothing is fetched or checked but its version, if
+    one is asked for.
 
     Raises
     ------
-    EmbeddedBrokerError[JARS_UNAVAILABLE]   no repository answers, or ROCKETMQ_HOME holds no jars
+    EmbeddedBrokerError[JARS_UNAVAILABLE]   no repository answers, ROCKETMQ_HOME holds no jars or another version's, or
+                                            there is no lock for that version
     EmbeddedBrokerError[JAR_CHECKSUM]       a repository gave something else
     """
     home = environ.get("ROCKETMQ_HOME")
-    jars = distribution_jars(Path(home)) if home else cached_jars(read_lock(), cache_dir(environ))
+    if home:
+        jars = distribution_jars(Path(home), version)
+    else:
+        jars = cached_jars(read_lock(version or DEFAULT_VERSION), cache_dir(environ))
     return [*map(str, jars), *map(str, pyspark_jars().glob("py4j-*.jar"))]
 
 
-def distribution_jars(home: Path) -> list[Path]:
-    """The jars of an unpacked distribution."""
+def distribution_jars(home: Path, version: str | None = None) -> list[Path]:
+    """The jars of an unpacked distribution, of ``version`` if that is given."""
     jars = sorted((home / "lib").glob("*.jar"))
-    if not jars:
-        problem = f"ROCKETMQ_HOME is {home}, and there is no lib/*.jar in it"
-        raise EmbeddedBrokerError("JARS_UNAVAILABLE", version=version_of(read_lock()), problem=problem)
+    wanted = f"rocketmq-broker-{version}.jar" if version else "*.jar"
+    if not any(jar.match(wanted) for jar in jars):
+        problem = f"ROCKETMQ_HOME is {home}, and there is no lib/{wanted} in it"
+        raise EmbeddedBrokerError("JARS_UNAVAILABLE", version=version or DEFAULT_VERSION, problem=problem)
     return jars
 
 

@@ -17,9 +17,11 @@ from rocketmq_spark.errors import EmbeddedBrokerError
 from rocketmq_spark.wire.body.routes import decode_topic_route
 
 LOOPBACK: Final = "127.0.0.1"
+AUTH_CONFIG: Final = "org.apache.rocketmq.auth.config.AuthConfig"
 FREE_PORT_TIMEOUT_MS: Final = 15_000
 POLL_S: Final = 0.02
 EXPIRED_AT_ONCE: Final = 10_000
+SECOND_PORT_DISTANCE: Final = 2
 
 # Small files and no page-cache tricks: a store of a few megabytes that starts at once.
 SMALL_BROKER: Final[Mapping[str, str]] = {
@@ -89,13 +91,13 @@ class NameServer(Server):
     def start(self, jvm: ChildJvm) -> None:
         with jvm.failing_clearly():
             announce_version(jvm)
+            self._port = self._port or first_port(jvm)
             rocketmq = jvm.java.org.apache.rocketmq
             config = rocketmq.common.namesrv.NamesrvConfig()
             config.setKvConfigPath(str(self._home / "kvConfig.json"))
             config.setConfigStorePath(str(self._home / "namesrv.properties"))
             netty = rocketmq.remoting.netty.NettyServerConfig()
-            netty.setBindAddress(LOOPBACK)
-            netty.setListenPort(self._port)
+            apply_settings(jvm, {"bindAddress": LOOPBACK, "listenPort": str(self._port)}, (netty,))
             controller = rocketmq.namesrv.NamesrvController(config, netty)
             controller.initialize()
             controller.start()
@@ -140,11 +142,13 @@ class BrokerServer(Server):
             configs = new_configs(jvm)
             apply_settings(jvm, self._all_settings(namesrv_address), configs)
             netty = configs[1]
-            netty.setListenPort(0)
+            self._port = self._port or first_port(jvm)
+            netty.setListenPort(self._port)
             controller = jvm.java.org.apache.rocketmq.broker.BrokerController(*configs)
+            # initialize() takes a second port at this distance from the first: a free one.
+            netty.setListenPort(SECOND_PORT_DISTANCE)
             if not controller.initialize():
                 raise EmbeddedBrokerError("SERVER_FAILED", problem=f"{self.name} could not load its store")
-            # Only now: initialize() would take a second port at a fixed distance from this one.
             netty.setListenPort(self._port)
             controller.start()
             self._port = netty.getListenPort()
@@ -183,15 +187,24 @@ class BrokerServer(Server):
 
 
 def new_configs(jvm: ChildJvm) -> tuple[Any, ...]:
-    """The five configs of a BrokerController, in the order of its constructor; the second is the server's."""
+    """The configs of a BrokerController, in the order of its constructor; the second is the server's.
+
+    Four of them, and since 5.3 one for ACL 2.0.
+    """
     rocketmq = jvm.java.org.apache.rocketmq
-    return (
+    configs = (
         rocketmq.common.BrokerConfig(),
         rocketmq.remoting.netty.NettyServerConfig(),
         rocketmq.remoting.netty.NettyClientConfig(),
         rocketmq.store.config.MessageStoreConfig(),
-        rocketmq.auth.config.AuthConfig(),
     )
+    return (*configs, rocketmq.auth.config.AuthConfig()) if has_class(jvm, AUTH_CONFIG) else configs
+
+
+def has_class(jvm: ChildJvm, name: str) -> bool:
+    """Whether this version of RocketMQ has the class."""
+    loader = jvm.java.java.lang.ClassLoader.getSystemClassLoader()
+    return loader.getResource(f"{name.replace('.', '/')}.class") is not None
 
 
 def apply_settings(jvm: ChildJvm, settings: Mapping[str, str], configs: tuple[Any, ...]) -> None:
@@ -200,6 +213,18 @@ def apply_settings(jvm: ChildJvm, settings: Mapping[str, str], configs: tuple[An
     properties.putAll(dict(settings))
     for config in configs:
         jvm.java.org.apache.rocketmq.common.MixAll.properties2Object(properties, config)
+
+
+def first_port(jvm: ChildJvm) -> int:
+    """What a server without a port begins with: 0, it takes one; RocketMQ 4 would not say which, so a free one."""
+    rocketmq = jvm.java.org.apache.rocketmq
+    if not rocketmq.common.MQVersion.getVersionDesc(rocketmq.common.MQVersion.CURRENT_VERSION).startswith("V4_"):
+        return 0
+    socket = jvm.java.java.net.ServerSocket(0, 1, jvm.java.java.net.InetAddress.getByName(LOOPBACK))
+    try:
+        return int(socket.getLocalPort())
+    finally:
+        socket.close()
 
 
 def announce_version(jvm: ChildJvm) -> None:

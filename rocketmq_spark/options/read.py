@@ -211,6 +211,17 @@ class ReadOptions(ConnectionOptions):
         doc="Whether the query fails when messages were deleted before it read them. "
         "If false it logs the exact offsets and goes on.",
     )
+    bad_messages: str = option(
+        "badMessages",
+        choice("fail", "null", "deadLetter"),
+        section=Section.ABSENCE,
+        default="fail",
+        doc="What to do with messages whose bodies cannot be read: marked as compressed and damaged, or not compressed "
+        "at all; or a batch that is none. `fail` ends the query; `null` gives rows with all but the body; `deadLetter` "
+        "sends them, with their bodies as stored and the reason, to the group's dead letter topic, at least once, and "
+        "gives no rows. Each logs the queue, the offsets and the reason. A body counts only where the schema has it. "
+        "May be changed with the checkpoint kept.",
+    )
     missing_topic_timeout_ms: int = option(
         "missingTopicTimeoutMs",
         integer(0),

@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from rocketmq_spark.errors import RocketMQError
-from rocketmq_spark.model import MessageQueue, StoredMessage
+from rocketmq_spark.model import Message, MessageQueue, StoredMessage
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.remoting.broker import Broker, Pull
+from rocketmq_spark.pull.pull_connections import PullConnections, shared_pull_connections
+from rocketmq_spark.pull.pull_request import Completion, PullRequest
+from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
 from rocketmq_spark.remoting.routes import RouteCache
+from rocketmq_spark.wire.remoting.pull_frames import pull_frames
 
 log = logging.getLogger(__name__)
 
@@ -20,12 +23,9 @@ CLIENTS_IN_A_PROCESS = 16
 
 
 class ExecutorClient:
-    """Pulls, and sends back, on behalf of a group, without being a member of it.
+    """Pulls, and sends back, on behalf of a group, without being a member of it. Pulling is one thread's."""
 
-    Answers to pulls come in while the thread that pulls is in ``receive``; ``pulling`` is a pool without readers.
-    """
-
-    def __init__(self, options: ReadOptions, pool: ConnectionPool, pulling: ConnectionPool) -> None:
+    def __init__(self, options: ReadOptions, pool: ConnectionPool, pulling: PullConnections) -> None:
         self._group = options.consumer_group
         self._expression_of = options.expression_of
         self._timeout_ms = options.broker_timeout_ms
@@ -38,22 +38,21 @@ class ExecutorClient:
         """The process's own client for these options."""
         return _shared(options)
 
-    def submit_pulls(self, queue: MessageQueue, pulls: Sequence[Pull]) -> None:
-        """Send pulls of one queue; each is told its answer or the error, now or in ``receive``; nothing is raised.
-
-        After an error the next pull asks for the route again.
-        """
+    def pull(self, queue: MessageQueue, requests: Sequence[PullRequest]) -> list[Completion]:
+        """Send pulls of one queue. Those that are returned have failed already; nothing is raised."""
         try:
-            broker = Broker(self._routes.master(queue), self._pulling, self._timeout_ms)
-            expression = self._expression_of(queue.topic)
-            broker.pull_all_then(self._group, queue, pulls, expression, lambda: self._routes.forget(queue.topic))
+            frames = pull_frames(self._group, queue, self._expression_of(queue.topic))
+            return self._pulling.pull(self._routes.master(queue), requests, frames)
         except RocketMQError as error:
-            for pull in pulls:
-                pull.on_answer(error)
+            return [(request, error) for request in requests]
 
-    def receive(self, timeout_ms: int) -> None:
-        """Let answers to pulls be told: those that have come, or the next, waited for so long at most."""
-        self._pulling.receive(timeout_ms)
+    def receive(self, timeout_ms: int) -> list[Completion]:
+        """What became of pulls, of any queue: what has come, or the next, waited for so long at most."""
+        return self._pulling.receive(timeout_ms)
+
+    def forget_route(self, queue: MessageQueue) -> None:
+        """The next pull asks the name servers where the queue is."""
+        self._routes.forget(queue.topic)
 
     def put_back_reset(self, queue: MessageQueue, offset: int) -> None:
         """Mark the queue as reset to ``offset`` again, on behalf of the operator who did it; nothing is raised."""
@@ -74,8 +73,18 @@ class ExecutorClient:
             self._routes.forget(message.topic)
             raise
 
+    def send_dead_letter(self, queue: MessageQueue, message: Message) -> None:
+        """``Broker.send_dead_letter`` at the broker of ``queue``. After an error the next call asks for the route
+        again."""
+        try:
+            broker = Broker(self._routes.master(queue), self._pool, self._timeout_ms)
+            broker.send_dead_letter(self._group, message, queue.broker_name)
+        except RocketMQError:
+            self._routes.forget(queue.topic)
+            raise
+
 
 @lru_cache(maxsize=CLIENTS_IN_A_PROCESS)
 def _shared(options: ReadOptions) -> ExecutorClient:
     timeout_ms = options.broker_timeout_ms
-    return ExecutorClient(options, shared_pool(timeout_ms), shared_pool(timeout_ms, has_readers=False))
+    return ExecutorClient(options, shared_pool(timeout_ms), shared_pull_connections(timeout_ms))

@@ -1,4 +1,4 @@
-"""PullRequest: where one pull goes next. PullWindow: many of them in flight over one range, delivered in order.
+"""PullRequest: where one pull goes next, and what an answer means for that.
 
 It is ``nextBeginOffset``, never the last message's offset, that says how far an answer went: filters and retention
 leave gaps, and a broker's size limits cut it short. A request goes round until its end is reached.
@@ -10,14 +10,13 @@ of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections import deque
+from collections.abc import Mapping
 from enum import Enum
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
-from rocketmq_spark.pull.sliding_window import SlidingWindow
-from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullResult, PullStatus
+from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullAnswer, PullResult, PullStatus
 
 
 class PullAction(Enum):
@@ -69,8 +68,7 @@ def pull_action(result: PullResult, offset: int) -> PullAction:
 NO_BODY: Final = memoryview(b"")
 
 
-@dataclass(frozen=True, slots=True)
-class PulledRange:
+class PulledRange(NamedTuple):
     """What became of the offsets ``[begin_offset, end_offset)``.
 
     ``body``: the messages among them that match, as the broker encoded them. It may hold messages on either side of the
@@ -83,205 +81,37 @@ class PulledRange:
     body: memoryview = NO_BODY
     is_lost: bool = False
 
-    def __len__(self) -> int:
+    @property
+    def width(self) -> int:
+        """How many offsets."""
         return self.end_offset - self.begin_offset
 
 
-@dataclass(slots=True, eq=False)
 class PullRequest:
-    """Offsets ``[next_offset, end_offset)`` that are to be pulled, one answer after another. PullWindow changes it."""
+    """Offsets ``[next_offset, end_offset)`` that are to be pulled, one answer after another, for at most
+    ``max_messages`` each. PullWindow changes it.
 
-    next_offset: int
-    end_offset: int
-    max_messages: int = 0
-    is_idle: bool = True
+    ``pulled``: what has come and is not delivered yet, up to ``next_offset``. ``answers``: where its range finds what
+    became of its pulls.
+    """
+
+    __slots__ = ("answers", "end_offset", "is_idle", "max_messages", "next_offset", "pulled")
+
+    def __init__(self, next_offset: int, end_offset: int, max_messages: int, answers: Answers) -> None:
+        self.next_offset = next_offset
+        self.end_offset = end_offset
+        self.max_messages = max_messages
+        self.answers = answers
+        self.is_idle = False
+        self.pulled: list[PulledRange] = []
 
     @property
     def is_complete(self) -> bool:
         return self.next_offset >= self.end_offset
 
 
-FIRST_STRIDE: Final = 32
-"""What a broker answers with unless it is configured for more."""
+Completion: TypeAlias = tuple[PullRequest, PullAnswer]
+"""A pull and what became of it."""
 
-MOST_MESSAGES: Final = 1024
-"""Asked for at most."""
-
-
-class PullWindow:
-    """Reads ``[begin_offset, end_offset)`` of a queue with up to ``max_depth`` pulls in flight, at predicted offsets.
-
-    The prediction (``stride``) is how many offsets one answer covers. The first pull finds it out; a short answer
-    lowers it and what is missing is pulled again; a run of full answers is followed by a probe that may raise it. The
-    window orders what comes: it is delivered as it lies in the queue, whatever order the answers take.
-
-    Memory: answers that wait for delivery and pulls in flight are ``max_depth`` together, or as many as ``max_bytes``
-    holds of the largest answer so far; and one more: what is needed next for delivery is pulled in any case.
-    """
-
-    def __init__(self, begin_offset: int, end_offset: int, *, max_depth: int, max_bytes: int) -> None:
-        self.sliding_window = SlidingWindow()
-        self._end_offset = end_offset
-        self._opened_to = begin_offset
-        self._delivered_to = begin_offset
-        self._requests: list[PullRequest] = []
-        self._pulled: dict[int, PulledRange] = {}
-        self._max_depth = max_depth
-        self._max_bytes = max_bytes
-        self._largest_bytes = 1
-        self._depth = 1
-        self._stride: int | None = None
-        self._full_answers = 0
-
-    @property
-    def is_finished(self) -> bool:
-        """The whole range has been delivered."""
-        return self._delivered_to >= self._end_offset
-
-    @property
-    def depth(self) -> int:
-        """How many pulls may now be in flight, or have been answered and wait for delivery."""
-        return self._depth
-
-    @property
-    def stride(self) -> int | None:
-        """How many offsets one answer is expected to cover; None before the first answer."""
-        return self._stride
-
-    # ------------------------------------------------------------------------------------------ what to pull
-
-    def to_pull(self) -> Iterator[PullRequest]:
-        """Requests to send now, in the queue's order, as far as the depth allows. Each is in flight from then on."""
-        for position, request in enumerate(self._requests):
-            if request.is_idle and (position == 0 or self._in_flight + len(self._pulled) < self._depth):
-                yield self._sent(request)
-        while self._may_open():
-            yield self._sent(self._open(self._opened_to + self._width()))
-
-    @property
-    def _in_flight(self) -> int:
-        return sum(not request.is_idle for request in self._requests)
-
-    def _may_open(self) -> bool:
-        has_room = not self._requests or len(self._requests) + len(self._pulled) < self._depth
-        return has_room and self._opened_to < self._end_offset
-
-    def _open(self, to: int) -> PullRequest:
-        request = PullRequest(self._opened_to, self._opened_to)
-        self._requests.append(request)
-        self._extend(request, to)
-        return request
-
-    def _width(self) -> int:
-        if self._stride is None:
-            return FIRST_STRIDE
-        if self._full_answers <= self._max_depth:
-            return self._stride
-        self._full_answers = 0
-        return min(2 * self._stride, MOST_MESSAGES)
-
-    def _extend(self, last: PullRequest, to: int) -> None:
-        """Let the last request go on up to ``to``, but not beyond the range."""
-        end_offset = min(to, self._end_offset)
-        if end_offset > self._opened_to:
-            self.sliding_window.put(self._opened_to, end_offset)
-            self._opened_to = last.end_offset = end_offset
-
-    def _sent(self, request: PullRequest) -> PullRequest:
-        """Ask for no more messages than there are offsets: the next request gets the others. The first has none."""
-        end_offset = self._end_offset if self._stride is None else request.end_offset
-        request.max_messages = min(end_offset - request.next_offset, MOST_MESSAGES)
-        request.is_idle = False
-        return request
-
-    # ------------------------------------------------------------------------------------------ what came
-
-    def step(self, request: PullRequest, result: PullResult) -> PullAction:
-        """Take the answer to a pull. After WAIT it is the caller's turn: ``retry`` later, or ``give_up``."""
-        action = pull_action(result, request.next_offset)
-        if action is PullAction.DELIVER:
-            self._advance(request, result.next_begin_offset, result.body)
-        elif action is PullAction.SKIP:
-            self._advance(request, result.next_begin_offset, NO_BODY)
-        elif action is PullAction.LOST:
-            self._lose(request, result.min_offset)
-        request.is_idle = action is not PullAction.WAIT
-        return action
-
-    def retry(self, request: PullRequest) -> None:
-        """The request has waited, or its pull has failed: it may be pulled again."""
-        request.is_idle = True
-
-    def give_up(self, request: PullRequest, result: PullResult) -> bool:
-        """The broker has not had the next offset for too long: lost, up to where the answer goes on, or to the end if
-        the queue does not reach so far. False: the answer says neither, and nothing changes."""
-        goes_on = result.next_begin_offset > request.next_offset
-        if not goes_on and result.max_offset > request.next_offset:
-            return False
-        self._lose(request, result.next_begin_offset if goes_on else self._end_offset)
-        request.is_idle = True
-        return True
-
-    def busy(self) -> None:
-        """A pull failed, or was refused for load: fewer at once."""
-        self._depth = max(1, self._depth // 2)
-
-    def _advance(self, request: PullRequest, to: int, body: memoryview) -> None:
-        if self._stride is None:
-            self._extend(request, to)
-        covered = to - request.next_offset
-        self._largest_bytes = max(self._largest_bytes, len(body))
-        self._done(request, PulledRange(request.next_offset, min(to, request.end_offset), body))
-        self._learn(covered, is_full=request.is_complete)
-
-    def _lose(self, request: PullRequest, to: int) -> None:
-        """Nothing will come up to ``to``: not of this request, and not of what nobody has been asked for yet."""
-        self._done(request, PulledRange(request.next_offset, min(to, request.end_offset), is_lost=True))
-        if self._opened_to < min(to, self._end_offset):
-            unasked = self._open(to)
-            self._done(unasked, PulledRange(unasked.next_offset, unasked.end_offset, is_lost=True))
-
-    def _done(self, request: PullRequest, pulled: PulledRange) -> None:
-        self._pulled[pulled.begin_offset] = pulled
-        self.sliding_window.remove(pulled.begin_offset, pulled.end_offset)
-        request.next_offset = pulled.end_offset
-        if request.is_complete:
-            self._requests.remove(request)
-
-    def _learn(self, covered: int, *, is_full: bool) -> None:
-        """Adapt the stride to what an answer covered, and let the depth grow."""
-        deepest = max(1, min(self._max_depth, self._max_bytes // self._largest_bytes))
-        if self._stride is None:
-            self._stride, self._depth = covered, deepest
-            return
-        self._depth = min(self._depth + 1, deepest)
-        if is_full and covered <= self._stride:
-            self._full_answers += covered == self._stride
-        else:
-            self._stride = covered
-            self._full_answers = 0
-
-    # ------------------------------------------------------------------------------------------ what is ready
-
-    def deliver(self) -> Iterator[PulledRange]:
-        """What has come, as it lies in the queue. A loss is told as a whole, once it is known where it ends."""
-        ready_to = self.sliding_window.committable
-        while ready_to is not None and self._delivered_to < ready_to:
-            pulled = self._next_pulled()
-            if pulled.is_lost and pulled.end_offset == ready_to < self._end_offset:
-                return
-            del self._pulled[pulled.begin_offset]
-            self._delivered_to = pulled.end_offset
-            yield pulled
-
-    def _next_pulled(self) -> PulledRange:
-        """The range to deliver next; lost ones that touch become one."""
-        pulled = self._pulled[self._delivered_to]
-        while pulled.is_lost:
-            following = self._pulled.get(pulled.end_offset)
-            if following is None or not following.is_lost:
-                break
-            del self._pulled[following.begin_offset]
-            pulled = replace(pulled, end_offset=following.end_offset)
-            self._pulled[pulled.begin_offset] = pulled
-        return pulled
+Answers: TypeAlias = deque[Completion]
+"""What became of the pulls of one range, in the order in which it came."""

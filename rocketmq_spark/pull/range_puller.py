@@ -1,26 +1,23 @@
 """RangePuller: the PullRequest loop of an executor. Reads one logged range to its end, whatever happens on the way.
 
-``consumer.pull_request`` decides; this module sends what it opens, waits for what comes, and tries again what failed.
-Whoever waits at the inbox reads from the network, so a range is one thread's. While rows are decoded, answers gather in
-the socket's buffer.
+``PullWindow`` decides; this module sends what it opens, receives what comes, and tries again what failed. Whoever waits
+reads from the network, so a range is one thread's. While rows are decoded, answers gather in the socket's buffer.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final, Protocol, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import Final, Protocol
 
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pull.executor_client import ExecutorClient
-from rocketmq_spark.pull.pull_request import PullAction, PulledRange, PullRequest, PullWindow
-from rocketmq_spark.remoting.broker import Pull
+from rocketmq_spark.pull.pull_request import Completion, PullAction, PulledRange, PullRequest
+from rocketmq_spark.pull.pull_window import PullWindow
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.retry import PULLING, Outlook, Patience, outlook_of_pull
-from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullResult
+from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullAnswer, PullResult
 
 log = logging.getLogger(__name__)
 
@@ -39,47 +36,21 @@ RECEIVE_MS: Final = 200
 
 BROKER: Final = "the broker"
 
-Answer: TypeAlias = PullResult | RocketMQError
-SubmitPulls: TypeAlias = Callable[[MessageQueue, Sequence[Pull]], None]
-"""Send pulls of a queue; each is told its answer or the error, once, and nothing is raised."""
-PutBackReset: TypeAlias = Callable[[MessageQueue, int], None]
-"""Mark a queue as reset by an operator, again; nothing is raised."""
 
+class PullClient(Protocol):
+    """Who sends pulls and receives what becomes of them: the ExecutorClient. Nothing is raised."""
 
-class Inbox(Protocol):
-    """Where the thread that reads the range waits for answers."""
+    def pull(self, queue: MessageQueue, requests: Sequence[PullRequest]) -> list[Completion]:
+        """Send pulls of a queue; what is complete already."""
 
-    def put(self, item: tuple[PullRequest, Answer]) -> None: ...
+    def receive(self, timeout_ms: int) -> list[Completion]:
+        """What is complete of any queue; waited for so long at most."""
 
-    def wait(self, timeout_ms: int | None) -> bool:
-        """Until an answer is there; False: none has come within the time, of which None is no end."""
+    def forget_route(self, queue: MessageQueue) -> None:
+        """Find out anew where the queue is, with the next pull."""
 
-    def take(self) -> tuple[PullRequest, Answer] | None:
-        """The next of those that are there."""
-
-
-class PullInbox:
-    """The Inbox of an executor. ``receive`` lets answers come in, and waits for some so many milliseconds at most."""
-
-    def __init__(self, receive: Callable[[int], None], clock: Clock = monotonic_ms) -> None:
-        self._receive = receive
-        self._clock = clock
-        self._answers: deque[tuple[PullRequest, Answer]] = deque()
-
-    def put(self, item: tuple[PullRequest, Answer]) -> None:
-        self._answers.append(item)
-
-    def wait(self, timeout_ms: int | None) -> bool:
-        until_ms = None if timeout_ms is None else self._clock() + timeout_ms
-        while not self._answers:
-            left_ms = RECEIVE_MS if until_ms is None else min(until_ms - self._clock(), RECEIVE_MS)
-            if left_ms <= 0:
-                return False
-            self._receive(left_ms)
-        return True
-
-    def take(self) -> tuple[PullRequest, Answer] | None:
-        return self._answers.popleft() if self._answers else None
+    def put_back_reset(self, queue: MessageQueue, offset: int) -> None:
+        """Mark a queue as reset by an operator, again."""
 
 
 class RangePuller:
@@ -95,22 +66,18 @@ class RangePuller:
     def __init__(
         self,
         wanted: QueueRange,
-        submit: SubmitPulls,
-        put_back_reset: PutBackReset,
+        client: PullClient,
         *,
         limit_ms: int,
         missing_ms: int,
-        inbox: Inbox,
         clock: Clock = monotonic_ms,
     ) -> None:
         self._wanted = wanted
-        self._submit = submit
-        self._put_back_reset = put_back_reset
+        self._client = client
         self._limit_ms = limit_ms
         self._missing_ms = missing_ms
         self._clock = clock
         self._window = PullWindow(wanted.begin_offset, wanted.end_offset, max_depth=MAX_DEPTH, max_bytes=MAX_BYTES)
-        self._inbox = inbox
         self._postponed: list[PullRequest] = []
         self._pause_ms = PULLING.shortest_ms
         self._patience = Patience()
@@ -135,44 +102,60 @@ class RangePuller:
                 yield from self._window.deliver()
         finally:
             if self._reset_to is not None:
-                self._put_back_reset(self._wanted.queue, self._reset_to)
+                self._client.put_back_reset(self._wanted.queue, self._reset_to)
 
     def _send(self) -> None:
-        pulls = [self._pull(request) for request in self._window.to_pull()]
-        if pulls:
-            self._submit(self._wanted.queue, pulls)
-
-    def _pull(self, request: PullRequest) -> Pull:
-        return Pull(request.next_offset, request.max_messages, lambda answer: self._inbox.put((request, answer)))
+        requests = self._window.to_pull()
+        if requests:
+            _hand_out(self._client.pull(self._wanted.queue, requests))
 
     def _take_answers(self) -> None:
         """All that are there; one is waited for."""
-        if not self._inbox.wait(self._pause_ms if self._postponed else None):
+        if not self._wait():
             self._try_postponed_again()
-        while (item := self._inbox.take()) is not None:
-            self._take(*item)
+        answers = self._window.answers
+        while answers:
+            if self._window.take_ordinary():
+                self._went_well()
+            else:
+                self._take(*answers.popleft())
 
-    def _take(self, request: PullRequest, answer: Answer) -> None:
+    def _wait(self) -> bool:
+        """Until an answer is there; False: none has come before something that was postponed is due."""
+        until_ms = self._clock() + self._pause_ms if self._postponed else None
+        while not self._window.answers:
+            left_ms = RECEIVE_MS if until_ms is None else min(until_ms - self._clock(), RECEIVE_MS)
+            if left_ms <= 0:
+                return False
+            _hand_out(self._client.receive(left_ms))
+        return True
+
+    def _take(self, request: PullRequest, answer: PullAnswer) -> None:
         if isinstance(answer, RocketMQError):
             self._failed(request, answer)
         else:
             self._answered(request, answer)
 
     def _answered(self, request: PullRequest, result: PullResult) -> None:
-        self._patience.succeeded(BROKER)
         if result.reason == OFFSET_RESET:
             reset_to = result.next_begin_offset
             self._reset_to = None if reset_to == self._wanted.planned_from else reset_to
         if self._window.step(request, result) is PullAction.WAIT:
+            self._patience.succeeded(BROKER)
             self._absent(request, result)
         else:
-            self._pause_ms = PULLING.shortest_ms
-            self._absent_since_ms = None
+            self._went_well()
+
+    def _went_well(self) -> None:
+        self._patience.succeeded(BROKER)
+        self._pause_ms = PULLING.shortest_ms
+        self._absent_since_ms = None
 
     def _failed(self, request: PullRequest, error: RocketMQError) -> None:
         outlook = outlook_of_pull(error)
         if outlook is Outlook.FINAL:
             raise error
+        self._client.forget_route(self._wanted.queue)
         now_ms = self._clock()
         limit_ms = self._missing_ms if outlook is Outlook.UNSERVED else self._limit_ms
         self._patience.failed(BROKER, error, now_ms=now_ms, limit_ms=limit_ms)
@@ -205,13 +188,12 @@ class RangePuller:
         self._postponed.clear()
 
 
-def puller_of(wanted: QueueRange, client: ExecutorClient, options: ReadOptions) -> RangePuller:
+def _hand_out(completions: Sequence[Completion]) -> None:
+    """To the ranges that asked: those that are asked for ahead share connections with the one that is read."""
+    for completion in completions:
+        completion[0].answers.append(completion)
+
+
+def puller_of(wanted: QueueRange, client: PullClient, options: ReadOptions) -> RangePuller:
     """The puller of an executor, which waits as long as the options say."""
-    return RangePuller(
-        wanted,
-        client.submit_pulls,
-        client.put_back_reset,
-        inbox=PullInbox(client.receive),
-        limit_ms=options.cluster_timeout_ms,
-        missing_ms=options.missing_queues_limit_ms,
-    )
+    return RangePuller(wanted, client, limit_ms=options.cluster_timeout_ms, missing_ms=options.missing_queues_limit_ms)

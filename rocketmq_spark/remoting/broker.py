@@ -10,12 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, NamedTuple
 
 from rocketmq_spark.errors import BrokerError, DataLossError, RocketMQError
-from rocketmq_spark.model import Message, MessageQueue, QueueBounds, StoredMessage
+from rocketmq_spark.model import Message, MessageQueue, QueueBounds, StoredMessage, retry_topic
+from rocketmq_spark.remoting.first_stored import first_stored
 from rocketmq_spark.remoting.peer import Peer, Question, ResponseFuture, code_only
 from rocketmq_spark.wire.body.groups import decode_consumer_ids, encode_subscription_group
 from rocketmq_spark.wire.body.heartbeat import Heartbeat, encode_heartbeat
@@ -25,6 +26,7 @@ from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo, decode_co
 from rocketmq_spark.wire.body.stats import ConsumeProgress, decode_consume_stats, decode_topic_stats
 from rocketmq_spark.wire.message.batch import encode_batch, message_properties
 from rocketmq_spark.wire.message.properties import encode_properties
+from rocketmq_spark.wire.message.stored_message import first_of
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.fields import Header
@@ -41,7 +43,6 @@ from rocketmq_spark.wire.remoting.headers import (
     GetSubscriptionGroupRequest,
     GetTopicStatsInfoRequest,
     OffsetResponse,
-    PullMessageResponse,
     QueryConsumerOffsetRequest,
     ResetOffsetRequest,
     SearchOffsetRequest,
@@ -50,11 +51,20 @@ from rocketmq_spark.wire.remoting.headers import (
     UnregisterClientRequest,
     UpdateConsumerOffsetRequest,
 )
-from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PULL_STATUS, PullResult
-from rocketmq_spark.wire.remoting.pull_frames import PullFrames, pull_frames, pull_header
+from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PULL_STATUS, PullResult, PullStatus, read_pull
+from rocketmq_spark.wire.remoting.pull_frames import pull_header
 
 HOLD_SLACK_MS: Final = 6_000
 """A broker looks at the pulls that it holds every 5 s."""
+
+LOOKS_AT_ONCE: Final = 32
+"""Each may be answered with a whole message."""
+
+TOOLS_GROUP: Final = "TOOLS_CONSUMER"
+"""Every broker has it for tools that look at messages; it owns no queues and keeps no offsets."""
+
+ROCKETMQ_5: Final = 412
+"""V5_0_0_SNAPSHOT. Source: ``common/MQVersion.java``."""
 
 NO_CONSUMER: Final = "no consumer for this group"
 RESET_PENDING: Final = "Offset has been previously reset"
@@ -84,30 +94,6 @@ class SendResult:
     offset_msg_ids: tuple[str, ...]
 
 
-class Pull(NamedTuple):
-    """A pull of up to ``max_messages`` from ``offset`` on, and who is told its result or what went wrong, once."""
-
-    offset: int
-    max_messages: int
-    on_answer: Callable[[PullResult | RocketMQError], None]
-
-
-class _PullCommand:
-    """One pull, as ``Connection`` sends it."""
-
-    __slots__ = ("_frames", "pull")
-
-    code: Final = RequestCode.PULL_MESSAGE
-
-    def __init__(self, frames: PullFrames, pull: Pull) -> None:
-        self._frames = frames
-        self.pull = pull
-
-    def frame(self, opaque: int) -> bytes:
-        """The whole frame, its length included."""
-        return self._frames.frame(opaque, self.pull.offset, self.pull.max_messages)
-
-
 class Broker(Peer):
     """One broker, by its address. Offsets and locks belong to masters; ask no slave."""
 
@@ -121,27 +107,6 @@ class Broker(Peer):
         The broker filters by the hashes of the tags in ``expression``; whoever decodes filters again.
         """
         return self.ask(_pull(group, queue, offset, max_messages, expression))
-
-    def pull_all_then(
-        self,
-        group: str,
-        queue: MessageQueue,
-        pulls: Sequence[Pull],
-        expression: str = "*",
-        on_failure: Callable[[], None] = lambda: None,
-    ) -> None:
-        """``pull`` several times at once, without waiting; see ``Peer.ask_all_then``. Raises LocalProtocolError.
-
-        ``on_failure`` is called before a pull is told that it has failed.
-        """
-        frames = pull_frames(group, queue, expression)
-
-        def told(command: _PullCommand, answer: PullResult | RocketMQError) -> None:
-            if isinstance(answer, RocketMQError):
-                on_failure()
-            command.pull.on_answer(answer)
-
-        self.ask_all_then([_PullCommand(frames, pull) for pull in pulls], _read_pull, PULL_STATUS, told)
 
     def long_poll(
         self,
@@ -180,19 +145,53 @@ class Broker(Peer):
 
     def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """Offset of the first message stored at ``timestamp_ms`` (unix) or later, else the max offset."""
-        header = SearchOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, timestamp_ms=timestamp_ms)
-        return self.ask(Question(_command(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header), _read_offset))
+        return self.search_offsets({queue: timestamp_ms})[queue]
+
+    def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """``search_offset`` for each queue, all in flight at once. The broker's answers are checked, by two pulls of
+        one message at least, for a group that every broker has."""
+        answers = {queue: self.submit(_search_offset(queue, at_ms)) for queue, at_ms in timestamps_ms.items()}
+        searches = {queue: first_stored(answers[queue].result(), at_ms) for queue, at_ms in timestamps_ms.items()}
+        looks = {queue: self.submit(_look(queue, next(search))) for queue, search in searches.items()}
+        found: dict[MessageQueue, int] = {}
+        while looks:
+            seen = {queue: look.result() for queue, look in looks.items()}
+            looks = {}
+            for queue, result in seen.items():
+                try:
+                    looks[queue] = self.submit(_look(queue, searches[queue].send(result)))
+                except StopIteration as end:
+                    found[queue] = end.value
+        return found
+
+    def stored_at(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
+        """When the message at an offset of each queue was stored (unix ms), None where there is none. By a pull of each
+        message for a group that every broker has, some in flight at once."""
+        queues = list(offsets)
+        found: dict[MessageQueue, int | None] = {}
+        for first in range(0, len(queues), LOOKS_AT_ONCE):
+            some = queues[first : first + LOOKS_AT_ONCE]
+            looks = {queue: self.submit(_look(queue, offsets[queue])) for queue in some}
+            found |= {queue: _stored_ms(look.result()) for queue, look in looks.items()}
+        return found
 
     # ----------------------------------------------------------------------------------------------- group offsets
 
     def query_offset(self, group: str, queue: MessageQueue) -> int | None:
         """The group's next offset; None where the broker has stored none."""
-        return self.ask(_query_offset(group, queue))
+        return self.query_offsets(group, [queue])[queue]
 
     def query_offsets(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
-        """``query_offset`` for each queue, all in flight at once."""
+        """``query_offset`` for each queue, all in flight at once, and one request more where RocketMQ 4 says 0."""
         answers = {queue: self.submit(_query_offset(group, queue)) for queue in queues}
-        return {queue: answer.result() for queue, answer in answers.items()}
+        stored = {queue: answer.result() for queue, answer in answers.items()}
+        if all(offset.is_sure for offset in stored.values()):
+            return {queue: offset.value for queue, offset in stored.items()}
+        # These are the topics of which it has an offset of the group, among those that the group subscribes to now.
+        known = {queue.topic for queue in self.consume_stats(group)}
+        return {
+            queue: offset.value if offset.is_sure or queue.topic in known else None for queue, offset in stored.items()
+        }
 
     def update_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Store the group's next offset; the broker takes any number. The group must exist (``ensure_group``).
@@ -323,6 +322,21 @@ class Broker(Peer):
         header = _send_header(queue, producer_group, is_batch=True)
         return self.ask(_send(RequestCode.SEND_BATCH_MESSAGE, header, encode_batch(messages), queue))
 
+    def send_dead_letter(self, group: str, message: Message, broker_name: str) -> SendResult:
+        """Store ``message`` in the group's dead letter topic on this broker, which makes the topic where it is missing.
+
+        A client can do that by sending to the retry topic what has been tried more often than is allowed; whatever
+        ``message.topic`` says. Source: ``SendMessageProcessor#handleRetryAndDLQ``.
+        """
+        properties = encode_properties(message_properties(message)).decode()
+        queue = MessageQueue(retry_topic(group), broker_name, 0)
+        header = replace(
+            _send_header(queue, group, flag=message.flag, properties=properties),
+            reconsume_times=1,
+            max_reconsume_times=0,
+        )
+        return self.ask(_send(RequestCode.SEND_MESSAGE_V2, header, message.body, queue))
+
     def send_back(
         self,
         group: str,
@@ -390,19 +404,7 @@ def _pull(
     group: str, queue: MessageQueue, offset: int, max_messages: int, expression: str, suspend_ms: int = 0
 ) -> Question[PullResult]:
     header = pull_header(group, queue, offset, max_messages, expression, suspend_ms)
-    return Question(_command(RequestCode.PULL_MESSAGE, header), _read_pull, PULL_STATUS)
-
-
-def _read_pull(answer: RemotingCommand) -> PullResult:
-    header = PullMessageResponse.from_fields(answer.fields)
-    return PullResult(
-        status=PULL_STATUS[answer.code],
-        reason=answer.remark or "",
-        next_begin_offset=header.next_begin_offset,
-        min_offset=header.min_offset,
-        max_offset=header.max_offset,
-        body=memoryview(answer.body),
-    )
+    return Question(_command(RequestCode.PULL_MESSAGE, header), read_pull, PULL_STATUS)
 
 
 def _running_info(group: str, client_id: str) -> Question[ConsumerRunningInfo]:
@@ -411,18 +413,41 @@ def _running_info(group: str, client_id: str) -> Question[ConsumerRunningInfo]:
     return Question(command, lambda answer: decode_consumer_running_info(answer.body))
 
 
-def _query_offset(group: str, queue: MessageQueue) -> Question[int | None]:
+class _StoredOffset(NamedTuple):
+    """RocketMQ 4 says 0 also where it has none, of a queue whose first message it still has in memory."""
+
+    value: int | None
+    is_sure: bool
+
+
+def _query_offset(group: str, queue: MessageQueue) -> Question[_StoredOffset]:
     header = QueryConsumerOffsetRequest(consumer_group=group, topic=queue.topic, queue_id=queue.queue_id)
     command = _command(RequestCode.QUERY_CONSUMER_OFFSET, header)
 
-    def read(answer: RemotingCommand) -> int | None:
-        return None if answer.code == ResponseCode.QUERY_NOT_FOUND else _read_offset(answer)
+    def read(answer: RemotingCommand) -> _StoredOffset:
+        if answer.code == ResponseCode.QUERY_NOT_FOUND:
+            return _StoredOffset(None, is_sure=True)
+        offset = _read_offset(answer)
+        return _StoredOffset(offset, is_sure=offset != 0 or answer.version >= ROCKETMQ_5)
 
     return Question(command, read, {ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND})
 
 
 def _read_offset(answer: RemotingCommand) -> int:
     return OffsetResponse.from_fields(answer.fields).offset
+
+
+def _search_offset(queue: MessageQueue, timestamp_ms: int) -> Question[int]:
+    header = SearchOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, timestamp_ms=timestamp_ms)
+    return Question(_command(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header), _read_offset)
+
+
+def _look(queue: MessageQueue, offset: int) -> Question[PullResult]:
+    return _pull(TOOLS_GROUP, queue, offset, 1, "*")
+
+
+def _stored_ms(found: PullResult) -> int | None:
+    return first_of(found.body).store_timestamp_ms if found.status is PullStatus.FOUND else None
 
 
 def _reset_offset(header: ResetOffsetRequest) -> Question[dict[MessageQueue, int]]:

@@ -25,5 +25,9 @@ class RemoteCluster:
     def topic_routes(self, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]:
         return self._name_servers.topic_routes(topics)
 
+    def connects(self, address: str) -> int:
+        """See ``ConnectionPool.connects``."""
+        return self._pool.connects(address)
+
     def broker(self, address: str) -> Broker:
         return Broker(address, self._pool, self._timeout_ms)

@@ -3,16 +3,13 @@
 The reader is the only thread that receives, and the one that runs callbacks and answers the server's own requests. Any
 thread may send. Who takes a ``Pending`` out of the table settles it; a dictionary's ``pop`` has one winner, so the
 table needs no lock, and a slow sender never holds up the reader.
-
-Without a reader of its own, a connection belongs to one thread, which reads with ``receive``: that spares two changes
-of thread for each answer.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
 from typing import Final, Protocol, TypeAlias
@@ -20,9 +17,10 @@ from typing import Final, Protocol, TypeAlias
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, TransportError
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.stream import Stream, not_taken
-from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode, code_name
+from rocketmq_spark.wire.remoting.codes import RequestCode, code_name
 from rocketmq_spark.wire.remoting.command import FLAG_ONEWAY, FLAG_RESPONSE, RemotingCommand, decode
 from rocketmq_spark.wire.remoting.frame import FrameBuffer
+from rocketmq_spark.wire.remoting.refusal import not_supported
 
 READ_BYTES: Final = 512 * 1024
 SWEEP_INTERVAL_MS: Final = 200
@@ -113,8 +111,8 @@ OnDone: TypeAlias = Callable[[Pending], None]
 class Connection:
     """One stream to one server; see the module. Once lost it stays lost; the pool opens another.
 
-    ``on_request`` and callbacks run on the reader thread, or without ``has_reader`` in ``receive``: they must be quick,
-    and an error that leaves them ends the connection.
+    ``on_request`` and callbacks run on the reader thread: they must be quick, and an error that leaves them ends the
+    connection.
     """
 
     def __init__(
@@ -123,8 +121,6 @@ class Connection:
         stream: Stream,
         on_request: OnRequest = support_nothing,
         clock: Clock = monotonic_ms,
-        *,
-        has_reader: bool = True,
     ) -> None:
         self.address = address
         self._stream = stream
@@ -136,10 +132,8 @@ class Connection:
         self._loss: RocketMQError | None = None
         self._used_ms = self._heard_ms = self._swept_ms = clock()
         self._frames = FrameBuffer(address)
-        self._reader: threading.Thread | None = None
-        if has_reader:
-            self._reader = threading.Thread(target=self._run, name=f"rocketmq-reader-{address}", daemon=True)
-            self._reader.start()
+        self._reader = threading.Thread(target=self._run, name=f"rocketmq-reader-{address}", daemon=True)
+        self._reader.start()
 
     def __repr__(self) -> str:
         state = "open" if self._loss is None else f"lost ({self._loss.condition})"
@@ -149,12 +143,8 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """False once it is known to be lost; without a reader that is noticed by ``receive``."""
+        """False once it is known to be lost."""
         return self._loss is None
-
-    @property
-    def in_flight_count(self) -> int:
-        return len(self._pending)
 
     @property
     def idle_since_ms(self) -> int | None:
@@ -179,16 +169,6 @@ class Connection:
                 raise
         return pending
 
-    def submit_all(self, requests: Sequence[Request], timeout_ms: int, on_done: OnDone) -> None:
-        """Send several at once. ``on_done`` is told once of each, also that it could not be sent; nothing is raised."""
-        pendings = [self._new_pending(request, timeout_ms, on_done) for request in requests]
-        try:
-            self._send(b"".join([one.request.frame(one.opaque) for one in pendings]), timeout_ms)
-        except RocketMQError as error:
-            for pending in pendings:
-                if self._pending.pop(pending.opaque, None) is not None:
-                    pending.settle(error)
-
     def _new_pending(self, request: Request, timeout_ms: int, on_done: OnDone | None) -> Pending:
         self._used_ms = now_ms = self._clock()
         opaque = next(self._opaques) & MAX_OPAQUE
@@ -201,22 +181,10 @@ class Connection:
         opaque = next(self._opaques) & MAX_OPAQUE
         self._send(replace(command, flag=FLAG_ONEWAY).frame(opaque), timeout_ms)
 
-    def receive(self, timeout_ms: int) -> None:
-        """Without a reader: hand over what has come, and if nothing has, wait for it so long at most.
-
-        Only when nothing comes do deadlines count: the owner may have been busy for long, and the answers be there.
-        """
-        assert self._reader is None, "the reader receives"
-        try:
-            if not self._read(timeout_ms):
-                self._sweep(self._clock())
-        except RocketMQError as error:
-            self._lose(error)
-
     def close(self) -> None:
         """Fail everything in flight and end the reader. Threads: any, also the reader itself."""
         self._lose(TransportError("CONNECTION_LOST", address=self.address, reason="it was closed on this side"))
-        if self._reader is not None and threading.current_thread() is not self._reader:
+        if threading.current_thread() is not self._reader:
             self._reader.join(CLOSE_TIMEOUT_S)
 
     def abandon(self) -> None:
@@ -260,16 +228,13 @@ class Connection:
         if self._loss is None:
             self._loss = cause
         self._stream.shutdown()
-        if self._reader is None:
-            self._stream.close()
-            self._fail_pending()
 
     # --------------------------------------------------------------------------------------------- who reads
 
     def _run(self) -> None:
         try:
             while True:
-                self._read(SWEEP_INTERVAL_MS)
+                self._read()
                 now_ms = self._clock()
                 if now_ms - self._swept_ms >= SWEEP_INTERVAL_MS:
                     self._sweep(now_ms)
@@ -283,18 +248,17 @@ class Connection:
                 self._stream.close()
             self._fail_pending()
 
-    def _read(self, timeout_ms: int) -> bool:
-        """Hand over what comes within the time; False: nothing did."""
-        data = self._stream.recv(READ_BYTES, timeout_ms)
+    def _read(self) -> None:
+        """Hand over what comes; nothing may, for a while."""
+        data = self._stream.recv(READ_BYTES, SWEEP_INTERVAL_MS)
         if data is None:
-            return False
+            return
         if not data:
             raise TransportError("CONNECTION_LOST", address=self.address, reason="the server closed it")
         self._heard_ms = self._clock()
         self._frames.feed(data)
         while (frame := self._frames.next_frame()) is not None:
             self._dispatch(self._decoded(frame))
-        return True
 
     def _decoded(self, frame: memoryview) -> RemotingCommand:
         """Raises RemoteProtocolError[BAD_FRAME]: the codec knows what is wrong, and here it is known who sent it."""
@@ -318,8 +282,7 @@ class Connection:
         if request.is_oneway:
             return
         if answer is None:
-            remark = f"request type {request.code} not supported"
-            answer = RemotingCommand(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark)
+            answer = not_supported(request)
         self._send(replace(answer, flag=FLAG_RESPONSE).frame(request.opaque), ANSWER_TIMEOUT_MS)
 
     def _sweep(self, now_ms: int) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.remoting.clock import monotonic_ms
-from rocketmq_spark.remoting.stream import Buffer, not_taken
+from rocketmq_spark.remoting.stream import Buffer, copied_into, not_taken
 
 UNBOUNDED: Final = 2**63
 
@@ -69,6 +69,9 @@ class MemoryStream:
 
     def recv(self, max_bytes: int, timeout_ms: int) -> bytes | None:
         return self._incoming.take(max_bytes, timeout_ms)
+
+    def recv_into(self, room: memoryview, timeout_ms: int) -> int | None:
+        return copied_into(room, self.recv(len(room), timeout_ms))
 
     def sendall(self, data: Buffer, timeout_ms: int) -> None:
         unsent = memoryview(data)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar, cast
+from typing import Final, Generic, TypeVar
 
 from rocketmq_spark.errors import BrokerError, RocketMQError
 from rocketmq_spark.remoting.connection import Connection, Pending, Request
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode, code_name
+from rocketmq_spark.wire.remoting.codes import ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
+from rocketmq_spark.wire.remoting.refusal import refusal
 
 T = TypeVar("T")
-C = TypeVar("C", bound=Request)
 
 ONLY_SUCCESS: Final = frozenset({int(ResponseCode.SUCCESS)})
 
@@ -93,27 +93,6 @@ class Peer:
         except RocketMQError as error:
             on_answer(error)
 
-    def ask_all_then(
-        self,
-        commands: Sequence[C],
-        read: Callable[[RemotingCommand], T],
-        accepted: Collection[int],
-        on_answer: Callable[[C, T | RocketMQError], None],
-    ) -> None:
-        """``ask_then`` for several commands, which are sent at once and whose answers are understood alike."""
-        try:
-            connection = self._pool.get(self.address)
-        except RocketMQError as error:
-            for command in commands:
-                on_answer(command, error)
-            return
-
-        def settled(pending: Pending) -> None:
-            command = cast(C, pending.request)
-            on_answer(command, self._outcome(connection, pending, read, accepted))
-
-        connection.submit_all(commands, self._timeout_ms, settled)
-
     def _outcome(
         self,
         connection: Connection,
@@ -147,12 +126,5 @@ class Peer:
         return read(answer)
 
     def refusal(self, request_code: int, answer: RemotingCommand) -> BrokerError:
-        """What an answer means that is no value."""
-        return BrokerError(
-            "BROKER_REFUSED",
-            address=self.address,
-            request=code_name(RequestCode, request_code),
-            code=answer.code,
-            code_name=code_name(ResponseCode, answer.code),
-            remark=answer.remark or "(no remark)",
-        )
+        """What an answer of this server means that is no value."""
+        return refusal(self.address, request_code, answer)

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 import weakref
 from collections.abc import Callable
-from operator import attrgetter, itemgetter
-from typing import Final
+from operator import itemgetter
+from typing import Final, Protocol, TypeVar
 
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
@@ -26,17 +25,25 @@ Connect = Callable[[str, int], Stream]
 IDLE_LIMIT_MS: Final = 60_000
 """Half of what a broker allows an idle connection (``serverChannelMaxIdleTimeSeconds``, 120 s)."""
 
-TURN_MS: Final = 5
-"""How long one server is waited for while another may answer."""
+
+class MayBeIdle(Protocol):
+    """A connection, as it is judged by how long it has been idle."""
+
+    @property
+    def idle_since_ms(self) -> int | None: ...
+
+
+C = TypeVar("C", bound=MayBeIdle)
 
 
 class _Slot:
-    """The connection of one address. ``opening`` is held while it is being replaced."""
+    """The connection of one address, and how many there have been. ``opening`` is held while it is being replaced."""
 
-    __slots__ = ("connection", "opening")
+    __slots__ = ("connection", "connects", "opening")
 
     def __init__(self) -> None:
         self.connection: Connection | None = None
+        self.connects = 0
         self.opening = threading.Lock()
 
 
@@ -44,8 +51,7 @@ class ConnectionPool:
     """Connections by address. At most ``limit`` stay open when none is in use beyond it; long idle ones are closed.
     None: as many as there are addresses, for who has to hold one to each (a member, whose heartbeats name it).
 
-    There is no thread that looks for idle connections: they are closed when another one is opened. Without
-    ``has_readers`` the pool is one thread's, which lets answers come in with ``receive``.
+    There is no thread that looks for idle connections: they are closed when another one is opened.
     """
 
     def __init__(
@@ -55,7 +61,6 @@ class ConnectionPool:
         *,
         limit: int | None = 64,
         idle_ms: int = IDLE_LIMIT_MS,
-        has_readers: bool = True,
         connect: Connect = connect_tcp,
         clock: Clock = monotonic_ms,
     ) -> None:
@@ -63,7 +68,6 @@ class ConnectionPool:
         self._on_request = on_request
         self._limit = limit
         self._idle_ms = idle_ms
-        self._has_readers = has_readers
         self._connect = connect
         self._clock = clock
         self._slots: dict[str, _Slot] = {}
@@ -79,22 +83,12 @@ class ConnectionPool:
         """The open connection to ``address``. Raises TransportError[CONNECT_FAILED]."""
         slot = self._slots.get(address) or self._new_slot(address)
         connection = slot.connection
-        if connection is not None and not self._has_readers and not connection.in_flight_count:
-            connection.receive(0)  # nobody has noticed yet whether the server has closed it
         return connection if connection is not None and connection.is_open else self._open(address, slot)
 
-    def receive(self, timeout_ms: int) -> None:
-        """Without readers: hand over answers that have come; if none has, wait for some, so long at most.
-
-        Of several servers only the one with most in flight is waited for, and but shortly.
-        """
-        busy = [connection for connection in self._open_connections() if connection.in_flight_count]
-        if not busy:
-            time.sleep(timeout_ms / 1000)
-        elif len(busy) == 1:
-            busy[0].receive(timeout_ms)
-        elif not any(_has_received(connection, 0) for connection in busy):
-            _has_received(max(busy, key=attrgetter("in_flight_count")), min(timeout_ms, TURN_MS))
+    def connects(self, address: str) -> int:
+        """How often a connection to ``address`` has been opened: while that stays the same, it has not been lost."""
+        slot = self._slots.get(address)
+        return 0 if slot is None else slot.connects
 
     def retire(self, connection: Connection) -> None:
         """Its server is going away: ``get`` opens another, while answers may still come over this one.
@@ -125,19 +119,15 @@ class ConnectionPool:
             connection = slot.connection
             if connection is None or not connection.is_open:
                 connection = slot.connection = self._connected(address)
+                slot.connects += 1
             return connection
         finally:
             slot.opening.release()
 
     def _connected(self, address: str) -> Connection:
         self._make_room()
-        connection = Connection(
-            address,
-            self._connect(address, self._connect_timeout_ms),
-            self._on_request,
-            self._clock,
-            has_reader=self._has_readers,
-        )
+        stream = self._connect(address, self._connect_timeout_ms)
+        connection = Connection(address, stream, self._on_request, self._clock)
         if self._is_closed:
             connection.close()
             raise TransportError("CONNECT_FAILED", address=address, reason="the client was stopped")
@@ -168,13 +158,7 @@ class ConnectionPool:
             connection.abandon()
 
 
-def _has_received(connection: Connection, timeout_ms: int) -> bool:
-    before = connection.in_flight_count
-    connection.receive(timeout_ms)
-    return connection.in_flight_count < before
-
-
-def connections_to_close(connections: list[Connection], limit: int, idle_before_ms: int) -> list[Connection]:
+def connections_to_close(connections: list[C], limit: int, idle_before_ms: int) -> list[C]:
     """Those idle since ``idle_before_ms`` or longer, and the longest idle of the rest until ``limit`` are left.
 
     A connection that awaits an answer is never among them, even when more than ``limit`` do.
@@ -192,17 +176,16 @@ def connections_to_close(connections: list[Connection], limit: int, idle_before_
 # ------------------------------------------------------------------------------------- the pools of this process
 
 _pools: weakref.WeakSet[ConnectionPool] = weakref.WeakSet()
-_shared: dict[tuple[int, bool], ConnectionPool] = {}
+_shared: dict[int, ConnectionPool] = {}
 _sharing = threading.Lock()
 
 
-def shared_pool(connect_timeout_ms: int, *, has_readers: bool = True) -> ConnectionPool:
+def shared_pool(connect_timeout_ms: int) -> ConnectionPool:
     """The process's own pool for clients that the servers ask nothing: executors keep it between micro-batches."""
-    key = connect_timeout_ms, has_readers
     with _sharing:
-        if key not in _shared:
-            _shared[key] = ConnectionPool(connect_timeout_ms, has_readers=has_readers)
-        return _shared[key]
+        if connect_timeout_ms not in _shared:
+            _shared[connect_timeout_ms] = ConnectionPool(connect_timeout_ms)
+        return _shared[connect_timeout_ms]
 
 
 def _start_over_after_fork() -> None:

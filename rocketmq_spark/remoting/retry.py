@@ -136,8 +136,8 @@ class _Trouble:
 class Patience:
     """What is failing now, by subject ("broker broker-a", "name servers", "topic orders"). Times come from the caller.
 
-    A subject is tried again after a pause, see ``ASKING``. One that has failed for its whole limit
-    is an error; until then whoever asks goes on with what does answer.
+    A subject is asked again after a pause, see ``ASKING``; whoever pulls has pauses of its own. One that has failed
+    for its whole limit is an error; until then whoever asks goes on with what does answer.
     """
 
     def __init__(self) -> None:

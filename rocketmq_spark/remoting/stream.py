@@ -14,11 +14,14 @@ Buffer = bytes | bytearray | memoryview
 class Stream(Protocol):
     """Both directions of one connection; one thread may receive while another sends.
 
-    ``recv`` and ``sendall`` raise TransportError[CONNECTION_LOST].
+    ``recv``, ``recv_into`` and ``sendall`` raise TransportError[CONNECTION_LOST].
     """
 
     def recv(self, max_bytes: int, timeout_ms: int) -> bytes | None:
         """Whatever has arrived, at most ``max_bytes``; None when nothing did in time; ``b""`` once the peer closed."""
+
+    def recv_into(self, room: memoryview, timeout_ms: int) -> int | None:
+        """``recv``, but into ``room``: how many bytes have arrived there; None when none did in time; 0 at the end."""
 
     def sendall(self, data: Buffer, timeout_ms: int) -> None:
         """Send all of ``data``. After an error an unknown part of it was sent: the stream is of no use any more."""
@@ -28,6 +31,14 @@ class Stream(Protocol):
 
     def close(self) -> None:
         """Free the descriptor and nothing else. No other thread may be in ``recv`` or ``sendall``."""
+
+
+def copied_into(room: memoryview, data: bytes | None) -> int | None:
+    """What ``recv_into`` answers where the bytes come from a ``recv``."""
+    if data is None:
+        return None
+    room[: len(data)] = data
+    return len(data)
 
 
 @contextmanager

@@ -6,11 +6,15 @@ import selectors
 import socket
 import ssl
 import threading
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.stream import Buffer, Stream, failure_to_connect, loss_of, not_taken
 from rocketmq_spark.remoting.tls import tls_over
+
+A = TypeVar("A")
+R = TypeVar("R")
 
 MAX_PORT: Final = 65_535
 
@@ -62,13 +66,19 @@ class TcpStream:
         self._writable = _selector_for(connected, selectors.EVENT_WRITE)
 
     def recv(self, max_bytes: int, timeout_ms: int) -> bytes | None:
+        return self._received(self._socket.recv, max_bytes, timeout_ms)
+
+    def recv_into(self, room: memoryview, timeout_ms: int) -> int | None:
+        return self._received(self._socket.recv_into, room, timeout_ms)
+
+    def _received(self, receive: Callable[[A], R], argument: A, timeout_ms: int) -> R | None:
         with loss_of(self.address):
             try:
-                return self._socket.recv(max_bytes)
+                return receive(argument)
             except BlockingIOError:
                 self._readable.select(timeout_ms / 1000)
             try:
-                return self._socket.recv(max_bytes)
+                return receive(argument)
             except BlockingIOError:
                 return None
 

@@ -11,7 +11,7 @@ import threading
 
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.remoting.clock import monotonic_ms
-from rocketmq_spark.remoting.stream import Buffer, Stream, failure_to_connect, loss_of
+from rocketmq_spark.remoting.stream import Buffer, Stream, copied_into, failure_to_connect, loss_of
 
 _RECORD_BYTES = 64 * 1024
 _CONTROL_TIMEOUT_MS = 5_000
@@ -63,6 +63,9 @@ class TlsStream:
             while data is None and self._fetch(timeout_ms) is not None:
                 data = self._decrypted(max_bytes)
             return data
+
+    def recv_into(self, room: memoryview, timeout_ms: int) -> int | None:
+        return copied_into(room, self.recv(len(room), timeout_ms))
 
     def _decrypted(self, max_bytes: int) -> bytes | None:
         """Plain bytes out of what was fetched; None when a record is incomplete; ``b""`` at the end."""

@@ -20,12 +20,14 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.executor_client import ExecutorClient
 from rocketmq_spark.pull.pull_request import PulledRange
 from rocketmq_spark.pull.range_puller import puller_of
+from rocketmq_spark.source.bad_messages import QUEUE_OFFSET, BadMessages
 from rocketmq_spark.source.data_loss import report_loss
 from rocketmq_spark.source.schema import arrow_schema, canonical_names
 from rocketmq_spark.source.stream.planning import RETENTION, LostRange
+from rocketmq_spark.wire.arrow.bad_messages import BadMessage
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 from rocketmq_spark.wire.body.subscription import exact_tags
-from rocketmq_spark.wire.message.stored_message import decode_messages
+from rocketmq_spark.wire.message.stored_message import check_layout
 
 BATCH_BYTES: Final = 4 * 1024 * 1024
 """Encoded size at which pulled messages become a record batch. Spark takes 1 to 4 MiB best, and to decode a batch costs
@@ -38,15 +40,14 @@ SMALL_BATCH_BYTES: Final = 1024 * 1024
 RANGES_AHEAD: Final = 8
 """How many ranges of a task are asked for while an earlier one is read; of each one answer waits (256 KiB)."""
 
-QUEUE_OFFSET: Final = "queueOffset"
 LEFT_OUT: Final = "the broker left them out of its answer"
 
 
 def read_ranges(ranges: Sequence[QueueRange], options: ReadOptions, schema: StructType) -> Iterator[pa.RecordBatch]:
     """All messages of ``ranges`` that the subscription wants, as batches of exactly ``arrow_schema(schema)``.
 
-    Raises DataLossError (with ``failOnDataLoss``), TransportError[CLUSTER_UNREACHABLE], and
-    RemoteProtocolError[CORRUPT_MESSAGE_IN_QUEUE].
+    Raises DataLossError (with ``failOnDataLoss``), TransportError[CLUSTER_UNREACHABLE], and RemoteProtocolError
+    [BAD_MESSAGE] (with ``badMessages`` ``fail``) or [CORRUPT_MESSAGE_IN_QUEUE].
     """
     client = ExecutorClient.shared(options)
     target = arrow_schema(schema)
@@ -115,6 +116,7 @@ class _RangeReader:
             restores_origin=wanted.queue.topic == options.retry_topic,
         )
         self._puller = puller_of(wanted, client, options)
+        self._bad = BadMessages(wanted.queue, options, client)
 
     def start(self) -> None:
         """Send the first pull."""
@@ -135,38 +137,33 @@ class _RangeReader:
             yield self._decode(gathered)
 
     def _decode(self, gathered: list[PulledRange]) -> pa.RecordBatch:
+        found, bad = self._decode_around(gathered)
+        batch = each_once(found)
+        lost = sum(pulled.width for pulled in gathered if pulled.is_lost)
+        if self._tags is None and batch.num_rows + lost < gathered[-1].end_offset - gathered[0].begin_offset:
+            for at, to in _gaps(gathered, found):
+                self._report(at, to, LEFT_OUT)
+        return self._bad.settle(batch, bad).select(list(self._columns))
+
+    def _decode_around(self, gathered: list[PulledRange]) -> tuple[pa.RecordBatch, list[BadMessage]]:
         begin_offset, end_offset = gathered[0].begin_offset, gathered[-1].end_offset
         try:
-            batch = self._decoder.decode([pulled.body for pulled in gathered], begin_offset, end_offset)
+            return self._decoder.decode_around([pulled.body for pulled in gathered], begin_offset, end_offset)
         except RemoteProtocolError as error:
             offset = self._first_damaged(gathered).begin_offset
             raise RemoteProtocolError(
                 "CORRUPT_MESSAGE_IN_QUEUE", queue=str(self._wanted.queue), offset=offset, problem=str(error)
             ) from error
-        batch = each_once(batch)
-        lost = sum(len(pulled) for pulled in gathered if pulled.is_lost)
-        if self._tags is None and batch.num_rows + lost < end_offset - begin_offset:
-            for at, to in self._gaps(gathered):
-                self._report(at, to, LEFT_OUT)
-        return batch.select(list(self._columns))
 
     def _first_damaged(self, gathered: list[PulledRange]) -> PulledRange:
         """Whose body the scalar decoder refuses: the error counts messages within that one. The first of all if they
         are too much only together."""
         for pulled in gathered:
             try:
-                decode_messages(pulled.body, broker_name=self._wanted.queue.broker_name)
+                check_layout(pulled.body, broker_name=self._wanted.queue.broker_name)
             except RemoteProtocolError:
                 return pulled
         return gathered[0]
-
-    def _gaps(self, gathered: list[PulledRange]) -> list[tuple[int, int]]:
-        """Offsets that no message has and that are not reported yet, as ranges."""
-        broker_name = self._wanted.queue.broker_name
-        bodies = (pulled.body for pulled in gathered)
-        there = {message.queue_offset for body in bodies for message in decode_messages(body, broker_name=broker_name)}
-        promised = (range(pulled.begin_offset, pulled.end_offset) for pulled in gathered if not pulled.is_lost)
-        return _as_ranges([offset for offsets in promised for offset in offsets if offset not in there])
 
     def _report(self, begin_offset: int, end_offset: int, cause: str) -> None:
         lost = LostRange(self._wanted.queue, begin_offset, end_offset, cause)
@@ -184,6 +181,13 @@ def each_once(batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch
     highest_before = np.maximum.accumulate(offsets)[:-1]
     return batch.filter(pa.array(np.append(True, offsets[1:] > highest_before)))
+
+
+def _gaps(gathered: list[PulledRange], found: pa.RecordBatch) -> list[tuple[int, int]]:
+    """Offsets that no message has and that are not reported yet, as ranges."""
+    there = set(found.column(QUEUE_OFFSET).to_pylist())
+    promised = (range(pulled.begin_offset, pulled.end_offset) for pulled in gathered if not pulled.is_lost)
+    return _as_ranges([offset for offsets in promised for offset in offsets if offset not in there])
 
 
 def _as_ranges(offsets: Sequence[int]) -> list[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""The columns of the source, for Spark and for Arrow. What there is stands in ``wire.column_table``; here it gets
+"""The columns of the source, for Spark and for Arrow. What there is stands in ``wire.arrow.column_table``; here it gets
 Spark's types."""
 
 from __future__ import annotations

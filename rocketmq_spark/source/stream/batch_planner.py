@@ -25,15 +25,16 @@ from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.source.data_loss import report_loss
 from rocketmq_spark.source.stream.available_now import AvailableNowTargets
 from rocketmq_spark.source.stream.first_positions import first_positions, unread_queues
+from rocketmq_spark.source.stream.incarnation import TrustedQueues, last_read, others, stored_later
 from rocketmq_spark.source.stream.missing_queues import MissingQueues
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.planning import (
     Position,
+    later_of,
     lost_ranges,
     moved_back,
     plan_batch,
     position_of,
-    resumed,
 )
 from rocketmq_spark.source.stream.waiting import WaitingTimes
 
@@ -63,9 +64,14 @@ class Member(Protocol):
 
 
 class Drain(Protocol):
-    """Whether somebody wants this query to end without leaving anything unproven; ``answer``: that is so now."""
+    """Whether somebody wants this query to end without leaving anything unproven.
+
+    ``claim``: whether somebody still does; then there is no way back. ``answer``: that is so now.
+    """
 
     def is_made(self) -> bool: ...
+
+    def claim(self) -> bool: ...
 
     def answer(self) -> None: ...
 
@@ -87,7 +93,7 @@ class BatchPlanner:
         self._waiting = WaitingTimes()
         self._started_topics: set[str] = set()
         self._unconfirmed_first: dict[MessageQueue, int] = {}
-        self._verified: set[MessageQueue] = set()
+        self._trusted = TrustedQueues()
         self._served: list[MessageQueue] = []
         self._survey_at_once = True
         self._has_seen_all = False
@@ -124,7 +130,7 @@ class BatchPlanner:
         wait_ms = idle_wait_ms(len(start.queues))
         while True:
             if self._drain.is_made():
-                if self._has_handed_over():
+                if self._has_handed_over(start):
                     return start
             elif self._must_survey(wait_ms):
                 with self._member.turn() as membership:
@@ -164,18 +170,22 @@ class BatchPlanner:
             stored = membership.offsets.keeper.stored_offsets(targets.offsets)
             return targets.are_reached(start, stored, self._clock()) and membership.offsets.persist()
 
-    def _has_handed_over(self) -> bool:
+    def _has_handed_over(self, start: SourceOffset) -> bool:
         """Leave the group once the brokers have confirmed what is proven, or the next owners read it again. Until then
-        plan nothing; the survey raises what is silent for its limit."""
+        plan nothing; the survey that follows on news raises what is silent for its limit."""
         with self._member.turn() as membership:
             is_confirmed = membership.offsets.persist()
         if is_confirmed:
+            if not self._drain.claim():
+                return False
             self._member.hand_over()
             self._drain.answer()
             return True
-        self._member.wait_for_news({}, IDLE_WAIT_MS)
-        with self._member.turn() as membership:
-            membership.survey()
+        if self._member.wait_for_news({}, IDLE_WAIT_MS):
+            with self._member.turn() as membership:
+                survey = membership.survey(start.queues)
+                vanished = membership.offsets.vanished & survey.bounds.keys()
+                self._settle(membership, start, survey, self._stored(membership, vanished))
         return False
 
     def recover(self, end: SourceOffset) -> None:
@@ -189,21 +199,17 @@ class BatchPlanner:
     def _plan(self, membership: Membership, start: SourceOffset, limit: int | None) -> SourceOffset:
         survey = membership.survey(start.queues)
         self._missing.see(survey.away, start, self._clock())
+        self._trusted.surveyed(survey, self._positions)
         if self._targets is not None and not self._missing.waited_for:
             self._targets.fix(survey)
         self._start_topics(membership, start, survey)
-        candidates = self._candidates(start, survey)
-        stored = membership.offsets.keeper.stored_offsets(candidates)
-        if any(offset is not None and offset > survey.bounds[queue].max_offset for queue, offset in stored.items()):
-            # Another member has read on since the survey; bounds that are asked for now cannot be older.
-            survey = replace(survey, bounds=membership.servers.bounds())
-            stored = {queue: offset for queue, offset in stored.items() if queue in survey.bounds}
-        positions = self._settle(
-            membership, start, survey, {queue: stored[queue] for queue in candidates if queue in stored}
-        )
+        candidates = self._candidates(membership, start, survey)
+        survey, positions = self._settle(membership, start, survey, self._stored(membership, candidates))
         self._note_unsettled(start, survey, set(candidates) - positions.keys())
         targets = None if self._targets is None else self._targets.offsets
-        planned = plan_batch(positions, survey.bounds, limit=limit, targets=targets, served=self._served)
+        planned = plan_batch(
+            positions, survey.bounds, limit=limit, targets=targets, served=self._served, checkpoint=start
+        )
         if start.advanced(planned) == start:
             # The very ranges of the last batch, after a reset. To Spark an equal offset is no batch: move back first.
             planned = {}
@@ -213,7 +219,7 @@ class BatchPlanner:
         self._survey_at_once = bool(planned or lower)
         if not self._survey_at_once and (start.queues or not self._positions):
             return start
-        return start.advanced(self._at_rest(survey) | planned)
+        return start.advanced(self._at_rest(start, survey) | planned)
 
     def _note_unsettled(self, start: SourceOffset, survey: Survey, queues: Collection[MessageQueue]) -> None:
         """Of these a broker did not confirm where they go on. They are not watched meanwhile: what has come since is
@@ -252,42 +258,86 @@ class BatchPlanner:
         found = membership.servers.search_offsets(dict.fromkeys(queues, timestamp_ms))
         return found if len(found) == len(queues) else None
 
-    def _candidates(self, start: SourceOffset, survey: Survey) -> list[MessageQueue]:
-        """Our queues that have grown or that we have just gained, if it is known where they begin."""
+    def _candidates(self, membership: Membership, start: SourceOffset, survey: Survey) -> list[MessageQueue]:
+        """Our queues that have grown, that we have just gained or that may be other ones, if it is known where they
+        begin."""
         return [
             queue
             for queue in sorted(survey.owned, key=MessageQueue.sort_key)
             if queue in survey.bounds
             and (queue in start.queues or queue.topic in self._started_topics)
-            and self._positions.get(queue) != survey.bounds[queue].max_offset
+            and (
+                self._positions.get(queue) != survey.bounds[queue].max_offset
+                or queue not in self._trusted
+                or queue in membership.offsets.vanished
+            )
         ]
 
     def _settle(
-        self,
-        membership: Membership,
-        start: SourceOffset,
-        survey: Survey,
-        stored: Mapping[MessageQueue, int | None],
-    ) -> dict[MessageQueue, Position]:
+        self, membership: Membership, start: SourceOffset, survey: Survey, stored: Mapping[MessageQueue, int | None]
+    ) -> tuple[Survey, dict[MessageQueue, Position]]:
         """Positions of ``stored``'s queues, with the broker raised to them, or lowered where a queue does not reach so
-        far any more; those that it did not confirm are left out."""
-        read_up_to_ms = resumed(stored, start, self._verified)
-        later_ms = {queue: at_ms + 1 for queue, at_ms in read_up_to_ms.items()}
-        first_later = membership.servers.search_offsets(later_ms)
+        far any more; those that it did not confirm are left out. The survey is as new as they need it."""
+        gone = {queue for queue, at in stored.items() if at is None} | (membership.offsets.vanished & stored.keys())
+        self._trusted.doubt(gone | {queue for queue in stored if not membership.offsets.has_confirmed(queue)})
+        survey, known = self._others(membership, start, survey, stored)
+        stored = {queue: stored[queue] for queue in known}
         positions = {
-            queue: position_of(queue, survey.bounds[queue], start.queues.get(queue), offset, first_later.get(queue))
+            queue: self._position_of(queue, start, survey, offset, known[queue])
             for queue, offset in self._believed(stored, start).items()
-            if queue in first_later or queue not in read_up_to_ms
         }
         for lost in lost_ranges(positions.values()):
             report_loss(lost, is_failure=self._options.fail_on_data_loss)
+        for queue in gone & positions.keys():
+            membership.offsets.forget(queue)
         lower = moved_back(positions, stored)
         unsettled = lower.keys() - membership.offsets.lower_to(lower)
         wanted = {queue: position.offset for queue, position in positions.items() if queue not in unsettled}
         confirmed = membership.offsets.raise_to(wanted)
-        self._verified |= confirmed
+        self._trusted.trust(confirmed, survey)
         settled = {queue: position for queue, position in positions.items() if queue in confirmed}
-        return settled | self._obey_resets(membership, survey)
+        return survey, settled | self._obey_resets(membership, survey)
+
+    def _position_of(
+        self,
+        queue: MessageQueue,
+        start: SourceOffset,
+        survey: Survey,
+        stored: int | None,
+        other_from: int | None,
+    ) -> Position:
+        bounds, progress = survey.bounds[queue], start.queues.get(queue)
+        if self._is_emptied(queue, stored):
+            log.warning("queue=%s was emptied after all of it had been planned, and begins anew", queue)
+            return Position(bounds.min_offset)
+        return position_of(queue, bounds, progress, stored, other_from)
+
+    def _is_emptied(self, queue: MessageQueue, stored: int | None) -> bool:
+        """Whether the queue begins anew and nothing of it is lost; the group's offset vanishes only with a topic."""
+        return queue in self._trusted.emptied and stored is not None
+
+    def _others(
+        self, membership: Membership, start: SourceOffset, survey: Survey, stored: Mapping[MessageQueue, int | None]
+    ) -> tuple[Survey, dict[MessageQueue, int | None]]:
+        """Where those of ``stored``'s queues begin to be others than the checkpoint has read; None: they are the same.
+        Left out are those of which that is not known now."""
+        servers = membership.servers
+        to_see = last_read([queue for queue in stored if queue not in self._trusted], start, survey.bounds)
+        there = {queue: ms for queue, ms in servers.stored_at(to_see).items() if ms is not None}
+        later = stored_later(there, start)
+        if later or any(at is not None and at > survey.bounds[queue].max_offset for queue, at in stored.items()):
+            # Another member may have read on since the survey; bounds that are asked for now cannot be older.
+            survey = replace(survey, bounds=servers.bounds())
+        known = [q for q in stored if q in survey.bounds and (q in there or q not in to_see)]
+        doubted = [queue for queue in known if not self._is_emptied(queue, stored[queue])]
+        after_ms = others(doubted, later, start, survey.bounds)
+        found_from = servers.search_offsets({queue: ms + 1 for queue, ms in after_ms.items()})
+        return survey, {queue: found_from.get(queue) for queue in known if queue in found_from or queue not in after_ms}
+
+    def _stored(self, membership: Membership, candidates: Collection[MessageQueue]) -> dict[MessageQueue, int | None]:
+        """The group's offsets, in the order of ``candidates``."""
+        stored = membership.offsets.keeper.stored_offsets(candidates)
+        return {queue: stored[queue] for queue in candidates if queue in stored}
 
     def _believed(
         self, stored: Mapping[MessageQueue, int | None], start: SourceOffset
@@ -300,15 +350,14 @@ class BatchPlanner:
 
     def _obey_resets(self, membership: Membership, survey: Survey) -> dict[MessageQueue, Position]:
         """Positions that an operator has set, also lower ones: they win over checkpoint and group."""
-        told = membership.take_resets()
         resets = {
             queue: min(max(offset, survey.bounds[queue].min_offset), survey.bounds[queue].max_offset)
-            for queue, offset in told.items()
+            for queue, offset in membership.pending_resets().items()
             if queue in survey.bounds and queue in survey.owned
         }
         obeyed = membership.offsets.lower_to(resets)
-        membership.resets.keep({queue: offset for queue, offset in told.items() if queue not in obeyed})
         for queue in obeyed:
+            membership.resets.forget(queue)
             log.warning("an operator has reset queue=%s to offset=%d", queue, resets[queue])
         return {queue: Position(resets[queue]) for queue in obeyed}
 
@@ -325,9 +374,18 @@ class BatchPlanner:
         self._max_offsets |= {queue: bounds.max_offset for queue, bounds in survey.bounds.items()}
         self._waiting.surveyed(self._positions, survey.bounds)
 
-    def _at_rest(self, survey: Survey) -> dict[MessageQueue, QueueProgress]:
-        return {
-            queue: QueueProgress(at, at, survey.bounds[queue].last_store_timestamp_ms)
+    def _at_rest(self, start: SourceOffset, survey: Survey) -> dict[MessageQueue, QueueProgress]:
+        """A queue that is where it was keeps its store time too: what has been stored since may be another queue's."""
+        moved = {
+            queue: at
             for queue, at in self._positions.items()
-            if queue in survey.bounds
+            if queue in survey.bounds and not _is_known(start.queues.get(queue), at)
         }
+        return {
+            queue: QueueProgress(at, at, later_of(start.queues.get(queue), survey.bounds[queue]))
+            for queue, at in moved.items()
+        }
+
+
+def _is_known(progress: QueueProgress | None, position: int) -> bool:
+    return progress is not None and progress.end_offset == position and progress.last_store_timestamp_ms > 0

@@ -1,28 +1,51 @@
 """Stopping a query so that nothing unproven is left: the user's Python asks, the source runner answers.
 
 They are two processes on one machine that know nothing of each other; PySpark stops a query without telling the source.
-So each source runner has a folder of its own, private to its user, and names it in the query progress (``control`` in
-``sources[i].latestOffset``). A file called ``drain`` in it asks the runner to plan nothing new and to hand its queues
-over once the running batch is proven; the runner answers with ``drained``.
+So each source runner has a folder of its own, private to its user, and names it and its machine in the query progress
+(``control`` in ``sources[i].latestOffset``). A file called ``drain`` in it asks the runner to plan nothing new and to
+hand its queues over once the running batch is proven; the runner answers with ``drained``. Who does not wait so long
+withdraws the request, and the query goes on, unless the runner has begun to hand over: it renames the file then, to
+``draining``, so that of the two only one succeeds. Where somebody has cleaned
+up the temporary files, the runner makes the folder again, and whoever asks asks again.
 """
 
 from __future__ import annotations
 
 import json
+import logging
+import platform
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rocketmq_spark.errors import MembershipError
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
+log = logging.getLogger(__name__)
+
 DRAIN: Final = "drain"
+DRAINING: Final = "draining"
 DRAINED: Final = "drained"
 CONTROL: Final = "control"
 POLL_S: Final = 0.05
+
+HAND_OVER_S: Final = 10.0
+"""How long handing over may take once it has begun: a request or two to each broker."""
+
+
+class Control(NamedTuple):
+    """Where a source runner can be asked. ``host``: the name of the machine that has ``folder``."""
+
+    host: str
+    folder: str
+
+    @property
+    def path(self) -> Path:
+        return Path(self.folder)
 
 
 class DrainRequest:
@@ -30,58 +53,150 @@ class DrainRequest:
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="rocketmq-spark-")
+        self._is_folder_lost = False
+        self._is_claimed = False
 
     @property
-    def folder(self) -> str:
-        return self._folder.name
+    def control(self) -> Control:
+        return Control(platform.node(), self._folder.name)
 
     def is_made(self) -> bool:
-        return Path(self.folder, DRAIN).exists()
+        """What has been handed over stays so, even if the request is cleaned away afterwards."""
+        self._make_again()
+        return self._is_claimed or (self.control.path / DRAIN).exists()
+
+    def claim(self) -> bool:
+        """Whether to hand over now; from then on there is no way back. False: the request has been withdrawn."""
+        if not self._is_claimed:
+            with suppress(OSError):
+                (self.control.path / DRAIN).rename(self.control.path / DRAINING)
+                self._is_claimed = True
+        return self._is_claimed
 
     def answer(self) -> None:
         """The queues are handed over."""
-        Path(self.folder, DRAINED).touch()
+        self._is_claimed = True
+        self._make_again()
+        with suppress(FileNotFoundError):
+            (self.control.path / DRAINED).touch()
 
     def close(self) -> None:
         self._folder.cleanup()
+
+    def _make_again(self) -> None:
+        """A query does not fail because nobody could ask it to stop; whoever asks is told."""
+        try:
+            self.control.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._is_folder_lost = False
+        except OSError as error:
+            if not self._is_folder_lost:
+                log.warning("rocketmq_spark.stop will not reach this query: no folder for it: %s", error)
+            self._is_folder_lost = True
 
 
 def stop(query: StreamingQuery, timeout_s: float = 60.0) -> None:
     """Stop a query gracefully: finish the running batch, commit it to the group, hand the queues over, then stop.
 
     Unlike ``query.stop()`` it leaves no batch that was written and not committed, so another member of the group reads
-    nothing twice. With several RocketMQ sources all of them are drained.
+    nothing twice. With several RocketMQ sources all of them are drained. To be called on the machine of the query's
+    driver.
 
-    Raises MembershipError[NOT_DRAINED] after ``timeout_s``: the query then still runs, and ``query.stop()`` stops it as
-    a crash would. A query with a trigger interval asks its source only at the next trigger; allow for that. One without
-    any progress yet has nothing to hand over and cannot be asked: it is still looking for its servers or its topic.
+    Raises MembershipError[NOT_ON_THIS_MACHINE] at once, where the driver is on another one; after ``timeout_s``
+    MembershipError[NOT_DRAINED], or [NO_CONTROL_FOLDER] where there was no way to ask: the query then goes on, and
+    ``query.stop()`` stops it as a crash would. Where one of several sources has handed over by then, it cannot go on:
+    it is stopped, and MembershipError[PARTLY_DRAINED] raised. A query with a trigger interval asks its source only at
+    the next trigger; allow for that. One without any progress yet has nothing to hand over and cannot be asked: it is
+    still looking for its servers or its topic.
     """
-    deadline = time.monotonic() + timeout_s
-    asked: set[Path] = set()
-    while query.isActive:
-        controls = _controls(query)
-        for folder in controls - asked:
-            (folder / DRAIN).touch()
-        asked |= controls
-        if asked and all((folder / DRAINED).exists() for folder in asked):
-            break
-        if time.monotonic() > deadline:
-            raise MembershipError("NOT_DRAINED", query=str(query.name or query.id), timeout_s=int(timeout_s))
-        time.sleep(POLL_S)
+    name = str(query.name or query.id)
+    asked: set[Control] = set()
+    try:
+        is_drained = _drain(query, name, asked, time.monotonic() + timeout_s)
+    except BaseException:
+        _withdraw(asked)
+        raise
+    if not is_drained:
+        _give_up(name, asked, int(timeout_s), query)
     query.stop()
 
 
-def _controls(query: StreamingQuery) -> set[Path]:
-    """The folders of the query's source runners that are there, as its last progress names them."""
+def _drain(query: StreamingQuery, name: str, asked: set[Control], deadline: float) -> bool:
+    """Ask until all sources have answered; False: some have not within the time. ``asked`` is what was asked."""
+    drained: set[Control] = set()
+    while query.isActive:
+        controls = _controls(query)
+        _check_machine(name, controls)
+        asked |= controls
+        drained |= {control for control in controls if _is_there(control, DRAINED)}
+        if controls and controls <= drained:
+            break
+        _ask(controls - drained)
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(POLL_S)
+    return True
+
+
+def _give_up(name: str, asked: set[Control], timeout_s: int, query: StreamingQuery) -> None:
+    """Let the query go on, by an error; or return, if all sources came to hand over after all."""
+    going_on = _withdraw(asked)
+    if going_on == asked:
+        raise _not_stopped(name, asked, timeout_s)
+    deadline = time.monotonic() + HAND_OVER_S
+    while not all(_is_there(control, DRAINED) for control in asked - going_on) and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+    if going_on:
+        query.stop()
+        raise MembershipError("PARTLY_DRAINED", query=name, timeout_s=timeout_s, left=len(going_on), sources=len(asked))
+
+
+def _withdraw(asked: set[Control]) -> set[Control]:
+    """Take the requests back; those that go on, because they had not begun to hand over."""
+    for control in asked:
+        with suppress(FileNotFoundError):
+            (control.path / DRAIN).unlink()
+    return {control for control in asked if not _is_there(control, DRAINING) and not _is_there(control, DRAINED)}
+
+
+def _is_there(control: Control, file: str) -> bool:
+    return (control.path / file).exists()
+
+
+def _ask(controls: set[Control]) -> None:
+    """Each time anew: the folder may have been cleaned, and made again by its runner."""
+    for control in controls:
+        with suppress(FileNotFoundError):
+            (control.path / DRAIN).touch()
+
+
+def _check_machine(query: str, controls: set[Control]) -> None:
+    here = platform.node()
+    for control in controls:
+        if control.host != here and not control.path.is_dir():
+            raise MembershipError(
+                "NOT_ON_THIS_MACHINE", query=query, host=control.host, here=here, folder=control.folder
+            )
+
+
+def _not_stopped(query: str, left: set[Control], timeout_s: int) -> MembershipError:
+    for control in left:
+        if not control.path.is_dir():
+            return MembershipError(
+                "NO_CONTROL_FOLDER", query=query, timeout_s=timeout_s, host=control.host, folder=control.folder
+            )
+    return MembershipError("NOT_DRAINED", query=query, timeout_s=timeout_s)
+
+
+def _controls(query: StreamingQuery) -> set[Control]:
+    """Of the query's source runners, as its last progress names them."""
     progress = query.lastProgress
     sources = [] if progress is None else progress.sources
-    folders = {Path(control) for source in sources if (control := _control(source.latestOffset)) is not None}
-    return {folder for folder in folders if folder.is_dir()}
+    return {control for source in sources if (control := _control(source.latestOffset)) is not None}
 
 
-def _control(latest_offset: Any) -> str | None:
-    """The folder in a source's ``latestOffset``; None for a source that is not ours."""
+def _control(latest_offset: Any) -> Control | None:
+    """The one in a source's ``latestOffset``; None for a source that is not ours."""
     try:
-        return str(json.loads(latest_offset)[CONTROL])
+        return Control(**json.loads(latest_offset)[CONTROL])
     except (TypeError, ValueError, KeyError):
         return None

@@ -6,8 +6,9 @@ The rules are those of docs/design/two-stores-one-truth.md: every number that th
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.source.stream.admission import fair_shares
@@ -32,8 +33,11 @@ class Position:
     lost: LostRange | None = None
 
 
+NOTHING_READ: Final = SourceOffset()
+
 RETENTION = "the broker deleted them (retention)"
 RECREATED = "the topic was deleted and created again, or its queue was emptied"
+REPLACED = "the broker lost the end of the queue and has stored other messages there"
 TRUNCATED = "the broker lost the end of the queue"
 
 
@@ -42,24 +46,27 @@ def position_of(
     bounds: QueueBounds,
     checkpoint: QueueProgress | None,
     stored: int | None,
-    first_later: int | None = None,
+    other_from: int | None = None,
 ) -> Position:
     """Where to go on in a queue: the larger of checkpoint and broker; where neither knows it, the queue is new.
 
     ``stored`` is the group's offset at the broker. A new queue begins at its min offset: the first positions of a topic
-    have been written to the broker before anything is planned (``first_positions``). ``first_later``, if it was asked
-    for, is the first offset stored after the checkpoint was planned: one that the checkpoint has passed belongs to
-    another topic of the same name.
+    have been written to the broker before anything is planned (``first_positions``). ``other_from``: from there on
+    it is not the queue that the checkpoint has read, see ``incarnation``.
     """
-    held_and_read = min(bounds.max_offset, checkpoint.end_offset if checkpoint is not None else 0)
-    if checkpoint is not None and first_later is not None and first_later < held_and_read:
-        return Position(bounds.min_offset, LostRange(queue, first_later, checkpoint.end_offset, RECREATED))
+    if checkpoint is not None and other_from is not None:
+        return _of_another(queue, min(other_from, checkpoint.end_offset - 1), bounds, checkpoint)
     known = [progress.end_offset for progress in (checkpoint,) if progress is not None]
     if stored is not None:
         known.append(stored)
     if not known:
         return Position(bounds.min_offset)
     return _within(queue, max(known), bounds, checkpoint)
+
+
+def _of_another(queue: MessageQueue, begin: int, bounds: QueueBounds, checkpoint: QueueProgress) -> Position:
+    cause = RECREATED if begin <= bounds.min_offset else REPLACED
+    return Position(max(begin, bounds.min_offset), LostRange(queue, begin, checkpoint.end_offset, cause))
 
 
 def _within(queue: MessageQueue, offset: int, bounds: QueueBounds, checkpoint: QueueProgress | None) -> Position:
@@ -72,21 +79,10 @@ def _within(queue: MessageQueue, offset: int, bounds: QueueBounds, checkpoint: Q
     return Position(bounds.min_offset, LostRange(queue, bounds.max_offset, offset, RECREATED))
 
 
-def resumed(
-    queues: Iterable[MessageQueue], checkpoint: SourceOffset, verified: Container[MessageQueue]
-) -> dict[MessageQueue, int]:
-    """Queues that this query start goes on with for the first time: the store time up to which it has read them, in ms.
-
-    Left out are those of which nothing is known that another topic of the same name could contradict.
-    """
-    return {
-        queue: progress.last_store_timestamp_ms
-        for queue in queues
-        if queue not in verified
-        and (progress := checkpoint.queues.get(queue)) is not None
-        and progress.end_offset > 0
-        and progress.last_store_timestamp_ms > 0
-    }
+def later_of(known: QueueProgress | None, bounds: QueueBounds) -> int:
+    """The last store time to remember in ms: knowledge is never lost to an emptied queue or a clock that was put
+    back."""
+    return max(0, bounds.last_store_timestamp_ms, 0 if known is None else known.last_store_timestamp_ms)
 
 
 def plan_batch(
@@ -96,6 +92,7 @@ def plan_batch(
     limit: int | None,
     targets: Mapping[MessageQueue, int] | None = None,
     served: Sequence[MessageQueue] = (),
+    checkpoint: SourceOffset = NOTHING_READ,
 ) -> dict[MessageQueue, QueueProgress]:
     """The next range of every queue that has something to read.
 
@@ -105,6 +102,7 @@ def plan_batch(
     limit : offsets in all; None: no limit
     targets : the end that AvailableNow fixed for each queue; a queue without one is not read. None: read what there is
     served : see ``fair_shares``
+    checkpoint : whose store times are not forgotten
 
     Returns
     -------
@@ -117,7 +115,9 @@ def plan_batch(
             waiting[queue] = end - position.offset
     return {
         queue: QueueProgress(
-            positions[queue].offset, positions[queue].offset + share, bounds[queue].last_store_timestamp_ms
+            positions[queue].offset,
+            positions[queue].offset + share,
+            later_of(checkpoint.queues.get(queue), bounds[queue]),
         )
         for queue, share in fair_shares(waiting, limit, served).items()
     }

@@ -92,7 +92,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             "maxOffsets": nested(planner.max_offsets),
             "lag": sum(lag.values()),
             "lagByQueue": nested({queue: {"messages": lag[queue], "ms": ms} for queue, ms in waiting_ms.items()}),
-            CONTROL: self._run.drain.folder,
+            CONTROL: self._run.drain.control._asdict(),
         }
         self._reported_at_rest = None if report["lag"] else (planner.surveys, report)
         return report

@@ -1,6 +1,6 @@
 """The decoder of columns: pull response bodies in, Arrow record batches out.
 
-``message.py`` is the reference: rows are what ``decode_messages`` says. Ordinary records are decoded all at once
+``stored_message.py`` is the reference: rows are what ``decode_messages`` says. Ordinary records are decoded all at once
 (``record_index``, ``record_columns``, ``property_table``), their compressed bodies one by one; inner batches go through
 the scalar decoder and are put back into their places.
 """
@@ -24,7 +24,7 @@ from rocketmq_spark.wire.arrow.record_columns import DamagedBodyError, RecordCol
 from rocketmq_spark.wire.arrow.record_index import DamagedRecordError, RecordIndex, index_records, locate
 from rocketmq_spark.wire.arrow.slices import Mask, Positions
 from rocketmq_spark.wire.message.compression import DECOMPRESSED_LIMIT_BYTES, Buffer
-from rocketmq_spark.wire.message.stored_message import corrupt_message, decode_messages, decode_record
+from rocketmq_spark.wire.message.stored_message import check_layout, corrupt_message, decode_messages, decode_record
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
 _RESTORED: Final[Mapping[str, Column]] = MappingProxyType(
@@ -88,7 +88,12 @@ class ColumnDecoder:
         """
         wanted = range(begin_offset, end_offset)
         bodies_bytes = [len(body) for body in bodies]
-        records = self._records(bodies, wanted)
+        try:
+            records = self._records(bodies, wanted)
+        except RemoteProtocolError:
+            for body in bodies:
+                check_layout(body, broker_name=self._broker_name)
+            raise
         try:
             return self._decode_all(records, wanted, bodies_bytes)[0], []
         except RemoteProtocolError:

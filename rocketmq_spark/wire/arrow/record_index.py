@@ -1,4 +1,4 @@
-"""Where the parts of many stored records lie: the layout of ``message.py``, checked and measured with numpy."""
+"""Where the parts of many stored records lie: the layout of ``stored_message.py``, checked and measured with numpy."""
 
 from __future__ import annotations
 

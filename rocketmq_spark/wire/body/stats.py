@@ -19,7 +19,7 @@ class ConsumeProgress:
 
     broker_offset: int
     consumer_offset: int
-    pull_offset: int
+    pull_offset: int | None
     last_timestamp_ms: int
 
 
@@ -41,5 +41,9 @@ def _queue_bounds(value: object, name: str) -> QueueBounds:
 
 def _consume_progress(value: object, name: str) -> ConsumeProgress:
     entry = as_object(value, name)
-    offsets = (int64(entry, "brokerOffset"), int64(entry, "consumerOffset"), int64(entry, "pullOffset"))
-    return ConsumeProgress(*offsets, int64(entry, "lastTimestamp"))
+    return ConsumeProgress(
+        broker_offset=int64(entry, "brokerOffset"),
+        consumer_offset=int64(entry, "consumerOffset"),
+        pull_offset=int64(entry, "pullOffset") if "pullOffset" in entry else None,
+        last_timestamp_ms=int64(entry, "lastTimestamp"),
+    )

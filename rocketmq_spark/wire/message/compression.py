@@ -1,15 +1,14 @@
 """Bodies of messages, compressed and back. LZ4 means the LZ4 frame format; Zstandard frames carry no content size.
 
 Source: ``common/compression/*.java``. Differs: a stream that ends early is an error for every type, and what comes out
-is bounded, because a few kilobytes can stand for gigabytes.
+is bounded, because a few kilobytes can stand for gigabytes. Arrow's codecs are loaded by the first body that needs one:
+who plans a query, or runs a broker, meets none.
 """
 
 from __future__ import annotations
 
 import zlib
 from typing import Final, TypeAlias
-
-import pyarrow as pa
 
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
@@ -50,6 +49,8 @@ def compress(body: Buffer, kind: MessageSysFlag) -> bytes:
         return zlib.compress(body, _JAVA_ZLIB_LEVEL)
     if kind is MessageSysFlag.LZ4:
         return _compress_lz4(memoryview(body))
+    import pyarrow as pa
+
     sink = pa.BufferOutputStream()
     with pa.CompressedOutputStream(sink, _ARROW_CODEC[kind]) as stream:
         stream.write(body)
@@ -57,6 +58,8 @@ def compress(body: Buffer, kind: MessageSysFlag) -> bytes:
 
 
 def _compress_lz4(body: memoryview) -> bytes:
+    import pyarrow as pa
+
     codec = pa.Codec(_ARROW_CODEC[MessageSysFlag.LZ4])
     begins = range(0, max(len(body), 1), _LZ4_FRAME_BYTES)
     return b"".join(codec.compress(body[begin : begin + _LZ4_FRAME_BYTES], asbytes=True) for begin in begins)
@@ -90,6 +93,8 @@ def _decompress_zlib(body: Buffer, wanted_bytes: int) -> bytes:
 
 def _decompress_frames(body: Buffer, codec: str, wanted_bytes: int) -> bytes:
     """Into a buffer of ours: ``read`` allocates one that it does not free when it raises."""
+    import pyarrow as pa
+
     stream = pa.CompressedInputStream(pa.BufferReader(body), codec)
     room = memoryview(pa.allocate_buffer(min(wanted_bytes, _READ_BYTES)))
     parts: list[bytes] = []

@@ -18,6 +18,7 @@ long as it says; port numbers are not judged.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import replace
 from enum import IntEnum
 from typing import Final
@@ -62,21 +63,51 @@ def decode_messages(body: Buffer, *, broker_name: str) -> list[MessageExt]:
     RemoteProtocolError[CORRUPT_MESSAGE] for the first record that cannot be decoded: ``index`` counts records from 0,
     ``position`` is where it begins, ``length_bytes`` the size of the whole body.
     """
-    data = memoryview(body)
     messages: list[MessageExt] = []
     left_bytes = DECOMPRESSED_LIMIT_BYTES
+    for index, position, record in _split(body):
+        try:
+            found = decode_record(record, broker_name, left_bytes)
+        except ValueError as problem:
+            raise corrupt_message(index, position, len(body), problem) from problem
+        messages += found
+        left_bytes -= sum(len(message.body) for message in found)
+    return messages
+
+
+def check_layout(body: Buffer, *, broker_name: str) -> None:
+    """Like ``decode_messages``, but whatever is in the messages' bodies is right."""
+    for index, position, record in _split(body):
+        try:
+            as_stored(record, broker_name)
+        except ValueError as problem:
+            raise corrupt_message(index, position, len(body), problem) from problem
+
+
+def _split(body: Buffer) -> Iterator[tuple[int, int, memoryview]]:
+    """Number, position and bytes of each record, as long as their sizes can be."""
+    data = memoryview(body)
     index = position = 0
     while position < len(data):
         try:
             record = data[position : position + _record_bytes(data[position:])]
-            found = decode_record(record, broker_name, left_bytes)
         except ValueError as problem:
             raise corrupt_message(index, position, len(data), problem) from problem
-        messages += found
-        left_bytes -= sum(len(message.body) for message in found)
+        yield index, position, record
         index += 1
         position += len(record)
-    return messages
+
+
+def first_of(body: Buffer) -> MessageExt:
+    """The first record of a pull response body as it is stored, its body not decompressed; of an unnamed broker.
+
+    RemoteProtocolError[CORRUPT_MESSAGE] if it cannot be decoded.
+    """
+    data = memoryview(body)
+    try:
+        return as_stored(data[: _record_bytes(data)], broker_name="")
+    except ValueError as problem:
+        raise corrupt_message(0, 0, len(data), problem) from problem
 
 
 def decode_record(record: memoryview, broker_name: str, limit_bytes: int) -> list[MessageExt]:

@@ -51,7 +51,8 @@ class RemotingCommand:
     """A request or a response.
 
     ``code`` is a RequestCode or a ResponseCode, as a plain int because peers know codes that we do not. ``fields`` are
-    the extFields, what ``wire.headers`` reads and writes. The body of a decoded command is a view into its frame.
+    the extFields, what ``wire.remoting.headers`` reads and writes. The body of a decoded command is a view into its
+    frame.
     """
 
     code: int

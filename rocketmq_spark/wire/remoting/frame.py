@@ -79,11 +79,17 @@ class FrameBuffer:
 
     def _frame_bytes(self, start: memoryview | bytearray) -> int:
         length = int.from_bytes(start[:LENGTH_BYTES], "big")
-        if length > self._limit_bytes:
-            raise RemoteProtocolError(
-                "FRAME_TOO_LARGE", peer=self._peer, length_bytes=length, limit_bytes=self._limit_bytes
-            )
-        if length < MIN_FRAME_BYTES:
-            problem = f"a length of {length}, where a header alone has {MIN_FRAME_BYTES}"
-            raise RemoteProtocolError("BAD_FRAME", peer=self._peer, problem=problem)
+        problem = problem_with_length(length, self._peer, self._limit_bytes)
+        if problem is not None:
+            raise problem
         return length
+
+
+def problem_with_length(length: int, peer: str, limit_bytes: int) -> RemoteProtocolError | None:
+    """Why no frame has that many bytes behind its length: FRAME_TOO_LARGE, BAD_FRAME."""
+    if length > limit_bytes:
+        return RemoteProtocolError("FRAME_TOO_LARGE", peer=peer, length_bytes=length, limit_bytes=limit_bytes)
+    if length < MIN_FRAME_BYTES:
+        problem = f"a length of {length}, where a header alone has {MIN_FRAME_BYTES}"
+        return RemoteProtocolError("BAD_FRAME", peer=peer, problem=problem)
+    return None

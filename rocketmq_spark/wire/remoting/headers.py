@@ -1,4 +1,4 @@
-"""The headers of requests and responses, a class each; ``wire.fields`` says how they become extFields.
+"""The headers of requests and responses, a class each; ``wire.remoting.fields`` says how they become extFields.
 
 Names on the wire are those of the Java classes in ``remoting/protocol/header``. Left out is what no broker reads and
 what this package never says.
@@ -146,7 +146,7 @@ class PullMessageRequest(Header):
 
 @header
 class PullMessageResponse(Header):
-    """Answer to PULL_MESSAGE with one of the codes that are outcomes (``wire.pull``).
+    """Answer to PULL_MESSAGE with one of the codes that are outcomes (``wire.remoting.pull``).
 
     Differs from ``PullMessageResponseHeader.java``: without what slaves and static topics would need.
     """

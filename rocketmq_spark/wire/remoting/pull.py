@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
+from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.wire.remoting.codes import ResponseCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
+from rocketmq_spark.wire.remoting.headers import PullMessageResponse
 
 
 class PullStatus(Enum):
@@ -46,3 +49,20 @@ class PullResult(NamedTuple):
     min_offset: int
     max_offset: int
     body: memoryview
+
+
+PullAnswer: TypeAlias = PullResult | RocketMQError
+"""What became of a pull."""
+
+
+def read_pull(answer: RemotingCommand) -> PullResult:
+    """The result in an answer whose code is one of ``PULL_STATUS``. Raises RemoteProtocolError[BAD_HEADER]."""
+    header = PullMessageResponse.from_fields(answer.fields)
+    return PullResult(
+        status=PULL_STATUS[answer.code],
+        reason=answer.remark or "",
+        next_begin_offset=header.next_begin_offset,
+        min_offset=header.min_offset,
+        max_offset=header.max_offset,
+        body=memoryview(answer.body),
+    )

@@ -1,0 +1,104 @@
+"""Messages of a real broker whose bodies cannot be read, in each mode of ``badMessages``."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.embedded.pytest_plugin import unique_name
+from rocketmq_spark.errors import RemoteProtocolError
+from rocketmq_spark.model import Message, MessageQueue, QueueRange
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.namesrv import NameServers
+from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.producer import Producer
+from rocketmq_spark.source.partition_reader import read_ranges
+from rocketmq_spark.source.schema import default_schema
+from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
+
+pytestmark = pytest.mark.broker
+
+POISON_FLAG = int(MessageSysFlag.COMPRESSED | MessageSysFlag.LZ4)
+"""Says that a body is compressed; these bodies are not."""
+
+COUNT, BAD = 10, (3, 4, 8)
+GROUP = "readers-of-bad-messages"
+Row = dict[str, object]
+
+
+@pytest.fixture(scope="module")
+def queue(cluster: EmbeddedCluster) -> Iterator[MessageQueue]:
+    """Ten messages, three of them poison."""
+    topic = cluster.create_topic(unique_name("bad"), queues=1)
+    pool = ConnectionPool(3_000)
+    name_servers = NameServers((cluster.namesrv_addr,), pool, 5_000)
+    producer = Producer(name_servers, pool, group="tests", timeout_ms=5_000)
+    for offset in range(COUNT):
+        message = Message(topic, b"body %d" % offset, tags="a", keys=f"key-{offset}", properties={"own": "x"})
+        producer.send(message, sys_flag=POISON_FLAG if offset in BAD else 0)
+    (queue,) = name_servers.topic_route(topic).read_queues()
+    yield queue
+    pool.close()
+
+
+def read(cluster: EmbeddedCluster, wanted: QueueRange, group: str, **more: str) -> list[Row]:
+    given = {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": group, "subscribe": wanted.queue.topic}
+    batches = read_ranges([wanted], ReadOptions.parse(given | more), default_schema())
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def offsets_and_bodies(rows: list[Row]) -> list[tuple[object, object]]:
+    return [(row["queueOffset"], row["body"]) for row in rows]
+
+
+GOOD = [(offset, b"body %d" % offset) for offset in range(COUNT) if offset not in BAD]
+
+
+def test_fail_names_the_offset_the_reason_and_what_to_do(cluster: EmbeddedCluster, queue: MessageQueue) -> None:
+    with pytest.raises(RemoteProtocolError) as raised:
+        read(cluster, QueueRange(queue, 0, COUNT), GROUP)
+    assert raised.value.condition == "BAD_MESSAGE"
+    assert (raised.value.context["queue"], raised.value.context["offset"]) == (str(queue), BAD[0])
+    assert "its LZ4 body is damaged" in str(raised.value)
+    assert "badMessages" in str(raised.value)
+
+
+def test_null_gives_a_row_without_body_and_one_line_with_the_offsets(
+    cluster: EmbeddedCluster, queue: MessageQueue, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        rows = read(cluster, QueueRange(queue, 1, COUNT), GROUP, badMessages="null")
+    bodies = {offset: None if offset in BAD else b"body %d" % offset for offset in range(1, COUNT)}
+    assert offsets_and_bodies(rows) == list(bodies.items())
+    assert [row["keys"] for row in rows] == [f"key-{offset}" for offset in range(1, COUNT)]
+    (line,) = (record.getMessage() for record in caplog.records if "bad messages" in record.getMessage())
+    assert line.startswith(f"bad messages read without body: queue={queue} offsets=[3, 4) [4, 5) [8, 9); the first: ")
+
+
+def test_dead_letters_are_in_the_groups_topic_readable_and_leave_no_rows(
+    cluster: EmbeddedCluster, queue: MessageQueue, caplog: pytest.LogCaptureFixture
+) -> None:
+    group = unique_name("bad")
+    for _ in range(2):
+        rows = read(cluster, QueueRange(queue, 0, COUNT), group, badMessages="deadLetter")
+        assert offsets_and_bodies(rows) == GOOD
+    assert "bad messages sent to the dead letter topic" in caplog.text
+    dead = MessageQueue(f"%DLQ%{group}", queue.broker_name, 0)
+    letters = read(cluster, QueueRange(dead, 0, 2 * len(BAD)), f"{group}-reader")
+    assert [row["body"] for row in letters] == [b"body %d" % offset for offset in (*BAD, *BAD)]
+    assert [row["msgId"] for row in letters[: len(BAD)]] == [row["msgId"] for row in letters[len(BAD) :]]
+    first = dict(letters[0]["properties"])  # type: ignore[call-overload]
+    assert (first["own"], first["TAGS"], first["KEYS"]) == ("x", "a", "key-3")
+    assert (first["RETRY_TOPIC"], first["BAD_MESSAGE_OFFSET"]) == (queue.topic, "3")
+    assert (first["BAD_MESSAGE_QUEUE"], first["BAD_MESSAGE_SYS_FLAG"]) == (str(queue), str(POISON_FLAG))
+    assert first["BAD_MESSAGE_PROBLEM"].startswith("its LZ4 body is damaged")
+
+
+def test_a_body_that_nobody_reads_is_not_bad(cluster: EmbeddedCluster, queue: MessageQueue) -> None:
+    given = {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": GROUP, "subscribe": queue.topic}
+    schema = default_schema().__class__([field for field in default_schema() if field.name in {"keys", "queueOffset"}])
+    (batch,) = read_ranges([QueueRange(queue, 0, COUNT)], ReadOptions.parse(given), schema)
+    assert batch.num_rows == COUNT

@@ -1,0 +1,64 @@
+"""Where RocketMQ 4.9.7 answers otherwise than 5.x, and what is made of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.embedded.admin import broker_at
+from rocketmq_spark.embedded.jars import VERSIONS
+from rocketmq_spark.embedded.pytest_plugin import unique_name
+from rocketmq_spark.model import Message, MessageQueue
+from rocketmq_spark.remoting.broker import Broker
+from rocketmq_spark.wire.message.stored_message import first_of
+
+pytestmark = [pytest.mark.broker, pytest.mark.story]
+
+BURST = 100
+WAIT_S = 20.0
+
+
+@pytest.fixture(scope="module")
+def oldest() -> Iterator[EmbeddedCluster]:
+    """RocketMQ 4."""
+    with EmbeddedCluster(version=VERSIONS[0]) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def broker(oldest: EmbeddedCluster) -> Iterator[Broker]:
+    with broker_at(oldest.broker_addr()) as broker:
+        yield broker
+
+
+@pytest.fixture
+def bursts(oldest: EmbeddedCluster, broker: Broker) -> MessageQueue:
+    """Three times a hundred messages that were stored in one millisecond."""
+    queue = MessageQueue(oldest.create_topic(unique_name("bursts"), queues=1), "broker-a", 0)
+    for _ in range(3):
+        broker.send_batch([Message(queue.topic, b"%d" % number) for number in range(BURST)], queue, "tests")
+        time.sleep(0.01)
+    deadline = time.monotonic() + WAIT_S
+    while broker.max_offset(queue) < 3 * BURST:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return queue
+
+
+def test_the_first_of_a_millisecond_is_found_and_the_end_after_the_last(broker: Broker, bursts: MessageQueue) -> None:
+    for begin in (0, BURST, 2 * BURST):
+        stored_ms = first_of(broker.pull("tests", bursts, begin, 1).body).store_timestamp_ms
+        assert broker.search_offset(bursts, stored_ms) == begin
+        assert broker.search_offset(bursts, stored_ms + 1) == begin + BURST
+
+
+def test_a_group_without_an_offset_has_none_and_one_that_stands_at_0_has(broker: Broker, bursts: MessageQueue) -> None:
+    group = unique_name("group")
+    assert broker.query_offset(group, bursts) is None
+    broker.update_offset(group, bursts, 0)
+    assert broker.query_offset(group, bursts) == 0
+    broker.update_offset(group, bursts, 7)
+    assert broker.query_offset(group, bursts) == 7

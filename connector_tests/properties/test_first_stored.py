@@ -1,0 +1,146 @@
+"""Whatever a broker's search says, the first message of a time is found, and a right answer costs two pulls."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connector_tests.support.message_bytes import Record
+from rocketmq_spark.remoting.first_stored import first_stored
+from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
+
+
+@dataclass
+class Queue:
+    """A queue's messages as a broker pulls them: offset → store time. ``gone``: removed, and not by retention."""
+
+    stored_ms: dict[int, int]
+    min_offset: int
+    max_offset: int
+    pulls: list[int] = field(default_factory=list)
+
+    def first(self, timestamp_ms: int) -> int:
+        """Where a reader has to begin; the offsets below that hold nothing do not matter."""
+        return min(
+            (offset for offset, at_ms in self.stored_ms.items() if at_ms >= timestamp_ms), default=self.max_offset
+        )
+
+    def pull(self, offset: int) -> PullResult:
+        """As ``DefaultMessageStore#getMessage`` answers."""
+        self.pulls.append(offset)
+        if offset < self.min_offset:
+            return self._result(PullStatus.OFFSET_ILLEGAL, self.min_offset)
+        if offset > self.max_offset:
+            return self._result(PullStatus.OFFSET_ILLEGAL, self.max_offset)
+        if offset == self.max_offset:
+            return self._result(PullStatus.NO_NEW_MSG, offset)
+        if offset not in self.stored_ms:
+            return self._result(PullStatus.NO_MATCHED_MSG, offset + 1)
+        record = Record(queue_offset=offset, store_timestamp_ms=self.stored_ms[offset])
+        return self._result(PullStatus.FOUND, offset + 1, record.encode())
+
+    def _result(self, status: PullStatus, next_offset: int, body: bytes = b"") -> PullResult:
+        return PullResult(status, "", next_offset, self.min_offset, self.max_offset, memoryview(body))
+
+    def found(self, answer: int, timestamp_ms: int) -> int:
+        """What ``first_stored`` makes of the broker's answer."""
+        search = first_stored(answer, timestamp_ms)
+        try:
+            at = next(search)
+            while True:
+                at = search.send(self.pull(at))
+        except StopIteration as end:
+            return int(end.value)
+
+
+@st.composite
+def queues(draw: st.DrawFn) -> Queue:
+    """Bursts of messages of one millisecond, pauses, and here and there a message that is gone."""
+    steps_ms = draw(st.lists(st.sampled_from([0, 0, 0, 1, 7]), max_size=60))
+    min_offset = draw(st.integers(0, 50))
+    gone = draw(st.sets(st.integers(0, 60), max_size=5))
+    at_ms, stored_ms = 100, {}
+    for index, step_ms in enumerate(steps_ms):
+        at_ms += step_ms
+        if index not in gone:
+            stored_ms[min_offset + index] = at_ms
+    return Queue(stored_ms, min_offset, min_offset + len(steps_ms))
+
+
+TIMES_MS = st.integers(95, 320)
+
+
+def as_read(queue: Queue, offset: int) -> int:
+    """The message that a reader gets first at ``offset``."""
+    return min((there for there in queue.stored_ms if there >= offset), default=queue.max_offset)
+
+
+@given(queue=queues(), timestamp_ms=TIMES_MS, answer=st.integers(-1, 200))
+def test_any_answer_leads_to_the_first_message_of_the_time(queue: Queue, timestamp_ms: int, answer: int) -> None:
+    found = queue.found(answer, timestamp_ms)
+    assert queue.min_offset <= found <= queue.max_offset
+    assert as_read(queue, found) == queue.first(timestamp_ms)
+
+
+@given(queue=queues(), timestamp_ms=TIMES_MS)
+def test_a_right_answer_costs_two_pulls(queue: Queue, timestamp_ms: int) -> None:
+    queue.stored_ms |= {
+        offset: 99 for offset in range(queue.min_offset, queue.max_offset) if offset not in queue.stored_ms
+    }
+    times_ms = sorted(queue.stored_ms.values())
+    queue.stored_ms = dict(zip(range(queue.min_offset, queue.max_offset), times_ms, strict=True))
+    right = queue.min_offset + bisect_left(times_ms, timestamp_ms)
+    assert queue.found(right, timestamp_ms) == right
+    assert len(queue.pulls) <= 2
+
+
+@given(timestamp_ms=st.integers(0, 10**6), answer=st.integers(-1, 2 * 10**6))
+def test_a_wrong_answer_in_a_million_messages_costs_steps_that_double_and_halves(
+    timestamp_ms: int, answer: int
+) -> None:
+    queue = Queue({}, 0, 10**6)
+
+    class EachMillisecond(dict[int, int]):
+        def __contains__(self, offset: object) -> bool:
+            return True
+
+        def __getitem__(self, offset: int) -> int:
+            return offset
+
+    queue.stored_ms = EachMillisecond()
+    assert queue.found(answer, timestamp_ms) == timestamp_ms
+    assert len(queue.pulls) <= 44
+
+
+def test_the_end_as_rocketmq_4_rocketmq_5_and_a_tiered_store_name_it() -> None:
+    for answer in (299, 300, -1):
+        assert Queue(dict.fromkeys(range(300), 100), 0, 300).found(answer, 101) == 300
+
+
+def test_among_messages_of_one_millisecond_the_first_is_found_though_the_broker_names_another() -> None:
+    stored_ms = dict.fromkeys(range(100), 100) | dict.fromkeys(range(100, 200), 200)
+    assert Queue(stored_ms, 0, 200).found(74, 100) == 0
+    assert Queue(stored_ms, 0, 200).found(174, 200) == 100
+
+
+def test_a_maximum_that_lags_behind_what_can_be_pulled_hides_nothing() -> None:
+    """Tiered stores: the answer to a pull names a smaller one."""
+
+    class Lagging(Queue):
+        def _result(self, status: PullStatus, next_offset: int, body: bytes = b"") -> PullResult:
+            return super()._result(status, next_offset, body)._replace(max_offset=4)
+
+    queue = Lagging({offset: offset for offset in range(10)}, 0, 10)
+    for answer in (-1, 0, 4, 9, 10):
+        assert queue.found(answer, 8) == 8
+
+
+def test_a_clock_that_was_put_back_ends_at_a_place_where_the_times_pass() -> None:
+    times_ms = [10, 20, 30, 5, 15, 25]
+    queue = Queue(dict(enumerate(times_ms)), 0, 6)
+    for answer in range(-1, 8):
+        found = queue.found(answer, 18)
+        assert (found == 6 or times_ms[found] >= 18) and (found == 0 or times_ms[found - 1] < 18)

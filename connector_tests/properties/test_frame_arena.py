@@ -1,0 +1,119 @@
+"""Frames that lie where they were received are the ones that ``FrameBuffer`` cuts, and stay as they are."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rocketmq_spark.errors import RemoteProtocolError
+from rocketmq_spark.wire.remoting.frame import FrameBuffer
+from rocketmq_spark.wire.remoting.frame_arena import ARENA_BYTES, KEPT_ARENAS, LEAST_ROOM_BYTES, Arenas, FrameArena
+
+LIMIT_BYTES = 8 * ARENA_BYTES
+SIZES = st.sampled_from([4, 5, 300, 8_000, 200_000, LEAST_ROOM_BYTES, ARENA_BYTES, 3 * ARENA_BYTES])
+
+
+def framed(payload: bytes) -> bytes:
+    return len(payload).to_bytes(4, "big") + payload
+
+
+def received(arena: FrameArena, data: bytes) -> list[memoryview]:
+    """All of ``data``, in as many receives as there is room for."""
+    frames = []
+    while data:
+        room = arena.room()
+        count = min(len(room), len(data))
+        room[:count] = data[:count]
+        frames += arena.received(count)
+        data = data[count:]
+    return frames
+
+
+def cut_by_buffer(chunks: list[bytes]) -> tuple[list[bytes], str | None]:
+    """Frames, and the condition of the error after them."""
+    buffer, frames = FrameBuffer("peer:1", LIMIT_BYTES), []
+    for chunk in chunks:
+        buffer.feed(chunk)
+    try:
+        while (frame := buffer.next_frame()) is not None:
+            frames.append(bytes(frame))
+    except RemoteProtocolError as error:
+        return frames, error.condition
+    return frames, None
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(SIZES, max_size=12), st.lists(st.integers(1, 2 * ARENA_BYTES), min_size=1, max_size=12), st.data())
+def test_frames_are_the_same_however_they_come_and_never_change(
+    sizes: list[int], chunk_sizes: list[int], data: st.DataObject
+) -> None:
+    """``kept``: frames that somebody still has while others come."""
+    stream = b"".join(framed(bytes([number]) * size) for number, size in enumerate(sizes))
+    arena, kept = FrameArena("peer:1", Arenas(), LIMIT_BYTES), []
+    position = turn = 0
+    seen = 0
+    while position < len(stream):
+        chunk = stream[position : position + chunk_sizes[turn % len(chunk_sizes)]]
+        position, turn = position + len(chunk), turn + 1
+        for frame in received(arena, chunk):
+            assert (len(frame), frame[0], frame[-1]) == (sizes[seen], seen, seen)
+            if data.draw(st.booleans()):
+                kept.append((seen, frame))
+            seen += 1
+    assert seen == len(sizes)
+    assert all(bytes(frame) == bytes([number]) * sizes[number] for number, frame in kept)
+
+
+@given(st.lists(st.binary(min_size=4, max_size=40)), st.binary(max_size=12), st.integers(1, 50))
+def test_what_is_no_frame_fails_as_it_does_in_a_buffer_and_after_the_same_frames(
+    payloads: list[bytes], garbage: bytes, chunk_bytes: int
+) -> None:
+    stream = b"".join(map(framed, payloads)) + garbage
+    chunks = [stream[at : at + chunk_bytes] for at in range(0, len(stream), chunk_bytes)]
+    arena = FrameArena("peer:1", Arenas(), LIMIT_BYTES)
+    frames = [bytes(frame) for chunk in chunks for frame in received(arena, chunk)]
+    assert (frames, arena.failure and arena.failure.condition) == cut_by_buffer(chunks)
+
+
+def test_memory_is_used_again_when_nobody_has_a_part_of_it() -> None:
+    arenas = Arenas()
+    first = arenas.take(ARENA_BYTES)
+    view = memoryview(first)
+    part = view[5:6]
+    view.release()
+    assert arenas.take(ARENA_BYTES) is not first
+    part.release()
+    assert arenas.take(ARENA_BYTES) is first
+    assert len(first) == ARENA_BYTES
+
+
+def test_a_long_stream_whose_frames_are_let_go_needs_little_memory() -> None:
+    arena, frame = FrameArena("peer:1", Arenas()), framed(bytes(8_000))
+    tracemalloc.start()
+    for _ in range(50 * ARENA_BYTES // len(frame)):
+        received(arena, frame)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak_bytes < 4 * ARENA_BYTES
+
+
+def test_an_announced_frame_takes_no_memory_before_it_comes() -> None:
+    arena = FrameArena("peer:1", Arenas())
+    tracemalloc.start()
+    received(arena, (200 * 1024 * 1024).to_bytes(4, "big") + bytes(100))
+    arena.room()
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak_bytes < ARENA_BYTES
+
+
+def test_no_more_memory_is_kept_than_a_task_needs() -> None:
+    arenas = Arenas()
+    tracemalloc.start()
+    views = [memoryview(arenas.take(ARENA_BYTES)) for _ in range(KEPT_ARENAS + 8)]
+    views.clear()
+    kept_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept_bytes < (KEPT_ARENAS + 1) * ARENA_BYTES

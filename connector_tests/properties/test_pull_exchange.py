@@ -1,0 +1,129 @@
+"""However the network cuts the stream, and in whatever order answers come: each pull gets its own, once."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+from itertools import pairwise
+
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from connector_tests.support.scripted_broker import answer
+from rocketmq_spark.errors import BrokerError
+from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.pull.pull_exchange import MAX_OPAQUE, PullExchange
+from rocketmq_spark.pull.pull_request import Completion, PullRequest
+from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.command import (
+    FLAG_ONEWAY,
+    FLAG_RESPONSE,
+    RemotingCommand,
+    Serialization,
+    decode,
+    encode,
+)
+from rocketmq_spark.wire.remoting.frame import FrameBuffer
+from rocketmq_spark.wire.remoting.frame_arena import Arenas
+from rocketmq_spark.wire.remoting.pull import PullAnswer, read_pull
+from rocketmq_spark.wire.remoting.pull_frames import pull_frames
+
+FRAMES = pull_frames("G", MessageQueue("T", "broker-a", 0), "*")
+NOTICE = RemotingCommand(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, flag=FLAG_ONEWAY)
+QUESTION = RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO)
+TIMEOUT_MS = 1_000
+
+OUTCOMES = st.sampled_from(
+    [ResponseCode.SUCCESS] * 6 + [ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_OFFSET_MOVED, ResponseCode.SYSTEM_BUSY]
+)
+
+
+@st.composite
+def answers(draw: st.DrawFn) -> RemotingCommand:
+    code = draw(OUTCOMES)
+    numbers = {name: str(draw(st.integers(0, 2**40))) for name in ("nextBeginOffset", "minOffset", "maxOffset")}
+    remark = "FOUND" if code == ResponseCode.SUCCESS else "WHY"
+    return answer(code, numbers, draw(st.binary(max_size=300)), draw(st.sampled_from([remark] * 5 + ["other"])))
+
+
+def opaques_of(data: bytes) -> list[int]:
+    buffer = FrameBuffer("the client")
+    buffer.feed(data)
+    return [decode(frame).opaque for frame in iter(buffer.next_frame, None)]
+
+
+def received(exchange: PullExchange, data: bytes) -> list[Completion]:
+    room = exchange.room()
+    room[: len(data)] = data
+    return exchange.received(len(data), 0)
+
+
+def told(outcome: PullAnswer) -> object:
+    return (outcome.condition, outcome.code) if isinstance(outcome, BrokerError) else outcome
+
+
+def expected(command: RemotingCommand) -> object:
+    return ("BROKER_REFUSED", command.code) if command.code == ResponseCode.SYSTEM_BUSY else read_pull(command)
+
+
+@given(
+    st.lists(answers(), min_size=1, max_size=12),
+    st.sampled_from([0, MAX_OPAQUE - 2]),
+    st.booleans(),
+    st.sampled_from(Serialization),
+    st.data(),
+)
+def test_answers_reach_their_pulls_whatever_the_chunks_and_the_order(
+    replies: list[RemotingCommand], first: int, is_chatty: bool, serialization: Serialization, data: st.DataObject
+) -> None:
+    exchange = PullExchange("a:1", Arenas(), TIMEOUT_MS, 0)
+    exchange._opaque = first
+    requests = [PullRequest(offset, offset + 1, 1, deque()) for offset in range(len(replies))]
+    opaques = opaques_of(exchange.ask(requests, FRAMES, 0))
+    assert len(set(opaques)) == len(replies)
+    order = data.draw(st.permutations(range(len(replies))))
+    stream = b""
+    for index in order:
+        if is_chatty:  # the server numbers its own on its own; and what nobody waits for comes too
+            stream += encode(replace(NOTICE, opaque=opaques[index])) + encode(replace(QUESTION, opaque=opaques[index]))
+            stream += encode(replace(replies[index], opaque=7_000_000, flag=FLAG_RESPONSE), serialization)
+        stream += encode(replace(replies[index], opaque=opaques[index], flag=FLAG_RESPONSE), serialization)
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(stream)), max_size=30)) | {0, len(stream)})
+    completions = [completion for begin, end in pairwise(cuts) for completion in received(exchange, stream[begin:end])]
+    event(f"ordinary answers are known: {exchange._template is not None}")
+    assert [request for request, _ in completions] == [requests[index] for index in order]
+    assert [told(outcome) for _, outcome in completions] == [expected(replies[index]) for index in order]
+    assert opaques_of(exchange.replies) == ([opaques[index] for index in order] if is_chatty else [])
+    assert (exchange.in_flight_count, exchange.overdue(TIMEOUT_MS)) == (0, [])
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=20), st.integers(0, 4))
+def test_each_pull_is_completed_once_by_an_answer_its_deadline_or_the_loss(turns: list[int], lost_at: int) -> None:
+    """``turns``: how many of those in flight are answered, in each turn of half a time limit."""
+    exchange = PullExchange("a:1", Arenas(), TIMEOUT_MS, 0)
+    asked: list[PullRequest] = []
+    in_flight: dict[PullRequest, int] = {}
+    completed: list[PullRequest] = []
+
+    def note(completions: list[Completion]) -> None:
+        for request, _ in completions:
+            completed.append(request)
+            in_flight.pop(request)
+
+    for turn, answered_count in enumerate(turns):
+        now_ms = turn * TIMEOUT_MS // 2
+        new = [PullRequest(offset, offset + 1, 1, deque()) for offset in range(2)]
+        in_flight.update(zip(new, opaques_of(exchange.ask(new, FRAMES, now_ms)), strict=True))
+        asked += new
+        replies = [
+            encode(replace(answer(ResponseCode.SYSTEM_BUSY), opaque=opaque, flag=FLAG_RESPONSE))
+            for opaque in list(in_flight.values())[:answered_count]
+        ]
+        note(received(exchange, b"".join(replies)))
+        note(exchange.overdue(now_ms))
+    if lost_at:
+        note(received(exchange, bytes(4)))
+        assert exchange.loss is not None
+    note(exchange.overdue(10**9))
+    assert sorted(map(id, completed)) == sorted(map(id, asked))
+    assert exchange.in_flight_count == 0

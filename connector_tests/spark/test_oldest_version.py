@@ -1,0 +1,25 @@
+"""The core stories in short on the oldest version of RocketMQ that is supported; all of them: ``test_versions``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from connector_tests.support.core_stories import (
+    test_a_time_finds_the_first_message_stored_then as test_a_time_finds_the_first_message_stored_then,
+)
+from connector_tests.support.core_stories import (
+    test_start_and_restarts_read_each_message_once as test_start_and_restarts_read_each_message_once,
+)
+from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.embedded.jars import VERSIONS
+
+pytestmark = pytest.mark.story
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[EmbeddedCluster]:
+    """RocketMQ 4."""
+    with EmbeddedCluster(version=VERSIONS[0]) as cluster:
+        yield cluster

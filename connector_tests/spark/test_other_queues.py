@@ -1,0 +1,103 @@
+"""Queues that become others while they are read: a topic that is made anew, a queue that retention has emptied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+import rocketmq_spark
+from connector_tests.spark.conftest import StreamOf
+from connector_tests.support.streams import Stream, Topic, eventually
+from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.embedded.pytest_plugin import unique_name
+from rocketmq_spark.errors import MembershipError
+
+pytestmark = pytest.mark.story
+
+FILE_BYTES: Final = 64 * 1024
+FILLER_BYTES: Final = 8_000
+END_S: Final = 60
+
+
+def make_anew(cluster: EmbeddedCluster, topic: Topic) -> None:
+    cluster.delete_topic(topic.name)
+    cluster.create_topic(topic.name, 4)
+
+
+@pytest.mark.parametrize("count", [8, 40])
+def test_a_topic_made_anew_while_a_query_runs_is_read_from_its_first_message(
+    cluster: EmbeddedCluster, messages: Topic, stream: StreamOf, group: str, count: int
+) -> None:
+    """Whether it has outgrown what the query has read (24) or not. A third of its messages used to be skipped."""
+    before = messages.send(24)
+    query = stream(failOnDataLoss="false")
+    with query.running():
+        eventually(lambda: query.bodies() == sorted(before), "all rows of the old topic")
+        make_anew(cluster, messages)
+        after = messages.send(count)
+        eventually(lambda: set(after) <= set(query.bodies()), "all rows of the new topic")
+        eventually(lambda: messages.lag(group) == 0, "and committed")
+
+
+def test_a_topic_made_anew_while_a_query_runs_fails_it_by_default(
+    cluster: EmbeddedCluster, messages: Topic, stream: StreamOf
+) -> None:
+    before = messages.send(24)
+    query = stream()
+    with query.running() as running:
+        eventually(lambda: query.bodies() == sorted(before), "all rows of the old topic")
+        make_anew(cluster, messages)
+        messages.send(40)
+        with pytest.raises(StreamingQueryException, match=r"OFFSETS_GONE.*\[0, 6\).*created again"):
+            running.awaitTermination(END_S)
+
+
+def test_a_query_goes_on_after_a_graceful_stop_that_had_no_time(messages: Topic, stream: StreamOf, group: str) -> None:
+    """It used to plan nothing any more, for ever."""
+    sent = messages.send(12)
+    query = stream()
+    with query.running(processingTime="2 seconds") as running:
+        eventually(lambda: query.bodies() == sorted(sent), "all rows")
+        eventually(lambda: running.lastProgress is not None, "a first progress")
+        with pytest.raises(MembershipError, match="NOT_DRAINED"):
+            rocketmq_spark.stop(running, timeout_s=0.0)
+        assert running.isActive
+        sent += messages.send(12)
+        eventually(lambda: query.bodies() == sorted(sent), "what was sent after that")
+        rocketmq_spark.stop(running)
+    assert messages.lag(group) == 0
+
+
+@pytest.fixture(scope="module")
+def forgetful() -> Iterator[EmbeddedCluster]:
+    """A cluster whose retention has small files to delete."""
+    with EmbeddedCluster(broker_config={"mappedFileSizeCommitLog": str(FILE_BYTES)}) as cluster:
+        yield cluster
+
+
+def test_a_queue_that_was_emptied_after_it_had_been_read_begins_anew(
+    spark: SparkSession, forgetful: EmbeddedCluster, group: str, tmp_path: Path
+) -> None:
+    """By ``mqadmin cleanExpiredCQ``, which lets it begin at offset 0 again. It used to end the query."""
+    topics = [Topic(forgetful, forgetful.create_topic(unique_name(name), 1)) for name in ("emptied", "filler")]
+    emptied, filler = topics
+    query = Stream(spark, forgetful, emptied.name, group, tmp_path, {})
+    sent = emptied.send(10)
+    with query.running():
+        eventually(lambda: query.bodies() == sorted(sent), "all rows")
+        for _ in range(3 * FILE_BYTES // FILLER_BYTES):
+            filler.send_batches(1, FILLER_BYTES)
+        forgetful.expire_messages()
+        eventually(lambda: all(one.min_offset == one.max_offset for one in emptied.bounds().values()), "retention")
+        forgetful.mqadmin("cleanExpiredCQ", "-b", forgetful.broker_addr())
+        eventually(lambda: {one.max_offset for one in emptied.bounds().values()} == {0}, "a queue without an end")
+        sent += emptied.send(5)
+        eventually(lambda: query.bodies() == sorted(sent), "what was sent after that")
+        eventually(lambda: emptied.lag(group) == 0, "and committed")
+    for topic in topics:
+        topic.close()

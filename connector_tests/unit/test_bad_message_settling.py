@@ -1,0 +1,115 @@
+"""What ``BadMessages`` does with a batch, against a scripted broker."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from connector_tests.support.message_bytes import COMPRESSED, INNER_BATCH, Record
+from connector_tests.support.scripted_broker import answer
+from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
+from rocketmq_spark.errors import BrokerError, RemoteProtocolError, TransportError
+from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pull.executor_client import ExecutorClient
+from rocketmq_spark.source.bad_messages import BadMessages
+from rocketmq_spark.wire.arrow.bad_messages import BadMessage
+from rocketmq_spark.wire.message.stored_message import as_stored
+from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
+
+QUEUE = MessageQueue("T", "a", 0)
+
+
+@pytest.fixture
+def cluster() -> Iterator[ScriptedCluster]:
+    with ScriptedCluster("a") as cluster:
+        yield cluster
+
+
+class DeadLetters:
+    """What the broker answers to one send after another; the last answer stays."""
+
+    def __init__(self, cluster: ScriptedCluster, *codes: int) -> None:
+        self._codes = list(codes)
+        self.asked: list[RemotingCommand] = []
+        cluster.brokers["a"].on(RequestCode.SEND_MESSAGE_V2, self._answer)
+
+    def _answer(self, request: RemotingCommand) -> RemotingCommand:
+        self.asked.append(request)
+        code = self._codes.pop(0) if len(self._codes) > 1 else self._codes[0]
+        return answer(code, fields={"msgId": "0", "queueId": "0", "queueOffset": "0"})
+
+
+def settler(cluster: ScriptedCluster, mode: str, limit_ms: int = 10_000) -> BadMessages:
+    given = {"namesrvAddr": NAME_SERVER, "consumerGroup": "G", "subscribe": "T", "badMessages": mode}
+    options = ReadOptions.parse({**given, "clusterTimeoutMs": str(limit_ms)})
+    return BadMessages(QUEUE, options, ExecutorClient(options, cluster.pool, cluster.pulling))
+
+
+def bad(offset: int, *, count: int = 1) -> BadMessage:
+    flags, properties = (COMPRESSED, "") if count == 1 else (INNER_BATCH, f"INNER_NUM\x01{count}\x02")
+    record = Record(topic="T", body=b"no", queue_offset=offset, sys_flag=flags, properties=properties.encode())
+    return BadMessage(as_stored(memoryview(record.encode()), "a"), f"problem {offset}")
+
+
+def batch(*offsets: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"queueOffset": pa.array(offsets, pa.int64())})
+
+
+def offsets(found: pa.RecordBatch) -> list[object]:
+    return list(found.column("queueOffset").to_pylist())
+
+
+def test_nothing_bad_is_nothing_done(cluster: ScriptedCluster) -> None:
+    whole = batch(1, 2)
+    assert all(settler(cluster, mode).settle(whole, []) is whole for mode in ("fail", "null", "deadLetter"))
+
+
+def test_fail_names_the_first(cluster: ScriptedCluster) -> None:
+    with pytest.raises(RemoteProtocolError) as raised:
+        settler(cluster, "fail").settle(batch(1, 2, 3), [bad(2), bad(3)])
+    assert raised.value.context == {"queue": "T@a:0", "offset": 2, "problem": "problem 2"}
+
+
+def test_a_dead_letter_goes_through_the_retry_topic_with_more_attempts_than_allowed(cluster: ScriptedCluster) -> None:
+    letters = DeadLetters(cluster, ResponseCode.SUCCESS)
+    assert offsets(settler(cluster, "deadLetter").settle(batch(1, 2, 3), [bad(2)])) == [1, 3]
+    (request,) = letters.asked
+    assert (request.fields["b"], request.fields["a"], request.body) == ("%RETRY%G", "G", b"no")
+    assert int(request.fields["j"]) > int(request.fields["l"])
+
+
+def test_what_neighbouring_pulls_share_is_settled_once(
+    cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    letters = DeadLetters(cluster, ResponseCode.SUCCESS)
+    subject = settler(cluster, "deadLetter")
+    assert offsets(subject.settle(batch(1, 2, 3), [bad(1), bad(2)])) == [3]
+    assert offsets(subject.settle(batch(2, 4, 5, 6), [bad(2), bad(4, count=2)])) == [6]
+    assert len(letters.asked) == 3
+    assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == [
+        "bad messages sent to the dead letter topic: queue=T@a:0 offsets=[1, 2) [2, 3); the first: problem 1",
+        "bad messages sent to the dead letter topic: queue=T@a:0 offsets=[4, 6); the first: problem 4",
+    ]
+
+
+def test_a_broker_that_is_busy_is_asked_again(cluster: ScriptedCluster) -> None:
+    letters = DeadLetters(cluster, ResponseCode.SYSTEM_BUSY, ResponseCode.SUCCESS)
+    assert offsets(settler(cluster, "deadLetter").settle(batch(1, 2), [bad(1)])) == [2]
+    assert len(letters.asked) == 2
+
+
+def test_a_refusal_that_will_not_pass_is_raised_at_once(cluster: ScriptedCluster) -> None:
+    DeadLetters(cluster, ResponseCode.NO_PERMISSION)
+    with pytest.raises(BrokerError, match="NO_PERMISSION"):
+        settler(cluster, "deadLetter").settle(batch(1, 2), [bad(1)])
+
+
+def test_a_broker_that_cannot_be_reached_is_named_once_its_limit_is_over(cluster: ScriptedCluster) -> None:
+    cluster.down.add("a:10911")
+    with pytest.raises(TransportError, match=r"CLUSTER_UNREACHABLE\] Reaching broker a"):
+        settler(cluster, "deadLetter", limit_ms=0).settle(batch(1, 2), [bad(1)])

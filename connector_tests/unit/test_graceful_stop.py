@@ -1,0 +1,193 @@
+"""Both ends of a graceful stop over their folder: asked, cleaned away, out of reach."""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rocketmq_spark.errors import MembershipError
+from rocketmq_spark.source.stream.graceful_stop import CONTROL, DRAIN, DRAINED, Control, DrainRequest, stop
+
+
+class RunningQuery:
+    """What ``stop`` sees of a query: its progress. Its sources have a turn each time somebody looks whether it runs."""
+
+    def __init__(self, controls: list[Control | None], turn: Callable[[], None] = lambda: None) -> None:
+        self._controls = controls
+        self._turn = turn
+        self.is_stopped = False
+        self.name = "orders"
+
+    @property
+    def isActive(self) -> bool:
+        if not self.is_stopped:
+            self._turn()
+        return not self.is_stopped
+
+    @property
+    def lastProgress(self) -> Any:
+        offsets = ["{}" if control is None else json.dumps({CONTROL: control._asdict()}) for control in self._controls]
+        return SimpleNamespace(sources=[SimpleNamespace(latestOffset=offset) for offset in offsets])
+
+    def stop(self) -> None:
+        self.is_stopped = True
+
+
+@pytest.fixture
+def runner() -> Iterator[DrainRequest]:
+    request = DrainRequest()
+    yield request
+    request.close()
+
+
+def stop_query(query: RunningQuery, timeout_s: float = 10.0) -> None:
+    stop(query, timeout_s)  # type: ignore[arg-type]
+
+
+def answering(*runners: DrainRequest) -> Callable[[], None]:
+    def turn() -> None:
+        for runner in runners:
+            if runner.is_made() and runner.claim():
+                runner.answer()
+
+    return turn
+
+
+def test_it_stops_when_all_sources_have_answered(runner: DrainRequest) -> None:
+    other = DrainRequest()
+    controls = [runner.control, None, other.control]
+    stop_query(query := RunningQuery(controls, answering(runner, other)))
+    assert query.is_stopped
+    stopped_early = RunningQuery(controls, answering(runner))
+    shutil.rmtree(other.control.folder)
+    other.is_made()
+    with pytest.raises(MembershipError, match=r"PARTLY_DRAINED.* 1 of its 2 sources"):
+        stop_query(stopped_early, timeout_s=0.2)
+    assert stopped_early.is_stopped, "one of its sources reads nothing any more"
+    other.close()
+
+
+def test_it_does_not_stop_before_a_source_has_answered(runner: DrainRequest) -> None:
+    query = RunningQuery([runner.control])
+    with pytest.raises(MembershipError, match="NOT_DRAINED"):
+        stop_query(query, timeout_s=0.2)
+    assert not query.is_stopped
+    assert not runner.is_made(), "the query goes on; it used to plan nothing for ever"
+    assert not runner.claim()
+
+
+def test_who_is_interrupted_while_it_waits_takes_its_request_back(runner: DrainRequest) -> None:
+    def interrupt() -> None:
+        if runner.is_made():
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stop_query(RunningQuery([runner.control], interrupt))
+    assert not runner.is_made()
+
+
+def test_a_request_that_was_claimed_is_not_taken_back_and_its_answer_is_waited_for(runner: DrainRequest) -> None:
+    answer = threading.Timer(0.3, runner.answer)
+
+    def hand_over_slowly() -> None:
+        if runner.is_made() and runner.claim() and answer.ident is None:
+            answer.start()
+
+    stop_query(query := RunningQuery([runner.control], hand_over_slowly), timeout_s=0.1)
+    answer.join()
+    assert query.is_stopped
+    assert (runner.control.path / DRAINED).exists()
+    assert runner.is_made(), "what was handed over stays so"
+
+
+def test_a_folder_that_was_cleaned_away_is_made_again_and_asked_through(runner: DrainRequest) -> None:
+    shutil.rmtree(runner.control.folder)
+    stop_query(query := RunningQuery([runner.control], answering(runner)))
+    assert query.is_stopped
+
+
+def test_who_asks_asks_again_when_the_request_is_cleaned_away(runner: DrainRequest) -> None:
+    seen = 0
+
+    def turn() -> None:
+        nonlocal seen
+        if runner.is_made():
+            seen += 1
+            if seen == 1:
+                shutil.rmtree(runner.control.folder)
+            else:
+                runner.answer()
+
+    stop_query(query := RunningQuery([runner.control], turn))
+    assert (query.is_stopped, seen) == (True, 2)
+
+
+def test_the_folder_made_again_is_private_and_removed_in_the_end() -> None:
+    runner = DrainRequest()
+    folder = runner.control.path
+    shutil.rmtree(folder)
+    assert not runner.is_made()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    runner.close()
+    assert not folder.exists()
+
+
+def test_an_answer_is_given_though_the_folder_was_cleaned_away(runner: DrainRequest) -> None:
+    shutil.rmtree(runner.control.folder)
+    runner.answer()
+    assert (runner.control.path / DRAINED).exists()
+    assert runner.is_made(), "what was handed over stays so"
+
+
+def test_a_folder_that_cannot_be_made_is_said_once_and_fails_no_query(
+    runner: DrainRequest, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = runner.control.path
+    folder.rmdir()
+    folder.touch()
+    assert not runner.is_made()
+    assert not runner.is_made()
+    assert caplog.text.count("rocketmq_spark.stop will not reach this query") == 1
+    folder.unlink()
+
+
+def test_another_machine_is_named_at_once(runner: DrainRequest) -> None:
+    elsewhere = Control("driver-7", "/tmp/rocketmq-spark-that-is-elsewhere")
+    query = RunningQuery([runner.control, elsewhere])
+    with pytest.raises(MembershipError) as raised:
+        stop_query(query, timeout_s=600)
+    assert raised.value.condition == "NOT_ON_THIS_MACHINE"
+    assert raised.value.context == {
+        "query": "orders",
+        "host": "driver-7",
+        "here": platform.node(),
+        "folder": "/tmp/rocketmq-spark-that-is-elsewhere",
+    }
+    assert not (runner.control.path / DRAIN).exists(), "the sources in reach go on as well"
+
+
+def test_another_machine_with_a_folder_in_common_is_asked(runner: DrainRequest) -> None:
+    stop_query(query := RunningQuery([Control("driver-7", runner.control.folder)], answering(runner)))
+    assert query.is_stopped
+
+
+def test_a_folder_that_stays_away_is_named(runner: DrainRequest) -> None:
+    shutil.rmtree(runner.control.folder)
+    with pytest.raises(MembershipError) as raised:
+        stop_query(RunningQuery([runner.control]), timeout_s=0.2)
+    assert raised.value.condition == "NO_CONTROL_FOLDER"
+    assert raised.value.context["folder"] == runner.control.folder
+
+
+def test_a_query_that_has_ended_needs_no_asking(runner: DrainRequest) -> None:
+    query = RunningQuery([runner.control])
+    query.is_stopped = True
+    stop_query(query)
+    assert not runner.is_made()

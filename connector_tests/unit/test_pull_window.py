@@ -1,0 +1,449 @@
+from __future__ import annotations
+
+import pytest
+
+from connector_tests.support.pull_results import MAX, MIN, result, too_small
+from connector_tests.support.simulated_queue import encoded, offsets_of
+from rocketmq_spark.errors import TransportError
+from rocketmq_spark.pull.pull_request import PullAction, PullRequest
+from rocketmq_spark.pull.pull_window import MOST_MESSAGES, PullWindow
+from rocketmq_spark.wire.remoting.pull import PullAnswer, PullResult, PullStatus
+
+
+def found(begin: int, end: int) -> PullResult:
+    return PullResult(PullStatus.FOUND, "FOUND", end, MIN, MAX, encoded(range(begin, end)))
+
+
+def skipped_to(next_begin: int) -> PullResult:
+    return result(PullStatus.NO_MATCHED_MSG, "NO_MATCHED_MESSAGE", next_begin)
+
+
+def window(begin: int = 100, end: int = 1_000, max_depth: int = 4, max_bytes: int = 2**20) -> PullWindow:
+    return PullWindow(begin, end, max_depth=max_depth, max_bytes=max_bytes)
+
+
+def sent(subject: PullWindow) -> list[PullRequest]:
+    return subject.to_pull()
+
+
+def spans(requests: list[PullRequest]) -> list[tuple[int, int]]:
+    return [(request.next_offset, request.end_offset) for request in requests]
+
+
+def delivered(subject: PullWindow) -> list[tuple[int, int, bool]]:
+    return [(pulled.begin_offset, pulled.end_offset, pulled.is_lost) for pulled in subject.deliver()]
+
+
+def opened(subject: PullWindow, stride: int = 10) -> list[PullRequest]:
+    """Requests in flight after a first answer that covered ``stride`` offsets, which is delivered."""
+    (first,) = sent(subject)
+    begin = first.next_offset
+    subject.step(first, found(begin, begin + stride))
+    remainder = sent(subject)[0] if not first.is_complete else None
+    assert delivered(subject)
+    rest = sent(subject)
+    return rest if remainder is None else [remainder, *rest]
+
+
+# ---------------------------------------------------------------------------------------------------- what is asked
+
+
+def test_the_first_pull_is_alone_and_asks_for_more_than_brokers_give() -> None:
+    (first,) = sent(window(100, 10_000))
+    assert (first.next_offset, first.max_messages) == (100, MOST_MESSAGES)
+
+
+def test_no_pull_asks_for_more_messages_than_the_range_has() -> None:
+    (first,) = sent(window(100, 105))
+    assert first.max_messages == 5
+
+
+def test_the_first_answer_tells_the_stride_of_the_others() -> None:
+    subject = window()
+    (first,) = sent(subject)
+    subject.step(first, found(100, 140))
+    assert (subject.stride, first.is_complete) == (40, True)
+    subject.deliver()
+    assert spans(sent(subject)) == [(140, 180), (180, 220), (220, 260), (260, 300)]
+
+
+def test_what_a_short_answer_left_is_asked_for_and_no_more() -> None:
+    """It used to ask for a whole stride again: the next request then got some messages a second time."""
+    subject = window()
+    (first,) = sent(subject)
+    subject.step(first, found(100, 112))
+    (again, *_) = sent(subject)
+    assert (again.next_offset, again.end_offset, again.max_messages) == (112, 132, 20)
+
+
+def test_the_last_request_ends_where_the_range_does() -> None:
+    subject = window(100, 125)
+    assert spans(opened(subject, stride=10)) == [(110, 125)]
+
+
+def test_nothing_is_asked_for_twice_at_once() -> None:
+    subject = window()
+    assert len(sent(subject)) == 1
+    assert sent(subject) == []
+
+
+def test_a_request_that_waits_is_not_pulled_until_it_is_retried() -> None:
+    subject = window()
+    (first,) = sent(subject)
+    subject.step(first, result(PullStatus.NO_NEW_MSG, "OFFSET_OVERFLOW_ONE", 100, max_offset=100))
+    assert sent(subject) == []
+    subject.retry(first)
+    assert sent(subject) == [first]
+
+
+def test_a_reset_mark_is_followed_by_the_same_pull() -> None:
+    subject = window()
+    (first,) = sent(subject)
+    assert subject.step(first, result(PullStatus.OFFSET_ILLEGAL, "OFFSET_RESET", 5)) is PullAction.AGAIN
+    assert sent(subject) == [first]
+    assert first.next_offset == 100
+
+
+def test_a_short_answer_lowers_the_stride_and_a_longer_one_raises_it() -> None:
+    subject = window()
+    requests = opened(subject, stride=40)
+    subject.step(requests[0], found(140, 150))
+    assert subject.stride == 10
+    subject.step(requests[1], found(180, 220))
+    assert subject.stride == 40
+
+
+def test_what_is_left_of_a_request_does_not_lower_the_stride() -> None:
+    subject = window()
+    requests = opened(subject, stride=40)
+    subject.step(requests[0], found(140, 170))
+    subject.step(requests[0], found(170, 180))
+    assert subject.stride == 30
+
+
+def test_many_full_answers_are_followed_by_a_request_of_twice_the_stride() -> None:
+    subject = window(0, 10_000, max_depth=2)
+    requests = opened(subject, stride=40)
+    widths = set()
+    for _ in range(6):
+        (request, *requests) = requests
+        widths.add(request.end_offset - request.next_offset)
+        subject.step(request, found(request.next_offset, request.end_offset))
+        subject.deliver()
+        requests += sent(subject)
+    assert widths == {40, 80}
+    assert subject.stride == 80
+
+
+def test_one_probe_is_made_at_a_time() -> None:
+    subject = window(0, 10_000, max_depth=2)
+    requests = opened(subject, stride=40)
+    while all(request.end_offset - request.next_offset == 40 for request in requests):
+        (request, *requests) = requests
+        subject.step(request, found(request.next_offset, request.end_offset))
+        subject.deliver()
+        requests += sent(subject)
+    (before, probe) = requests
+    subject.step(before, found(before.next_offset, before.end_offset))
+    subject.deliver()
+    (after,) = sent(subject)
+    assert (probe.end_offset - probe.next_offset, after.end_offset - after.next_offset) == (80, 40)
+
+
+def test_a_probe_that_is_answered_as_before_leaves_the_stride() -> None:
+    subject = window(0, 10_000, max_depth=1)
+    requests = opened(subject, stride=40)
+    while requests[0].end_offset - requests[0].next_offset == 40:
+        subject.step(requests[0], found(requests[0].next_offset, requests[0].end_offset))
+        subject.deliver()
+        requests = sent(subject)
+    subject.step(requests[0], found(requests[0].next_offset, requests[0].next_offset + 40))
+    assert subject.stride == 40
+
+
+# ---------------------------------------------------------------------------------------------------- depth and memory
+
+
+def test_the_window_opens_after_the_first_answer() -> None:
+    subject = window(max_depth=4)
+    (first,) = sent(subject)
+    assert subject.depth == 1
+    subject.step(first, found(100, 132))
+    subject.deliver()
+    assert len(sent(subject)) == 4
+
+
+@pytest.mark.parametrize(("body_bytes", "depth"), [(1, 4), (250, 4), (251, 3), (500, 2), (501, 1), (5_000, 1)])
+def test_the_larger_answers_are_the_fewer_are_in_flight(body_bytes: int, depth: int) -> None:
+    subject = window(max_depth=4, max_bytes=1_000)
+    (first,) = sent(subject)
+    subject.step(first, found(100, 132)._replace(body=memoryview(bytes(body_bytes))))
+    subject.deliver()
+    assert len(sent(subject)) == depth
+
+
+def test_a_large_answer_closes_the_window_that_small_ones_have_opened() -> None:
+    subject = window(max_depth=4, max_bytes=1_000)
+    head, *_others = opened(subject, stride=40)
+    subject.step(head, found(head.next_offset, head.end_offset)._replace(body=memoryview(bytes(500))))
+    assert subject.depth == 2
+
+
+def test_a_refusal_for_load_halves_the_depth_and_answers_bring_it_back() -> None:
+    subject = window(max_depth=4)
+    requests = opened(subject, stride=40)
+    depths = []
+    for _ in range(3):
+        subject.busy()
+        depths.append(subject.depth)
+    for request in requests:
+        subject.step(request, found(request.next_offset, request.end_offset))
+        depths.append(subject.depth)
+    assert depths == [2, 1, 1, 2, 3, 4, 4]
+
+
+def test_after_refusals_as_many_are_tried_again_as_the_depth_allows() -> None:
+    subject = window(max_depth=4)
+    requests = opened(subject, stride=40)
+    subject.busy()
+    for request in requests:
+        subject.retry(request)
+    assert sent(subject) == requests[:2]
+
+
+def test_what_waits_for_delivery_counts_as_depth() -> None:
+    """Else a slow first pull lets the whole range pile up behind it."""
+    subject = window(max_depth=4)
+    head, *others = opened(subject, stride=40)
+    for request in others:
+        subject.step(request, found(request.next_offset, request.end_offset))
+    assert sent(subject) == []
+    subject.step(head, found(140, 180))
+    assert len(delivered(subject)) == 4
+    assert len(sent(subject)) == 4
+
+
+def test_short_answers_do_not_pile_up_either() -> None:
+    """It used to pull a wide request again and again, whatever waited for delivery already."""
+    subject = window(max_depth=4)
+    _head, *others = opened(subject, stride=40)
+    for request in others:
+        subject.step(request, found(request.next_offset, request.next_offset + 10))
+    assert sent(subject) == []
+
+
+def test_what_is_needed_next_for_delivery_is_pulled_in_any_case() -> None:
+    subject = window(max_depth=4)
+    head, *others = opened(subject, stride=40)
+    for request in others:
+        subject.step(request, found(request.next_offset, request.next_offset + 10))
+    subject.step(head, found(140, 150))
+    subject.busy()
+    assert sent(subject) == [head]
+
+
+# ---------------------------------------------------------------------------------------------------- delivery
+
+
+def test_answers_are_delivered_as_they_lie_in_the_queue() -> None:
+    subject = window(max_depth=3)
+    first, second, third = opened(subject, stride=40)
+    subject.step(third, found(220, 260))
+    subject.step(second, skipped_to(220))
+    assert delivered(subject) == []
+    subject.step(first, found(140, 180))
+    assert delivered(subject) == [(140, 180, False), (180, 220, False), (220, 260, False)]
+
+
+def test_what_has_come_of_the_first_request_is_delivered_before_its_rest() -> None:
+    subject = window(max_depth=3)
+    first, second, _third = opened(subject, stride=40)
+    subject.step(second, found(180, 220))
+    subject.step(first, found(140, 150))
+    assert delivered(subject) == [(140, 150, False)]
+    subject.step(first, found(150, 180))
+    assert delivered(subject) == [(150, 180, False), (180, 220, False)]
+
+
+def test_an_answer_that_reaches_further_counts_up_to_its_requests_end() -> None:
+    subject = window(max_depth=2)
+    first, _second = opened(subject, stride=40)
+    subject.step(first, found(140, 200))
+    (pulled,) = subject.deliver()
+    assert (pulled.begin_offset, pulled.end_offset, pulled.width) == (140, 180, 40)
+    assert offsets_of(pulled) == list(range(140, 180))
+
+
+def test_the_first_answer_counts_as_far_as_it_reaches() -> None:
+    subject = window(100, 1_000)
+    (first,) = sent(subject)
+    subject.step(first, skipped_to(900))
+    assert delivered(subject) == [(100, 900, False)]
+
+
+def test_an_answer_counts_only_up_to_the_end_of_the_range() -> None:
+    subject = window(100, 300)
+    (first,) = sent(subject)
+    subject.step(first, skipped_to(900))
+    assert delivered(subject) == [(100, 300, False)]
+    assert subject.is_finished
+
+
+def test_an_empty_range_is_finished_at_once() -> None:
+    subject = window(100, 100)
+    assert (subject.is_finished, sent(subject), delivered(subject)) == (True, [], [])
+
+
+# ---------------------------------------------------------------------------------------------------- losses
+
+
+def test_what_is_below_the_min_offset_is_lost_and_the_rest_is_pulled() -> None:
+    subject = window(100, 1_000)
+    (first,) = sent(subject)
+    assert subject.step(first, too_small(110)) is PullAction.LOST
+    assert spans(sent(subject)) == [(110, 132)]
+
+
+def test_a_loss_is_told_as_a_whole_however_it_was_found_out() -> None:
+    subject = window(100, 1_000, max_depth=3)
+    first, second, third = opened(subject, stride=40)
+    subject.step(first, too_small(500))
+    assert delivered(subject) == [], "its end is not known yet"
+    subject.step(third, too_small(500))
+    subject.step(second, too_small(500))
+    assert delivered(subject) == [], "its end is not known yet"
+    (request, *_) = sent(subject)
+    subject.step(request, found(500, 540))
+    assert delivered(subject) == [(140, 500, True), (500, 540, False)]
+    assert len(sent(subject)) == 2, "one is in flight, and nothing waits any more"
+
+
+def test_a_loss_at_the_end_of_the_range_is_told_at_once() -> None:
+    subject = window(100, 1_000)
+    (first,) = sent(subject)
+    subject.step(first, too_small(9_999))
+    assert delivered(subject) == [(100, 1_000, True)]
+    assert subject.is_finished
+
+
+def test_an_answer_that_was_under_way_when_the_loss_was_noticed_still_counts() -> None:
+    subject = window(100, 1_000, max_depth=3)
+    first, second, third = opened(subject, stride=40)
+    subject.step(first, too_small(500))
+    subject.step(second, found(180, 220))
+    subject.step(third, too_small(500))
+    (request, *_) = sent(subject)
+    subject.step(request, found(500, 540))
+    assert delivered(subject) == [(140, 180, True), (180, 220, False), (220, 500, True), (500, 540, False)]
+
+
+def test_what_retention_is_removing_is_given_up_as_far_as_the_answer_goes() -> None:
+    """It used to give up the rest of the request: messages that are there were said to be lost."""
+    subject = window(100, 1_000)
+    (first,) = sent(subject)
+    removing = result(PullStatus.NO_MATCHED_MSG, "MESSAGE_WAS_REMOVING", 107)
+    subject.step(first, removing)
+    assert subject.give_up(first, removing)
+    (request,) = sent(subject)
+    subject.step(request, found(107, 132))
+    assert delivered(subject) == [(100, 107, True), (107, 132, False)]
+
+
+@pytest.mark.parametrize(
+    "absent",
+    [
+        result(PullStatus.NO_NEW_MSG, "OFFSET_OVERFLOW_ONE", 100, max_offset=100),
+        result(PullStatus.OFFSET_ILLEGAL, "OFFSET_OVERFLOW_BADLY", 60, max_offset=60),
+        result(PullStatus.OFFSET_ILLEGAL, "NO_MESSAGE_IN_QUEUE", 0, min_offset=0, max_offset=0),
+    ],
+)
+def test_where_the_queue_ends_earlier_the_rest_of_the_range_is_given_up(absent: PullResult) -> None:
+    subject = window(100, 1_000)
+    (first,) = sent(subject)
+    subject.step(first, absent)
+    assert subject.give_up(first, absent)
+    assert delivered(subject) == [(100, 1_000, True)]
+
+
+def test_nothing_is_given_up_that_no_answer_says_is_gone() -> None:
+    subject = window(100, 1_000)
+    (first,) = sent(subject)
+    stalled = skipped_to(100)
+    subject.step(first, stalled)
+    assert not subject.give_up(first, stalled)
+    assert spans([first]) == [(100, 132)]
+
+
+# ---------------------------------------------------------------------------------------------------- the steady part
+
+
+def answered(subject: PullWindow, *answers: tuple[PullRequest, PullResult]) -> int:
+    subject.answers.extend(answers)
+    return subject.take_ordinary()
+
+
+def whole(request: PullRequest) -> PullResult:
+    return found(request.next_offset, request.end_offset)
+
+
+def test_ordinary_answers_are_taken_together_and_delivered_in_order() -> None:
+    subject = window(max_depth=3)
+    first, second, third = opened(subject, stride=40)
+    assert answered(subject, *((request, whole(request)) for request in (third, first, second))) == 3
+    assert delivered(subject) == [(140, 180, False), (180, 220, False), (220, 260, False)]
+    assert not subject.answers
+    assert spans(sent(subject)) == [(260, 300), (300, 340), (340, 380)]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        found(180, 210),
+        found(180, 230),
+        skipped_to(220),
+        result(PullStatus.OFFSET_ILLEGAL, "OFFSET_RESET", 220),
+        found(180, 220)._replace(body=memoryview(bytes(8 * 40 + 1))),
+        TransportError("CONNECTION_LOST", address="a:1", reason="cut"),
+    ],
+)
+def test_the_first_answer_that_is_not_ordinary_stays_and_so_does_what_is_behind_it(other: PullAnswer) -> None:
+    subject = window(max_depth=3)
+    first, second, third = opened(subject, stride=40)
+    subject.answers.extend([(first, whole(first)), (second, other), (third, whole(third))])
+    assert subject.take_ordinary() == 1
+    assert subject.take_ordinary() == 0
+    assert [request for request, _ in subject.answers] == [second, third]
+
+
+def test_no_answer_is_ordinary_before_the_first_and_while_the_depth_grows_again() -> None:
+    subject = window(max_depth=4)
+    (alone,) = sent(subject)
+    assert answered(subject, (alone, whole(alone))) == 0
+    subject.answers.clear()
+    subject.step(alone, whole(alone))
+    subject.deliver()
+    first, *_ = sent(subject)
+    subject.busy()
+    assert answered(subject, (first, whole(first))) == 0
+
+
+def test_the_end_of_a_range_is_not_ordinary() -> None:
+    """It would be taken for a full answer, and the stride not."""
+    subject = window(100, 125)
+    (last,) = opened(subject, stride=10)
+    assert answered(subject, (last, whole(last))) == 0
+
+
+def test_ordinary_answers_too_are_followed_by_a_probe() -> None:
+    subject = window(0, 10_000, max_depth=2)
+    requests = opened(subject, stride=40)
+    widths = set()
+    for _ in range(6):
+        (request, *requests) = requests
+        widths.add(request.end_offset - request.next_offset)
+        if not answered(subject, (request, whole(request))):
+            subject.step(*subject.answers.popleft())  # type: ignore[arg-type]
+        subject.deliver()
+        requests += sent(subject)
+    assert widths == {40, 80}
+    assert subject.stride == 80

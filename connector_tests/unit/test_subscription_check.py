@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from rocketmq_spark.consumer.subscription_check import MOST_QUESTIONS, SubscriptionCheck
+from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo
+from rocketmq_spark.wire.body.subscription import SubscriptionData, build_subscription
+
+RETRY = "%RETRY%g"
+
+
+def tags(topic: str, *names: str) -> SubscriptionData:
+    return build_subscription(topic, " || ".join(names), version_ms=1)
+
+
+def sql(topic: str, text: str) -> SubscriptionData:
+    return SubscriptionData(topic, text, frozenset(), frozenset(), 1, "SQL92")
+
+
+def check(*ours: SubscriptionData) -> SubscriptionCheck:
+    return SubscriptionCheck("g", "me", ours or (tags("orders"),), {}, RETRY)
+
+
+def answer(subject: SubscriptionCheck, told: dict[str, list[SubscriptionData]]) -> None:
+    subject.answered(
+        {one: ConsumerRunningInfo(properties={}, subscriptions=tuple(of_one)) for one, of_one in told.items()}
+    )
+
+
+def difference(ours: SubscriptionData, theirs: SubscriptionData) -> tuple[object, object] | None:
+    subject = check(ours)
+    answer(subject, {"other": [theirs]})
+    error = subject.difference()
+    return None if error is None else (error.context["ours"], error.context["theirs"])
+
+
+def test_others_are_asked_once_they_are_listed_and_we_never() -> None:
+    subject = check()
+    assert subject.to_ask(["me"]) == frozenset()
+    assert subject.to_ask(["me", "a", "b"]) == {"a", "b"}
+    assert subject.to_ask(["me", "b", "a"]) == frozenset(), "the same members"
+
+
+def test_who_is_alone_from_the_first_has_nobody_to_ask() -> None:
+    assert check().to_ask([]) == frozenset()
+
+
+def test_who_was_different_or_silent_is_asked_again_and_who_was_equal_is_not() -> None:
+    subject = check()
+    subject.to_ask(["equal", "different", "silent"])
+    answer(subject, {"equal": [tags("orders")]})
+    answer(subject, {"different": [tags("payments")]})
+    assert subject.to_ask(["equal", "different", "silent", "new"]) == {"different", "silent", "new"}
+
+
+def test_who_stays_silent_is_asked_only_so_often() -> None:
+    subject = check()
+    times = sum("silent" in subject.to_ask(["silent", f"other-{turn}"]) for turn in range(5))
+    assert times == MOST_QUESTIONS
+
+
+def test_answers_of_several_rounds_all_count_until_a_member_is_gone() -> None:
+    subject = check()
+    subject.to_ask(["a", "b"])
+    answer(subject, {"a": [tags("payments")]})
+    answer(subject, {"b": [tags("orders")]})
+    error = subject.difference()
+    assert error is not None
+    assert error.context["other"] == "a"
+    subject.to_ask(["b"])
+    assert subject.difference() is None
+
+
+def test_a_difference_names_both_and_what_they_subscribe_to() -> None:
+    subject = check(tags("orders", "B", "A"), tags("payments"))
+    answer(subject, {"z": [], "b": [tags("orders")]})
+    error = subject.difference()
+    assert error is not None
+    assert error.condition == "SUBSCRIPTIONS_DIFFER"
+    assert error.context == {
+        "group": "g",
+        "client_id": "me",
+        "ours": "orders (A || B), payments (*)",
+        "other": "b",
+        "theirs": "orders (*)",
+    }
+
+
+def test_who_subscribes_to_nothing_is_said_to() -> None:
+    subject = check()
+    answer(subject, {"other": []})
+    error = subject.difference()
+    assert error is not None
+    assert error.context["theirs"] == "nothing"
+
+
+def test_tags_are_the_same_in_any_order_and_spelling() -> None:
+    assert difference(build_subscription("orders", "A||B", version_ms=2), tags("orders", "B", "A")) is None
+
+
+def test_sql_is_compared_by_its_text_and_never_equals_tags() -> None:
+    assert difference(sql("orders", "a > 1"), sql("orders", "a > 1")) is None
+    assert difference(sql("orders", "a > 1"), sql("orders", "a > 2")) == ("orders (a > 1)", "orders (a > 2)")
+    assert difference(tags("orders"), sql("orders", "*")) == ("orders (*)", "orders (*)")
+
+
+def test_the_retry_topic_makes_no_difference_but_is_told() -> None:
+    subject = check(tags("orders"), tags(RETRY))
+    answer(subject, {"c": [tags("orders")], "a": [tags("orders")], "b": [tags("orders"), tags(RETRY)]})
+    assert subject.difference() is None
+    assert subject.at_odds_over_retries() == ["a", "c"]
+    subject = check()
+    answer(subject, {"a": [tags("orders")], "b": [tags("orders"), tags(RETRY)]})
+    assert subject.at_odds_over_retries() == ["b"]

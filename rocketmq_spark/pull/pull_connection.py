@@ -1,0 +1,100 @@
+"""PullConnection: pulls over one stream, one thread's. Whoever waits for answers reads them, and is handed them.
+
+To hand an answer from a thread that reads to one that waits costs more than to take it in. While nobody receives,
+answers gather in the socket's buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rocketmq_spark.errors import TransportError
+from rocketmq_spark.pull.pull_exchange import PullExchange
+from rocketmq_spark.pull.pull_request import Completion, PullRequest
+from rocketmq_spark.remoting.clock import Clock, monotonic_ms
+from rocketmq_spark.remoting.stream import Stream
+from rocketmq_spark.wire.remoting.frame_arena import Arenas
+from rocketmq_spark.wire.remoting.pull_frames import PullFrames
+
+
+class PullConnection:
+    """One stream to one broker. Once lost it stays lost, which is noticed by ``pull`` or ``receive``."""
+
+    def __init__(
+        self, address: str, stream: Stream, arenas: Arenas, timeout_ms: int, clock: Clock = monotonic_ms
+    ) -> None:
+        self.address = address
+        self._stream = stream
+        self._timeout_ms = timeout_ms
+        self._clock = clock
+        self._used_ms = clock()
+        self._exchange = PullExchange(address, arenas, timeout_ms, self._used_ms)
+
+    @property
+    def is_open(self) -> bool:
+        """False once it is known to be lost."""
+        return self._exchange.loss is None
+
+    @property
+    def is_leaving(self) -> bool:
+        """The server is going away; answers to what is in flight may still come."""
+        return self._exchange.is_leaving
+
+    @property
+    def in_flight_count(self) -> int:
+        return self._exchange.in_flight_count
+
+    @property
+    def idle_since_ms(self) -> int | None:
+        """When it was used last, by the connection's clock; None while an answer is awaited."""
+        return None if self.in_flight_count else self._used_ms
+
+    def pull(self, requests: Iterable[PullRequest], frames: PullFrames) -> list[Completion]:
+        """Send pulls, all in one go. What is returned is complete already: it could not be sent, and so all is lost."""
+        self._used_ms = self._clock()
+        return self._send(self._exchange.ask(requests, frames, self._used_ms))
+
+    def receive(self, timeout_ms: int) -> list[Completion]:
+        """What is complete by what has come; if nothing has, it is waited for so long at most.
+
+        Only when nothing comes do deadlines count: the owner may have been busy for long, and the answers be there.
+        """
+        try:
+            byte_count = self._stream.recv_into(self._exchange.room(), timeout_ms)
+        except TransportError as error:
+            return self._lose(error)
+        if byte_count is None:
+            completions = self._exchange.overdue(self._clock())
+        elif byte_count == 0:
+            return self._lose(TransportError("CONNECTION_LOST", address=self.address, reason="the server closed it"))
+        else:
+            completions = self._exchange.received(byte_count, self._clock())
+            if self._exchange.replies:
+                replies, self._exchange.replies = self._exchange.replies, b""
+                completions += self._send(replies)
+        if not self.is_open:
+            self._stream.close()
+        return completions
+
+    def close(self) -> list[Completion]:
+        """End it; what was in flight."""
+        return self._lose(TransportError("CONNECTION_LOST", address=self.address, reason="it was closed on this side"))
+
+    def abandon(self) -> None:
+        """In a forked child: let go of the descriptor. The parent keeps its connection."""
+        self._exchange.lose(
+            TransportError("CONNECTION_LOST", address=self.address, reason="it belongs to the parent process")
+        )
+        self._stream.close()
+
+    def _send(self, data: bytes) -> list[Completion]:
+        try:
+            self._stream.sendall(data, self._timeout_ms)
+        except TransportError as error:
+            return self._lose(error)
+        return []
+
+    def _lose(self, cause: TransportError) -> list[Completion]:
+        self._stream.shutdown()
+        self._stream.close()
+        return self._exchange.lose(cause)

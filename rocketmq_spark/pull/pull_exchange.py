@@ -1,0 +1,130 @@
+"""PullExchange: the pulls of one connection as bytes, and bytes as what became of them.
+
+Ordinary answers, which nearly all are, are read by their template (``ordinary_answer``), everything else by the general
+codec.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, TransportError
+from rocketmq_spark.pull.pull_request import Completion, PullRequest
+from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.command import FLAG_RESPONSE, RemotingCommand, decode
+from rocketmq_spark.wire.remoting.frame_arena import Arenas, FrameArena
+from rocketmq_spark.wire.remoting.ordinary_answer import AnswerTemplate, template_of
+from rocketmq_spark.wire.remoting.pull import PULL_STATUS, PullAnswer, read_pull
+from rocketmq_spark.wire.remoting.pull_frames import PullFrames
+from rocketmq_spark.wire.remoting.refusal import not_supported, refusal
+
+SILENCE_LIMIT_MS: Final = 30_000
+MAX_OPAQUE: Final = 0x7FFFFFFF
+
+
+class PullExchange:
+    """Numbers pulls, and finds the pull that an answer belongs to. Each that is asked is completed once."""
+
+    def __init__(self, address: str, arenas: Arenas, timeout_ms: int, now_ms: int) -> None:
+        self._address = address
+        self._timeout_ms = timeout_ms
+        self._arena = FrameArena(address, arenas)
+        self._in_flight: dict[int, tuple[PullRequest, int]] = {}
+        self._opaque = 0
+        self._template: AnswerTemplate | None = None
+        self._is_learning = True
+        self._heard_ms = now_ms
+        self.replies = b""
+        """What the server is to be answered, which asks things too; whoever sends it takes it away."""
+        self.loss: RocketMQError | None = None
+        """Why nothing can be asked or answered any more."""
+        self.is_leaving = False
+        """The server has said that it is going away. Answers may still come, but no new pull should be asked."""
+
+    @property
+    def in_flight_count(self) -> int:
+        return len(self._in_flight)
+
+    def ask(self, requests: Iterable[PullRequest], frames: PullFrames, now_ms: int) -> bytes:
+        """The frames to send, which are in flight from then on."""
+        deadline_ms = now_ms + self._timeout_ms
+        data = []
+        for request in requests:
+            self._opaque = opaque = self._opaque % MAX_OPAQUE + 1
+            self._in_flight[opaque] = request, deadline_ms
+            data.append(frames.frame(opaque, request.next_offset, request.max_messages))
+        return b"".join(data)
+
+    def room(self) -> memoryview:
+        """Where to receive."""
+        return self._arena.room()
+
+    def received(self, byte_count: int, now_ms: int) -> list[Completion]:
+        """What is complete now that so many bytes have come into ``room``."""
+        self._heard_ms = now_ms
+        completions: list[Completion] = []
+        for frame in self._arena.received(byte_count):
+            ordinary = self._template.read(frame) if self._template is not None else None
+            if ordinary is None:
+                completions += self._received_other(frame)
+                continue
+            opaque, result = ordinary
+            asked = self._in_flight.pop(opaque, None)
+            if asked is not None:  # else it came after its deadline
+                completions.append((asked[0], result))
+        if self._arena.failure is not None:
+            completions += self.lose(self._arena.failure)
+        return completions
+
+    def overdue(self, now_ms: int) -> list[Completion]:
+        """What has not been answered in its time. To be asked when nothing more is there to be received: the owner may
+        have been busy for long. A server that has been silent for SILENCE_LIMIT_MS as well is given up altogether."""
+        late = [opaque for opaque, (_, deadline_ms) in self._in_flight.items() if now_ms >= deadline_ms]
+        completions: list[Completion] = [(self._in_flight.pop(opaque)[0], self._timed_out()) for opaque in late]
+        silence_ms = now_ms - self._heard_ms
+        if late and silence_ms >= SILENCE_LIMIT_MS:
+            reason = f"requests were sent and nothing was heard for {silence_ms} ms"
+            completions += self.lose(TransportError("CONNECTION_LOST", address=self._address, reason=reason))
+        return completions
+
+    def lose(self, cause: RocketMQError) -> list[Completion]:
+        """Nothing more will come: all that is in flight. The first cause stays."""
+        if self.loss is None:
+            self.loss = cause
+        lost, self._in_flight = self._in_flight, {}
+        return [(request, self.loss) for request, _ in lost.values()]
+
+    def _timed_out(self) -> TransportError:
+        request, timeout_ms = RequestCode.PULL_MESSAGE.name, self._timeout_ms
+        return TransportError("RESPONSE_TIMED_OUT", address=self._address, request=request, timeout_ms=timeout_ms)
+
+    def _received_other(self, frame: memoryview) -> list[Completion]:
+        """By the general codec: the first ordinary answer too, which gives the template."""
+        try:
+            command = decode(frame)
+        except RemoteProtocolError as error:
+            problem = f"its header cannot be read: {error.context['problem']}"
+            return self.lose(RemoteProtocolError("BAD_FRAME", peer=self._address, problem=problem))
+        if not command.is_response:
+            self._reply(command)
+            return []
+        asked = self._in_flight.pop(command.opaque, None)
+        return [] if asked is None else [(asked[0], self._answer(command, frame))]
+
+    def _answer(self, answer: RemotingCommand, frame: memoryview) -> PullAnswer:
+        self.is_leaving |= answer.code == ResponseCode.GO_AWAY
+        if answer.code not in PULL_STATUS:
+            return refusal(self._address, RequestCode.PULL_MESSAGE, answer)
+        try:
+            result = read_pull(answer)
+        except RemoteProtocolError as error:
+            return error
+        if self._is_learning and result.body:
+            self._template, self._is_learning = template_of(frame), False
+        return result
+
+    def _reply(self, request: RemotingCommand) -> None:
+        if not request.is_oneway:
+            self.replies += replace(not_supported(request), flag=FLAG_RESPONSE).frame(request.opaque)

@@ -1,0 +1,90 @@
+"""``badMessages``: what becomes of messages whose bodies cannot be read, on the executor that meets them.
+
+A task may run again, and a message may be met by two tasks if it is a batch: its dead letter comes at least once, and
+always with the same RETRY_TOPIC and ORIGIN_MESSAGE_ID. It is stored, answered, before the rows after it leave the task.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from rocketmq_spark.errors import RemoteProtocolError, RocketMQError
+from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pull.executor_client import ExecutorClient
+from rocketmq_spark.remoting.clock import monotonic_ms
+from rocketmq_spark.remoting.retry import SENDING_BACK, Outlook, Patience, outlook_of_request
+from rocketmq_spark.source.dead_letter import dead_letter
+from rocketmq_spark.wire.arrow.bad_messages import BadMessage
+
+log = logging.getLogger(__name__)
+
+QUEUE_OFFSET: Final = "queueOffset"
+
+
+class BadMessages:
+    """Those of one range of ``queue``, in the order of their offsets."""
+
+    def __init__(self, queue: MessageQueue, options: ReadOptions, client: ExecutorClient) -> None:
+        self._queue = queue
+        self._mode = options.bad_messages
+        self._limit_ms = options.cluster_timeout_ms
+        self._client = client
+        self._patience = Patience()
+        self._settled_to = -1
+
+    def settle(self, batch: pa.RecordBatch, bad: list[BadMessage]) -> pa.RecordBatch:
+        """The rows of ``batch`` that stay, of which ``bad`` have no body. Says each bad message once.
+
+        Raises RemoteProtocolError[BAD_MESSAGE] with ``fail``; with ``deadLetter`` what keeps a dead letter from being
+        stored, a silent broker after ``clusterTimeoutMs``.
+        """
+        new = [message for message in bad if message.offsets.start > self._settled_to]
+        if not new:
+            return self._without(batch, bad)
+        if self._mode == "fail":
+            first = new[0]
+            offset = first.offsets.start
+            raise RemoteProtocolError("BAD_MESSAGE", queue=str(self._queue), offset=offset, problem=first.problem)
+        self._settled_to = new[-1].offsets.start
+        if self._mode == "deadLetter":
+            for message in new:
+                self._send(message)
+        self._warn(new)
+        return self._without(batch, bad)
+
+    def _without(self, batch: pa.RecordBatch, bad: list[BadMessage]) -> pa.RecordBatch:
+        if self._mode != "deadLetter" or not bad:
+            return batch
+        offsets = batch.column(QUEUE_OFFSET).to_numpy()
+        is_bad = np.isin(offsets, [offset for message in bad for offset in message.offsets])
+        return batch.filter(pa.array(~is_bad))
+
+    def _warn(self, bad: list[BadMessage]) -> None:
+        done = "sent to the dead letter topic" if self._mode == "deadLetter" else "read without body"
+        offsets = " ".join(f"[{message.offsets.start}, {message.offsets.stop})" for message in bad)
+        log.warning("bad messages %s: queue=%s offsets=%s; the first: %s", done, self._queue, offsets, bad[0].problem)
+
+    def _send(self, bad: BadMessage) -> None:
+        pause_ms = None
+        while not self._is_taken(bad):
+            self._patience.check(monotonic_ms())
+            pause_ms = SENDING_BACK.after(pause_ms)
+            time.sleep(pause_ms / 1000)
+
+    def _is_taken(self, bad: BadMessage) -> bool:
+        subject = f"broker {self._queue.broker_name}"
+        try:
+            self._client.send_dead_letter(self._queue, dead_letter(bad, self._queue))
+        except RocketMQError as error:
+            if outlook_of_request(error) is Outlook.FINAL:
+                raise
+            self._patience.failed(subject, error, now_ms=monotonic_ms(), limit_ms=self._limit_ms)
+            return False
+        self._patience.succeeded(subject)
+        return True

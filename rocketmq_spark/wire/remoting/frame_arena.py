@@ -1,0 +1,97 @@
+"""Frames that lie where they were received: nothing is copied but what the end of an arena cuts in two."""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from rocketmq_spark.errors import RemoteProtocolError
+from rocketmq_spark.wire.remoting.frame import DEFAULT_LIMIT_BYTES, LENGTH_BYTES, MIN_FRAME_BYTES, problem_with_length
+
+ARENA_BYTES: Final = 1024 * 1024
+KEPT_ARENAS: Final = 12
+"""What waits to be decoded (4 MiB) and what is in flight (8 MiB) in a task."""
+
+LEAST_ROOM_BYTES: Final = 64 * 1024
+"""With less room a receive would bring little."""
+
+_LENGTH: Final = struct.Struct(">I")
+
+
+class Arenas:
+    """Memory to receive into, used again when nobody refers to it any more. One thread's."""
+
+    def __init__(self) -> None:
+        self._arenas: list[bytearray] = []
+
+    def take(self, least_bytes: int) -> bytearray:
+        """An arena of ``least_bytes`` or more that nobody refers to; whoever takes it does from now on, by a view."""
+        for arena in self._arenas:
+            if len(arena) >= least_bytes and _is_free(arena):
+                return arena
+        arena = bytearray(max(least_bytes, ARENA_BYTES))
+        if len(arena) == ARENA_BYTES and len(self._arenas) < KEPT_ARENAS:
+            self._arenas.append(arena)
+        return arena
+
+
+def _is_free(arena: bytearray) -> bool:
+    """Whether no view of it is left: Python changes the size of no bytearray that has one."""
+    try:
+        arena.append(0)
+    except BufferError:
+        return False
+    arena.pop()
+    return True
+
+
+class FrameArena:
+    """Bytes in, frames out, as ``FrameBuffer`` does; but whoever receives does so into ``room``.
+
+    A frame is a view, and as long as anybody has it, or a part of it, its bytes stay as they are. Memory: twice the
+    unfinished frame as far as it has arrived, not as far as it was announced.
+    """
+
+    def __init__(self, peer: str, arenas: Arenas, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
+        self._peer = peer
+        self._arenas = arenas
+        self._limit_bytes = limit_bytes
+        self._begin = self._end = 0
+        self.failure: RemoteProtocolError | None = None
+        self._settle(arenas.take(ARENA_BYTES))
+
+    def _settle(self, arena: bytearray) -> None:
+        self._writable = memoryview(arena)
+        self._readable = self._writable.toreadonly()
+
+    def room(self) -> memoryview:
+        """Where the next bytes go."""
+        if len(self._writable) - self._end < LEAST_ROOM_BYTES:
+            self._move()
+        return self._writable[self._end :]
+
+    def _move(self) -> None:
+        unfinished = self._readable[self._begin : self._end]
+        self._settle(self._arenas.take(2 * len(unfinished) + LEAST_ROOM_BYTES))
+        self._writable[: len(unfinished)] = unfinished
+        self._begin, self._end = 0, len(unfinished)
+
+    def received(self, byte_count: int) -> list[memoryview]:
+        """The frames that are whole now that so many bytes have come into ``room``, without their lengths.
+
+        Where one begins that can be none, ``failure`` says so from then on, and those in front of it are the last.
+        """
+        self._end += byte_count
+        readable, end = self._readable, self._end
+        frames = []
+        while end - self._begin >= LENGTH_BYTES and self.failure is None:
+            (length,) = _LENGTH.unpack_from(readable, self._begin)
+            begin = self._begin + LENGTH_BYTES
+            if not MIN_FRAME_BYTES <= length <= self._limit_bytes:
+                self.failure = problem_with_length(length, self._peer, self._limit_bytes)
+            elif begin + length <= end:
+                frames.append(readable[begin : begin + length])
+                self._begin = begin + length
+            else:
+                break
+        return frames
