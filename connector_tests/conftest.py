@@ -21,6 +21,7 @@ from rocketmq_spark.embedded.pytest_plugin import unique_name
 FASTEST_FIRST: Final = (
     "unit",
     "architecture",
+    "typing",
     "properties",
     "vectors",
     "oracle",

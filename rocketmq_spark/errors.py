@@ -15,6 +15,7 @@ The class says whose fault it is, the condition says what exactly:
     |-- BrokerError                     the peer answered, and the answer is no
     |-- RouteError                      no name server answers, or a topic has no readable queue
     |-- DataLossError                   stored messages that should be there are gone
+    |-- NotSentBackError                failed rows that the brokers have not taken back
     |-- MembershipError                 the consumer group is in a state that no correct member can work in
     `-- EmbeddedBrokerError             the child JVM of ``rocketmq_spark.embedded``
 """
@@ -283,7 +284,11 @@ class LocalProtocolError(ProtocolError):
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer sent something that cannot be understood; its connection must be closed."""
+    """The peer sent something that cannot be understood.
+
+    A connection is closed by what spoils its frames (BAD_FRAME, FRAME_TOO_LARGE); after the others it goes on: the
+    frame was whole, and what is in it cannot be used.
+    """
 
 
 class TransportError(RocketMQError):
@@ -307,6 +312,10 @@ class RouteError(RocketMQError):
 
 class DataLossError(RocketMQError):
     """Messages that were promised are not in the broker any more; ``failOnDataLoss`` governs."""
+
+
+class NotSentBackError(RocketMQError):
+    """Failed rows were not sent back: the batch's replay sends them again."""
 
 
 class MembershipError(RocketMQError):

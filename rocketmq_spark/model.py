@@ -15,7 +15,7 @@ MASTER_ID: Final = 0
 
 
 def retry_topic(group: str) -> str:
-    """The topic through which a group gets again what it has sent back. Source: ``MixAll#getRetryTopic``."""
+    """The topic through which a group gets what it has sent back. Source: ``common/MixAll.java#getRetryTopic``."""
     return RETRY_TOPIC_PREFIX + group
 
 
@@ -131,7 +131,7 @@ class TopicRoute:
     def read_queues(self) -> tuple[MessageQueue, ...]:
         """Queues a consumer may read, in Java's order. Not for static topics.
 
-        Source: ``MQClientInstance#topicRouteData2TopicSubscribeInfo``.
+        Source: ``client/impl/factory/MQClientInstance.java#topicRouteData2TopicSubscribeInfo``.
         """
         readable = (data for data in self.queues if data.permission & PERM_READ)
         queues = (

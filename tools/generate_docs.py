@@ -20,10 +20,12 @@ from file_map import file_map
 
 from rocketmq_spark.errors import CONDITIONS
 from rocketmq_spark.options import USES, ReadOptions
+from rocketmq_spark.options.read import READ_CONFLICTS
 from rocketmq_spark.options.table import Option, Section, rows
-from rocketmq_spark.remoting.retry import OUTLOOKS, Outlook
+from rocketmq_spark.remoting.retry import OUTLOOKS, Outlook, Outlooks
 from rocketmq_spark.source.schema import spark_type
 from rocketmq_spark.wire.arrow.column_table import COLUMNS, DEFAULT_COLUMNS
+from rocketmq_spark.wire.remoting.codes import ResponseCode, code_name
 
 GENERATED: Final = "<!-- Written by tools/generate_docs.py. -->"
 COMMENT_WIDTH: Final = 100
@@ -76,7 +78,16 @@ def sentences(option: Option) -> str:
     facts += ["- required"] if option.required else [f"- default: {default_of(option)}"]
     facts += [f"- other name: `{alias}`" for alias in option.aliases]
     facts += ["- in: " + ", ".join(f"`{use}`" for use, table in USES.items() if option in dict(rows(table)).values())]
+    facts += [f"- with `{other}`: {why}" for other, why in conflicts_of(option.name)]
     return f"{option.doc}\n\n" + "\n".join(facts) + "\n"
+
+
+def conflicts_of(name: str) -> Iterator[tuple[str, str]]:
+    """The options that contradict this one, and why."""
+    for conflict in READ_CONFLICTS:
+        if name in (conflict.first, conflict.second):
+            other = conflict.second if name == conflict.first else conflict.first
+            yield other, f"they contradict each other. {conflict.why}"
 
 
 def errors_page(_: str) -> str:
@@ -84,18 +95,44 @@ def errors_page(_: str) -> str:
     head = (
         f"# Errors\n\n{GENERATED}\n\n"
         "Every error of the connector begins with its condition, `[ROCKETMQ_...]`, then says what happened and what\n"
-        "to do about it. Words in braces are filled in. What is marked as passing is tried again before it is raised.\n"
+        "to do about it. Words in braces are filled in. [What is tried again](#what-is-tried-again) says what comes\n"
+        "only after other attempts.\n"
     )
     sections = (
-        f"## {name}\n\n{row.what}\n\n{row.advice}\n" + ("\nPassing.\n" if passes(name) else "")
+        f"## {name}\n\n{row.what}\n\n{row.advice}\n" + outlooks_of(OUTLOOKS.get(name))
         for name, row in CONDITIONS.items()
     )
-    return "\n".join((head, *sections))
+    return "\n".join((head, *sections, retry_section()))
 
 
-def passes(condition: str) -> bool:
-    """Whether another attempt may help."""
-    return condition in OUTLOOKS and OUTLOOKS[condition].request is Outlook.PASSES
+def outlooks_of(outlooks: Outlooks | None) -> str:
+    """A line below a condition that does not end everything at once."""
+    if outlooks is None:
+        return ""
+    return "\nTried again: " + ", ".join(f"{tried} {word(it)}" for tried, it in outlooks._asdict().items()) + ".\n"
+
+
+def word(outlook: Outlook) -> str:
+    """For one cell of the table of outlooks."""
+    return outlook.name.lower()
+
+
+def retry_section() -> str:
+    """Of errors.md: the whole table of what may be tried again."""
+    head = (
+        "## What is tried again\n\n"
+        "By what failed: a request to a name server or broker, a pull of a planned range, or a message that is sent\n"
+        "and may go to another queue. Numbers are RocketMQ's ResponseCodes, refusals as BROKER_REFUSED. What is not\n"
+        "in this table is final.\n"
+    )
+    meanings = "".join(f"- {word(outlook)}: {outlook.value}\n" for outlook in Outlook)
+    lines = ((subject(key), *map(word, outlooks)) for key, outlooks in OUTLOOKS.items())
+    return f"{head}\n{meanings}\n{table(('failure', *Outlooks._fields), lines)}"
+
+
+def subject(failure: int | str) -> str:
+    """Of one row of the table of outlooks."""
+    return f"{code_name(ResponseCode, failure)} ({int(failure)})" if isinstance(failure, int) else failure
 
 
 def columns_page(_: str) -> str:

@@ -21,6 +21,37 @@ ERROR_CLASSES = {
     name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, RocketMQError)
 }
 
+ABSTRACT = {"RocketMQError", "ProtocolError"}
+CLASSES = {
+    "BrokerError": {"BROKER_REFUSED", "OFFSET_NOT_TAKEN"},
+    "DataLossError": {"MESSAGE_GONE", "OFFSETS_GONE"},
+    "EmbeddedBrokerError": {
+        "CLUSTER_STATE", "JARS_UNAVAILABLE", "JAR_CHECKSUM", "JVM_FAILED", "NO_JAVA", "SERVER_FAILED",
+    },
+    "LocalProtocolError": {"UNSENDABLE"},
+    "MembershipError": {
+        "NOT_ON_THIS_MACHINE", "NO_CONTROL_FOLDER", "PARTLY_DRAINED",
+        "DUPLICATE_CLIENT_ID", "NOT_DRAINED", "NOT_LISTED", "NO_MACHINE_ROOM", "SUBSCRIPTIONS_DIFFER",
+    },
+    "NotSentBackError": {"NOT_SENT_BACK"},
+    "OptionError": {
+        "BAD_COLUMN_TYPE", "BAD_OFFSET", "BAD_OPTION_VALUE", "CONTRADICTORY_OPTIONS",
+        "LOCAL_OFFSETS_UNUSABLE", "MISSING_COLUMNS", "MISSING_OPTION", "NOT_THERE_YET", "UNKNOWN_COLUMN",
+        "UNKNOWN_OPTION",
+    },
+    "RemoteProtocolError": {
+        "BAD_MESSAGE",
+        "BAD_BODY", "BAD_FRAME", "BAD_HEADER", "CORRUPT_MESSAGE", "CORRUPT_MESSAGE_IN_QUEUE",
+        "FRAME_TOO_LARGE", "PULL_STALLED",
+    },
+    "RouteError": {
+        "NO_BROKER", "NO_MASTER", "NO_READABLE_QUEUE", "NO_WRITABLE_QUEUE", "QUEUES_MISSING",
+        "STATIC_TOPIC", "TOPIC_EXISTS", "TOPIC_NOT_FOUND", "TOPIC_NOT_ROUTED",
+    },
+    "TransportError": {"CLUSTER_UNREACHABLE", "CONNECTION_LOST", "CONNECT_FAILED", "RESPONSE_TIMED_OUT"},
+}  # fmt: skip
+"""Whose fault each condition is."""
+
 OF_THE_CLASS = {"BrokerError": {"code"}}
 """What an error needs whatever its text says."""
 
@@ -68,6 +99,18 @@ def test_an_error_is_raised_with_a_condition_of_the_table_and_exactly_its_parame
     assert site.condition in CONDITIONS, f"{site.where}: no such condition"
     expected = CONDITIONS[site.condition].parameters | OF_THE_CLASS.get(site.error_class, set())
     assert site.parameters == expected, f"{site.where}: {site.condition}"
+
+
+def test_no_error_is_of_a_class_that_says_nobodys_fault() -> None:
+    assert {site.where: site.error_class for site in SITES if site.error_class in ABSTRACT} == {}
+
+
+def test_each_condition_has_its_class() -> None:
+    """Whose fault something is does not depend on who notices it."""
+    classes: dict[str | None, set[str]] = {}
+    for site in SITES:
+        classes.setdefault(site.condition, set()).add(site.error_class)
+    assert classes == {condition: {name} for name, conditions in CLASSES.items() for condition in conditions}
 
 
 def test_every_condition_is_raised_somewhere() -> None:

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from rocketmq_spark.remoting.retry import OUTLOOKS
+from rocketmq_spark.wire.remoting.codes import ResponseCode, code_name
+
 ROOT = Path(__file__).parents[2]
 PAGES = (
     "README.md",
@@ -66,6 +69,14 @@ def test_what_is_written_is_fresh(copy: Path) -> None:
         (copy / page).write_text("old", encoding="utf-8")
     assert generate("--root", str(copy)).returncode == 0
     assert generate("--check", "--root", str(copy)).returncode == 0
+
+
+@pytest.mark.parametrize("failure", OUTLOOKS)
+def test_the_page_of_errors_has_all_three_columns_of_what_is_tried_again(failure: int | str) -> None:
+    page = (ROOT / "docs/reference/errors.md").read_text(encoding="utf-8")
+    name = f"{code_name(ResponseCode, failure)} ({int(failure)})" if isinstance(failure, int) else failure
+    outlooks = " | ".join(outlook.name.lower() for outlook in OUTLOOKS[failure])
+    assert f"| {name} | {outlooks} |\n" in page
 
 
 def test_the_file_map_has_every_module_once() -> None:

@@ -40,6 +40,7 @@ SHELLS = {
         "remoting.peer",
         "remoting.pool",
         "remoting.producer",
+        "remoting.send_result",
         "remoting.routes",
         "remoting.tail_watch",
         "remoting.tcp",

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.fault_proxy import Direction, FaultProxy
 from connector_tests.support.scripted_broker import ScriptedBroker, answer
 from rocketmq_spark.embedded import EmbeddedCluster
@@ -16,7 +17,6 @@ from rocketmq_spark.errors import RocketMQError, TransportError
 from rocketmq_spark.model import Message, MessageQueue
 from rocketmq_spark.pull.pull_connections import PullConnections
 from rocketmq_spark.pull.pull_request import PullRequest
-from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
 from rocketmq_spark.wire.remoting.codes import RequestCode
@@ -51,8 +51,8 @@ def pool() -> Iterator[ConnectionPool]:
 
 
 @pytest.fixture
-def broker(proxy: FaultProxy, pool: ConnectionPool) -> Broker:
-    return Broker(proxy.address, pool, TIMEOUT_MS)
+def broker(proxy: FaultProxy, pool: ConnectionPool) -> AdminBroker:
+    return AdminBroker(proxy.address, pool, TIMEOUT_MS)
 
 
 def failure(call: Callable[[], object]) -> RocketMQError:
@@ -75,7 +75,7 @@ def patiently(call: Callable[[], int]) -> int:
 
 @pytest.mark.parametrize("byte_count", [0, 1, 3, 4, 7, 8, 100, 65_536, 100_000])
 def test_an_answer_that_is_cut_off_is_a_lost_connection_and_the_next_request_gets_a_new_one(
-    proxy: FaultProxy, broker: Broker, byte_count: int
+    proxy: FaultProxy, broker: AdminBroker, byte_count: int
 ) -> None:
     assert broker.max_offset(QUEUE) == 5
     proxy.cut_after(byte_count)
@@ -85,7 +85,7 @@ def test_an_answer_that_is_cut_off_is_a_lost_connection_and_the_next_request_get
     assert broker.pull("G", QUEUE, 0, 32).status is PullStatus.FOUND
 
 
-def test_a_request_that_is_cut_off_is_a_lost_connection(proxy: FaultProxy, broker: Broker) -> None:
+def test_a_request_that_is_cut_off_is_a_lost_connection(proxy: FaultProxy, broker: AdminBroker) -> None:
     proxy.cut_after(10, Direction.TO_SERVER)
     assert failure(lambda: broker.max_offset(QUEUE)).condition == "CONNECTION_LOST"
 
@@ -99,7 +99,7 @@ def test_a_request_that_is_cut_off_is_a_lost_connection(proxy: FaultProxy, broke
     ],
 )
 def test_a_corrupt_answer_ends_the_connection_and_is_never_taken_for_an_answer(
-    proxy: FaultProxy, broker: Broker, byte_index: int, condition: str
+    proxy: FaultProxy, broker: AdminBroker, byte_index: int, condition: str
 ) -> None:
     proxy.corrupt(byte_index)
     assert failure(lambda: broker.max_offset(QUEUE)).condition == condition
@@ -110,7 +110,7 @@ def test_a_network_that_stalls_in_mid_frame_is_a_timeout_and_nothing_is_out_of_s
     server: ScriptedBroker, proxy: FaultProxy, pool: ConnectionPool
 ) -> None:
     """What had arrived of a frame when the request timed out must not be forgotten."""
-    broker, hasty = Broker(proxy.address, pool, TIMEOUT_MS), Broker(proxy.address, pool, SOON_MS)
+    broker, hasty = AdminBroker(proxy.address, pool, TIMEOUT_MS), AdminBroker(proxy.address, pool, SOON_MS)
     assert broker.max_offset(QUEUE) == 5
     half_sent = threading.Event()
 
@@ -129,12 +129,12 @@ def test_a_network_that_stalls_in_mid_frame_is_a_timeout_and_nothing_is_out_of_s
     assert server.connect_count == 1
 
 
-def test_a_slow_network_is_no_fault(proxy: FaultProxy, broker: Broker) -> None:
+def test_a_slow_network_is_no_fault(proxy: FaultProxy, broker: AdminBroker) -> None:
     proxy.delay(50)
     assert broker.max_offset(QUEUE) == 5
 
 
-def test_a_server_that_comes_back_is_found_again(proxy: FaultProxy, broker: Broker) -> None:
+def test_a_server_that_comes_back_is_found_again(proxy: FaultProxy, broker: AdminBroker) -> None:
     assert broker.max_offset(QUEUE) == 5
     proxy.refuse()
     assert failure(lambda: broker.max_offset(QUEUE)).condition in {"CONNECTION_LOST", "CONNECT_FAILED"}
@@ -143,7 +143,7 @@ def test_a_server_that_comes_back_is_found_again(proxy: FaultProxy, broker: Brok
     assert patiently(lambda: broker.max_offset(QUEUE)) == 5
 
 
-def test_everything_in_flight_learns_of_a_reset(server: ScriptedBroker, proxy: FaultProxy, broker: Broker) -> None:
+def test_everything_in_flight_learns_of_a_reset(server: ScriptedBroker, proxy: FaultProxy, broker: AdminBroker) -> None:
     server.silent_on(RequestCode.PULL_MESSAGE)
     told: list[PullResult | RocketMQError] = []
     all_told = threading.Event()
@@ -234,7 +234,10 @@ def test_a_broker_that_stands_still_blocks_nobody_and_is_well_when_it_goes_on(
 ) -> None:
     topic = pausable.create_topic("paused", 1)
     queue = MessageQueue(topic, "broker-a", 0)
-    broker, hasty = Broker(pausable.broker_addr(), pool, 10_000), Broker(pausable.broker_addr(), pool, SOON_MS)
+    broker, hasty = (
+        AdminBroker(pausable.broker_addr(), pool, 10_000),
+        AdminBroker(pausable.broker_addr(), pool, SOON_MS),
+    )
     assert broker.max_offset(queue) == 0
     connection = pool.get(pausable.broker_addr())
     pausable.pause_broker()
@@ -257,7 +260,7 @@ def test_a_broker_that_was_killed_is_found_again_after_its_restart(
 ) -> None:
     topic = pausable.create_topic("killed", 1)
     queue = MessageQueue(topic, "broker-a", 0)
-    broker = Broker(pausable.broker_addr(), pool, TIMEOUT_MS)
+    broker = AdminBroker(pausable.broker_addr(), pool, TIMEOUT_MS)
     broker.send(Message(topic, b"kept"), queue, "P")
     pausable.kill_broker()
     assert failure(lambda: broker.max_offset(queue)).condition in {"CONNECTION_LOST", "CONNECT_FAILED"}
@@ -269,8 +272,8 @@ def test_a_broker_that_was_killed_is_found_again_after_its_restart(
 def test_a_paused_broker_leaves_no_opaque_behind(pausable: EmbeddedCluster, pool: ConnectionPool) -> None:
     """Late answers come when the broker goes on; they must not be taken for answers to later requests."""
     topic = pausable.create_topic("late", 4)
-    hasty = Broker(pausable.broker_addr(), pool, SOON_MS)
-    patient = Broker(pausable.broker_addr(), pool, 10_000)
+    hasty = AdminBroker(pausable.broker_addr(), pool, SOON_MS)
+    patient = AdminBroker(pausable.broker_addr(), pool, 10_000)
     for queue_id in range(4):
         for _ in range(queue_id):
             patient.send(Message(topic, b"x"), MessageQueue(topic, "broker-a", queue_id), "P")

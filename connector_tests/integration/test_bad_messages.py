@@ -90,7 +90,7 @@ def test_dead_letters_are_in_the_groups_topic_readable_and_leave_no_rows(
     letters = read(cluster, QueueRange(dead, 0, 2 * len(BAD)), f"{group}-reader")
     assert [row["body"] for row in letters] == [b"body %d" % offset for offset in (*BAD, *BAD)]
     assert [row["msgId"] for row in letters[: len(BAD)]] == [row["msgId"] for row in letters[len(BAD) :]]
-    first = dict(letters[0]["properties"])  # type: ignore[call-overload]
+    first = dict(letters[0]["properties"])  # type: ignore[call-overload]  # rows of JSON
     assert (first["own"], first["TAGS"], first["KEYS"]) == ("x", "a", "key-3")
     assert (first["RETRY_TOPIC"], first["BAD_MESSAGE_OFFSET"]) == (queue.topic, "3")
     assert (first["BAD_MESSAGE_QUEUE"], first["BAD_MESSAGE_SYS_FLAG"]) == (str(queue), str(POISON_FLAG))

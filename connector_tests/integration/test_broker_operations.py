@@ -11,17 +11,18 @@ from dataclasses import replace
 
 import pytest
 
+from connector_tests.support.admin_broker import AdminBroker
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import BrokerError, DataLossError, RocketMQError, RouteError
 from rocketmq_spark.model import Message, MessageExt, MessageQueue, StoredMessage
 from rocketmq_spark.pull.pull_connections import PullConnections
 from rocketmq_spark.pull.pull_request import PullRequest
-from rocketmq_spark.remoting.broker import Broker, SendStatus
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
 from rocketmq_spark.remoting.routes import RouteCache
+from rocketmq_spark.remoting.send_result import SendStatus
 from rocketmq_spark.wire.body.heartbeat import ConsumerData, Heartbeat
 from rocketmq_spark.wire.body.subscription import build_subscription
 from rocketmq_spark.wire.message.compression import compress
@@ -53,8 +54,8 @@ def name_servers(cluster: EmbeddedCluster, pool: ConnectionPool) -> NameServers:
 
 
 @pytest.fixture
-def broker(cluster: EmbeddedCluster, pool: ConnectionPool) -> Broker:
-    return Broker(cluster.broker_addr(), pool, TIMEOUT_MS)
+def broker(cluster: EmbeddedCluster, pool: ConnectionPool) -> AdminBroker:
+    return AdminBroker(cluster.broker_addr(), pool, TIMEOUT_MS)
 
 
 @pytest.fixture
@@ -68,7 +69,7 @@ def queue(topic: str) -> MessageQueue:
 
 
 @pytest.fixture
-def filled(queue: MessageQueue, producer: Producer, broker: Broker) -> MessageQueue:
+def filled(queue: MessageQueue, producer: Producer, broker: AdminBroker) -> MessageQueue:
     """The queue with 10 messages, bodies b"0" to b"9"; odd ones have tag B, even ones tag A."""
     bodies = [str(number).encode() for number in range(10)]
     producer.send_batch([Message(queue.topic, body, tags="BA"[int(body) % 2 == 0]) for body in bodies], queue)
@@ -84,7 +85,7 @@ def eventually(is_so: Callable[[], bool], what: str) -> None:
         time.sleep(0.02)
 
 
-def pulled(broker: Broker, group: str, queue: MessageQueue, offset: int = 0) -> list[MessageExt]:
+def pulled(broker: AdminBroker, group: str, queue: MessageQueue, offset: int = 0) -> list[MessageExt]:
     """All messages from ``offset`` on; waits for the first."""
     results: list[PullResult] = []
 
@@ -97,10 +98,10 @@ def pulled(broker: Broker, group: str, queue: MessageQueue, offset: int = 0) -> 
 
 
 @contextmanager
-def member(cluster: EmbeddedCluster, group: str, topic: str, client_id: str = CLIENT_ID) -> Iterator[Broker]:
+def member(cluster: EmbeddedCluster, group: str, topic: str, client_id: str = CLIENT_ID) -> Iterator[AdminBroker]:
     """The broker as one member of ``group`` sees it, over a connection of its own."""
     pool = ConnectionPool(3_000)
-    broker = Broker(cluster.broker_addr(), pool, TIMEOUT_MS)
+    broker = AdminBroker(cluster.broker_addr(), pool, TIMEOUT_MS)
     broker.heartbeat(heartbeat(client_id, group, topic))
     yield broker
     pool.close()
@@ -118,7 +119,7 @@ def heartbeat(client_id: str, group: str, topic: str) -> Heartbeat:
 
 
 def send_back(
-    broker: Broker, group: str, message: MessageExt, delay_level: int = 0, max_reconsume_times: int | None = None
+    broker: AdminBroker, group: str, message: MessageExt, delay_level: int = 0, max_reconsume_times: int | None = None
 ) -> None:
     stored = StoredMessage(message.topic, message.broker_name, message.commit_log_offset, message.msg_id)
     broker.send_back(group, stored, delay_level=delay_level, max_reconsume_times=max_reconsume_times)
@@ -167,7 +168,7 @@ def test_a_name_server_that_is_down_is_passed_over(cluster: EmbeddedCluster, poo
 
 
 def test_a_topic_is_created_with_permission_and_attributes_and_deleted(
-    broker: Broker, name_servers: NameServers, cluster: EmbeddedCluster
+    broker: AdminBroker, name_servers: NameServers, cluster: EmbeddedCluster
 ) -> None:
     name = unique_name("created")
     broker.create_topic(name, 3, permission=4, attributes={"message.type": "FIFO"})
@@ -189,11 +190,11 @@ def _is_routed(name_servers: NameServers, topic: str) -> bool:
     return True
 
 
-def test_a_topic_name_that_no_broker_takes_is_refused(broker: Broker) -> None:
+def test_a_topic_name_that_no_broker_takes_is_refused(broker: AdminBroker) -> None:
     assert refusal(lambda: broker.create_topic("not a name", 1)) == ResponseCode.INVALID_PARAMETER
 
 
-def test_topic_stats_have_the_bounds_of_every_queue(broker: Broker, filled: MessageQueue) -> None:
+def test_topic_stats_have_the_bounds_of_every_queue(broker: AdminBroker, filled: MessageQueue) -> None:
     before_ms = (time.time() - 60) * 1000
     stats = broker.topic_stats(filled.topic)
     assert {queue.queue_id: (held.min_offset, held.max_offset) for queue, held in stats.items()} == {
@@ -206,11 +207,7 @@ def test_topic_stats_have_the_bounds_of_every_queue(broker: Broker, filled: Mess
     assert refusal(lambda: broker.topic_stats("no_such_topic")) == ResponseCode.TOPIC_NOT_EXIST
 
 
-def test_min_and_max_offset_bound_what_is_stored(broker: Broker, filled: MessageQueue) -> None:
-    assert (broker.min_offset(filled), broker.max_offset(filled)) == (0, 10)
-
-
-def test_an_offset_is_found_by_time(broker: Broker, filled: MessageQueue, group: str) -> None:
+def test_an_offset_is_found_by_time(broker: AdminBroker, filled: MessageQueue, group: str) -> None:
     stored_ms = pulled(broker, group, filled)[0].store_timestamp_ms
     assert broker.search_offset(filled, stored_ms) == 0
     assert broker.search_offset(filled, stored_ms - 60_000) == 0
@@ -221,7 +218,7 @@ def test_an_offset_is_found_by_time(broker: Broker, filled: MessageQueue, group:
 
 
 def test_a_pull_brings_messages_from_an_offset_on_and_says_where_to_go_on(
-    broker: Broker, filled: MessageQueue, group: str
+    broker: AdminBroker, filled: MessageQueue, group: str
 ) -> None:
     result = broker.pull(group, filled, 3, 4)
     messages = decode_messages(bytes(result.body), broker_name="broker-a")
@@ -235,14 +232,16 @@ def test_a_pull_brings_messages_from_an_offset_on_and_says_where_to_go_on(
     ]
 
 
-def test_the_broker_filters_by_tag(broker: Broker, filled: MessageQueue, group: str) -> None:
+def test_the_broker_filters_by_tag(broker: AdminBroker, filled: MessageQueue, group: str) -> None:
     result = broker.pull(group, filled, 0, 32, "B")
     messages = decode_messages(bytes(result.body), broker_name="broker-a")
     assert [message.body for message in messages] == [b"1", b"3", b"5", b"7", b"9"]
     assert result.next_begin_offset == 10
 
 
-def test_the_four_statuses_of_a_pull(broker: Broker, filled: MessageQueue, queue: MessageQueue, group: str) -> None:
+def test_the_four_statuses_of_a_pull(
+    broker: AdminBroker, filled: MessageQueue, queue: MessageQueue, group: str
+) -> None:
     empty = MessageQueue(filled.topic, "broker-a", 3)
     found = {
         "inside": broker.pull(group, filled, 0, 32),
@@ -262,7 +261,7 @@ def test_the_four_statuses_of_a_pull(broker: Broker, filled: MessageQueue, queue
     }
 
 
-def test_a_pull_of_a_queue_or_topic_that_does_not_exist_is_refused(broker: Broker, topic: str, group: str) -> None:
+def test_a_pull_of_a_queue_or_topic_that_does_not_exist_is_refused(broker: AdminBroker, topic: str, group: str) -> None:
     assert refusal(lambda: broker.pull(group, MessageQueue(topic, "broker-a", 99), 0, 1)) == (
         ResponseCode.INVALID_PARAMETER
     )
@@ -286,7 +285,7 @@ def test_many_pulls_are_in_flight_on_one_connection(cluster: EmbeddedCluster, fi
 
 
 def test_a_long_poll_is_answered_when_a_message_arrives(
-    broker: Broker, producer: Producer, queue: MessageQueue, group: str
+    broker: AdminBroker, producer: Producer, queue: MessageQueue, group: str
 ) -> None:
     answers: thread_queue.Queue[PullResult | RocketMQError] = thread_queue.Queue()
     broker.long_poll(group, queue, 0, 15_000, answers.put)
@@ -300,19 +299,21 @@ def test_a_long_poll_is_answered_when_a_message_arrives(
 # ---------------------------------------------------------------------------------------------------- group offsets
 
 
-def test_a_group_without_an_offset_has_none_not_zero(broker: Broker, filled: MessageQueue, group: str) -> None:
+def test_a_group_without_an_offset_has_none_not_zero(broker: AdminBroker, filled: MessageQueue, group: str) -> None:
     broker.ensure_group(group)
     assert broker.query_offset(group, filled) is None
 
 
-def test_an_offset_is_stored_and_read_back_and_may_be_zero(broker: Broker, filled: MessageQueue, group: str) -> None:
+def test_an_offset_is_stored_and_read_back_and_may_be_zero(
+    broker: AdminBroker, filled: MessageQueue, group: str
+) -> None:
     broker.ensure_group(group)
     for offset in (0, 7, 3):
         broker.update_offset(group, filled, offset)
         assert broker.query_offset(group, filled) == offset
 
 
-def test_offsets_of_many_queues_go_out_together(broker: Broker, name_servers: NameServers, topic: str) -> None:
+def test_offsets_of_many_queues_go_out_together(broker: AdminBroker, name_servers: NameServers, topic: str) -> None:
     group = unique_name("many")
     broker.ensure_group(group)
     queues = name_servers.topic_route(topic).read_queues()
@@ -321,7 +322,7 @@ def test_offsets_of_many_queues_go_out_together(broker: Broker, name_servers: Na
     assert broker.query_offsets(group, queues) == {**wanted, queues[3]: None}
 
 
-def test_an_update_that_fails_is_told_and_the_others_are_stored(broker: Broker, queue: MessageQueue) -> None:
+def test_an_update_that_fails_is_told_and_the_others_are_stored(broker: AdminBroker, queue: MessageQueue) -> None:
     group = unique_name("failing")
     broker.ensure_group(group)
     missing = MessageQueue("no_such_topic", "broker-a", 0)
@@ -332,7 +333,7 @@ def test_an_update_that_fails_is_told_and_the_others_are_stored(broker: Broker, 
 
 
 def test_a_group_that_was_never_seen_takes_no_offset_until_it_is_ensured(
-    broker: Broker, queue: MessageQueue, group: str
+    broker: AdminBroker, queue: MessageQueue, group: str
 ) -> None:
     assert refusal(lambda: broker.update_offset(group, queue, 1)) == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
     broker.ensure_group(group)
@@ -341,7 +342,7 @@ def test_a_group_that_was_never_seen_takes_no_offset_until_it_is_ensured(
 
 
 def test_a_reset_is_told_to_one_pull_and_until_then_no_offset_is_taken(
-    broker: Broker, filled: MessageQueue, group: str
+    broker: AdminBroker, filled: MessageQueue, group: str
 ) -> None:
     broker.ensure_group(group)
     broker.update_offset(group, filled, 9)
@@ -355,13 +356,13 @@ def test_a_reset_is_told_to_one_pull_and_until_then_no_offset_is_taken(
     assert broker.query_offset(group, filled) == 5
 
 
-def test_a_reset_by_time_moves_every_queue(broker: Broker, filled: MessageQueue, group: str) -> None:
+def test_a_reset_by_time_moves_every_queue(broker: AdminBroker, filled: MessageQueue, group: str) -> None:
     broker.ensure_group(group)
     offsets = broker.reset_offsets_to_time(group, filled.topic, -1)
     assert {queue.queue_id: offset for queue, offset in offsets.items()} == {0: 10, 1: 0, 2: 0, 3: 0}
 
 
-def test_consume_stats_show_the_lag(broker: Broker, filled: MessageQueue, group: str) -> None:
+def test_consume_stats_show_the_lag(broker: AdminBroker, filled: MessageQueue, group: str) -> None:
     broker.ensure_group(group)
     broker.update_offset(group, filled, 4)
     progress = broker.consume_stats(group, filled.topic)[filled]
@@ -372,7 +373,7 @@ def test_consume_stats_show_the_lag(broker: Broker, filled: MessageQueue, group:
 
 
 def test_a_heartbeat_makes_a_member_and_unregistering_ends_it(
-    cluster: EmbeddedCluster, broker: Broker, topic: str, group: str
+    cluster: EmbeddedCluster, broker: AdminBroker, topic: str, group: str
 ) -> None:
     assert broker.consumer_ids(group) == []
     with member(cluster, group, topic) as mine, member(cluster, group, topic, OTHER_ID):
@@ -385,7 +386,7 @@ def test_a_heartbeat_makes_a_member_and_unregistering_ends_it(
 def test_the_broker_tells_members_of_a_newcomer(cluster: EmbeddedCluster, topic: str, group: str) -> None:
     notices: thread_queue.Queue[RemotingCommand] = thread_queue.Queue()
     pool = ConnectionPool(3_000, lambda request: notices.put(request))
-    Broker(cluster.broker_addr(), pool, TIMEOUT_MS).heartbeat(heartbeat(CLIENT_ID, group, topic))
+    AdminBroker(cluster.broker_addr(), pool, TIMEOUT_MS).heartbeat(heartbeat(CLIENT_ID, group, topic))
     with member(cluster, group, topic, OTHER_ID):
         eventually(lambda: _codes_of(notices) >= {RequestCode.NOTIFY_CONSUMER_IDS_CHANGED}, "a notice")
     pool.close()
@@ -395,7 +396,7 @@ def _codes_of(notices: thread_queue.Queue[RemotingCommand]) -> set[int]:
     return {notice.code for notice in list(notices.queue)}
 
 
-def test_a_locked_queue_is_locked_for_one_client_until_it_unlocks(broker: Broker, queue: MessageQueue) -> None:
+def test_a_locked_queue_is_locked_for_one_client_until_it_unlocks(broker: AdminBroker, queue: MessageQueue) -> None:
     group = unique_name("orderly")
     other = MessageQueue(queue.topic, queue.broker_name, 1)
     assert broker.lock_batch(group, CLIENT_ID, [queue]) == {queue}
@@ -412,7 +413,7 @@ def test_a_locked_queue_is_locked_for_one_client_until_it_unlocks(broker: Broker
 
 
 def test_a_message_is_stored_as_it_was_sent(
-    broker: Broker, producer: Producer, queue: MessageQueue, group: str
+    broker: AdminBroker, producer: Producer, queue: MessageQueue, group: str
 ) -> None:
     sent = Message(queue.topic, "größe 🙂".encode(), tags="T", keys="k1 k2", properties={"colour": "grün"}, flag=7)
     result = producer.send(sent, queue)
@@ -426,7 +427,7 @@ def test_a_message_is_stored_as_it_was_sent(
 
 @pytest.mark.parametrize("kind", [MessageSysFlag.ZLIB, MessageSysFlag.LZ4, MessageSysFlag.ZSTD])
 def test_a_compressed_body_comes_back_plain(
-    broker: Broker, producer: Producer, queue: MessageQueue, group: str, kind: MessageSysFlag
+    broker: AdminBroker, producer: Producer, queue: MessageQueue, group: str, kind: MessageSysFlag
 ) -> None:
     body = b"abc" * 5_000
     producer.send(Message(queue.topic, compress(body, kind)), queue, sys_flag=MessageSysFlag.COMPRESSED | kind)
@@ -434,7 +435,7 @@ def test_a_compressed_body_comes_back_plain(
 
 
 def test_a_batch_is_stored_as_single_messages_one_after_another(
-    broker: Broker, producer: Producer, queue: MessageQueue, group: str
+    broker: AdminBroker, producer: Producer, queue: MessageQueue, group: str
 ) -> None:
     result = producer.send_batch([Message(queue.topic, body, tags="T") for body in (b"a", b"b", b"c")], queue)
     stored = pulled(broker, group, queue)
@@ -458,7 +459,7 @@ def test_a_body_that_is_too_large_is_refused(producer: Producer, topic: str) -> 
 
 
 def test_a_message_that_was_sent_back_comes_again_through_the_retry_topic(
-    cluster: EmbeddedCluster, broker: Broker, filled: MessageQueue, group: str
+    cluster: EmbeddedCluster, broker: AdminBroker, filled: MessageQueue, group: str
 ) -> None:
     with member(cluster, group, filled.topic) as mine:  # the first heartbeat creates the group's retry topic
         original = pulled(mine, group, filled)[3]
@@ -470,7 +471,7 @@ def test_a_message_that_was_sent_back_comes_again_through_the_retry_topic(
 
 
 def test_a_message_that_was_given_up_on_goes_to_the_dlq(
-    cluster: EmbeddedCluster, broker: Broker, filled: MessageQueue, group: str
+    cluster: EmbeddedCluster, broker: AdminBroker, filled: MessageQueue, group: str
 ) -> None:
     with member(cluster, group, filled.topic) as mine:
         original = pulled(mine, group, filled)[0]
@@ -479,7 +480,7 @@ def test_a_message_that_was_given_up_on_goes_to_the_dlq(
 
 
 def test_a_message_that_was_sent_back_too_often_goes_to_the_dlq(
-    cluster: EmbeddedCluster, broker: Broker, filled: MessageQueue, group: str
+    cluster: EmbeddedCluster, broker: AdminBroker, filled: MessageQueue, group: str
 ) -> None:
     with member(cluster, group, filled.topic) as mine:
         original = pulled(mine, group, filled)[0]
@@ -520,7 +521,7 @@ def test_a_lock_of_the_group_sends_what_is_sent_to_its_retry_topic_to_the_dlq_an
 # ---------------------------------------------------------------------------------------------------- configuration
 
 
-def test_a_brokers_configuration_changes_while_it_runs(broker: Broker, filled: MessageQueue, group: str) -> None:
+def test_a_brokers_configuration_changes_while_it_runs(broker: AdminBroker, filled: MessageQueue, group: str) -> None:
     broker.update_config({"maxTransferCountOnMessageInMemory": "2"})
     try:
         assert broker.pull(group, filled, 0, 32).next_begin_offset == 2

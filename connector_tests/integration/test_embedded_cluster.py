@@ -16,11 +16,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from connector_tests.support.admin_broker import AdminBroker
 from rocketmq_spark.embedded import EmbeddedCluster, jvm
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import EmbeddedBrokerError, RouteError, TransportError
 from rocketmq_spark.model import Message, MessageQueue
-from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
@@ -38,7 +38,7 @@ class Client:
     def __init__(self, cluster: EmbeddedCluster, pool: ConnectionPool) -> None:
         self.name_servers = NameServers([cluster.namesrv_addr], pool, TIMEOUT_MS)
         self._producer = Producer(self.name_servers, pool, group="test", timeout_ms=TIMEOUT_MS)
-        self._broker: Callable[[str], Broker] = lambda address: Broker(address, pool, TIMEOUT_MS)
+        self._broker: Callable[[str], AdminBroker] = lambda address: AdminBroker(address, pool, TIMEOUT_MS)
 
     def send(self, topic: str, count: int) -> None:
         for index in range(count):
@@ -156,7 +156,7 @@ def test_a_killed_broker_leaves_the_route_until_it_is_back(pair: EmbeddedCluster
 def test_a_paused_broker_stays_connected_and_says_nothing(pair: EmbeddedCluster) -> None:
     topic = pair.create_topic(unique_name("paused"))
     with closing(ConnectionPool(TIMEOUT_MS)) as pool:
-        broker = Broker(pair.broker_addr(), pool, 300)
+        broker = AdminBroker(pair.broker_addr(), pool, 300)
         broker.topic_stats(topic)
         pair.pause_broker()
         try:
@@ -164,7 +164,7 @@ def test_a_paused_broker_stays_connected_and_says_nothing(pair: EmbeddedCluster)
                 broker.topic_stats(topic)
         finally:
             pair.resume_broker()
-        assert len(Broker(pair.broker_addr(), pool, TIMEOUT_MS).topic_stats(topic)) == 4
+        assert len(AdminBroker(pair.broker_addr(), pool, TIMEOUT_MS).topic_stats(topic)) == 4
 
 
 @pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])

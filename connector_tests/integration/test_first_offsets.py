@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from connector_tests.support.admin_broker import AdminBroker
 from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
@@ -30,19 +31,20 @@ OFFSET = 7
 
 
 @pytest.fixture
-def remote(cluster: EmbeddedCluster) -> Iterator[RemoteCluster]:
+def pool() -> Iterator[ConnectionPool]:
     pool = ConnectionPool(TIMEOUT_MS)
-    yield RemoteCluster((cluster.namesrv_addr,), pool, TIMEOUT_MS)
+    yield pool
     pool.close()
 
 
-def test_a_member_looks_again_and_no_first_offset_is_lost(cluster: EmbeddedCluster, remote: RemoteCluster) -> None:
+def test_a_member_looks_again_and_no_first_offset_is_lost(cluster: EmbeddedCluster, pool: ConnectionPool) -> None:
+    remote = RemoteCluster((cluster.namesrv_addr,), pool, TIMEOUT_MS)
     topic = unique_name("orders")
     cluster.create_topic(topic, QUEUES)
     (broker_name,) = cluster.broker_names
     wanted = {MessageQueue(topic, broker_name, queue_id): OFFSET for queue_id in range(QUEUES)}
     lost_by_broker = lost_by_member = 0
-    broker = remote.broker(cluster.broker_addr())
+    broker = AdminBroker(cluster.broker_addr(), pool, TIMEOUT_MS)
     for tried in range(MOST_GROUPS):
         if tried >= GROUPS and lost_by_broker:
             break

@@ -109,7 +109,7 @@ def test_delayed_messages_come_when_they_are_due(quiet: EmbeddedCluster) -> None
         due_s = time.time() + TIMER_DELAY_S
         at = {"TIMER_DELIVER_MS": str(int(due_s * 1000))}
         broker.send(Message(by_time.topic, b"later", properties=at), by_time, "tests")
-        eventually(lambda: broker.max_offset(by_level) == LEVEL_1_COUNT, LEVEL_1_DELAY_S + DELAY_TOLERANCE_S)
-        eventually(lambda: broker.max_offset(by_time) == 1, TIMER_DELAY_S + DELAY_TOLERANCE_S)
+        eventually(lambda: max_offset(quiet, by_level.topic) == LEVEL_1_COUNT, LEVEL_1_DELAY_S + DELAY_TOLERANCE_S)
+        eventually(lambda: max_offset(quiet, by_time.topic) == 1, TIMER_DELAY_S + DELAY_TOLERANCE_S)
         # The timer wheel counts in seconds.
         assert time.time() >= due_s - 1

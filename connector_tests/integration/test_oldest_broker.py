@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
+from connector_tests.support.admin_broker import AdminBroker
 from rocketmq_spark.embedded import EmbeddedCluster
-from rocketmq_spark.embedded.admin import broker_at
 from rocketmq_spark.embedded.jars import VERSIONS
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.model import Message, MessageQueue
-from rocketmq_spark.remoting.broker import Broker
+from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.wire.message.stored_message import first_of
+
+TIMEOUT_MS = 10_000
 
 pytestmark = [pytest.mark.broker, pytest.mark.story]
 
@@ -29,13 +32,13 @@ def oldest() -> Iterator[EmbeddedCluster]:
 
 
 @pytest.fixture
-def broker(oldest: EmbeddedCluster) -> Iterator[Broker]:
-    with broker_at(oldest.broker_addr()) as broker:
-        yield broker
+def broker(oldest: EmbeddedCluster) -> Iterator[AdminBroker]:
+    with closing(ConnectionPool(TIMEOUT_MS)) as pool:
+        yield AdminBroker(oldest.broker_addr(), pool, TIMEOUT_MS)
 
 
 @pytest.fixture
-def bursts(oldest: EmbeddedCluster, broker: Broker) -> MessageQueue:
+def bursts(oldest: EmbeddedCluster, broker: AdminBroker) -> MessageQueue:
     """Three times a hundred messages that were stored in one millisecond."""
     queue = MessageQueue(oldest.create_topic(unique_name("bursts"), queues=1), "broker-a", 0)
     for _ in range(3):
@@ -48,14 +51,18 @@ def bursts(oldest: EmbeddedCluster, broker: Broker) -> MessageQueue:
     return queue
 
 
-def test_the_first_of_a_millisecond_is_found_and_the_end_after_the_last(broker: Broker, bursts: MessageQueue) -> None:
+def test_the_first_of_a_millisecond_is_found_and_the_end_after_the_last(
+    broker: AdminBroker, bursts: MessageQueue
+) -> None:
     for begin in (0, BURST, 2 * BURST):
         stored_ms = first_of(broker.pull("tests", bursts, begin, 1).body).store_timestamp_ms
         assert broker.search_offset(bursts, stored_ms) == begin
         assert broker.search_offset(bursts, stored_ms + 1) == begin + BURST
 
 
-def test_a_group_without_an_offset_has_none_and_one_that_stands_at_0_has(broker: Broker, bursts: MessageQueue) -> None:
+def test_a_group_without_an_offset_has_none_and_one_that_stands_at_0_has(
+    broker: AdminBroker, bursts: MessageQueue
+) -> None:
     group = unique_name("group")
     assert broker.query_offset(group, bursts) is None
     broker.update_offset(group, bursts, 0)

@@ -9,7 +9,7 @@ from pyspark.sql.functions import col
 import rocketmq_spark
 from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.streams import Stream, Topic, eventually
-from rocketmq_spark.errors import OptionError, RocketMQError
+from rocketmq_spark.errors import NotSentBackError, OptionError
 
 pytestmark = pytest.mark.story
 
@@ -108,7 +108,7 @@ def test_rows_that_were_not_taken_are_named(read: Stream) -> None:
         "commitLogOffset", col("commitLogOffset") + 10**9
     )
     with pytest.raises(
-        RocketMQError, match=r"NOT_SENT_BACK.* 5 messages .*commit log offset 1\d{9}.*MESSAGE_GONE"
+        NotSentBackError, match=r"NOT_SENT_BACK.* 5 messages .*commit log offset 1\d{9}.*MESSAGE_GONE"
     ) as raised:
         rocketmq_spark.send_back(rows, options_of(read), delay_level=TO_THE_DLQ)
     assert all(row.msgId in str(raised.value) for row in read.rows())

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.story
 
 def control_folder(query: StreamingQuery) -> Path:
     eventually(lambda: query.lastProgress is not None, "a first progress")
-    return Path(json.loads(query.lastProgress.sources[0].latestOffset)["control"]["folder"])  # type: ignore[union-attr]
+    return Path(json.loads(query.lastProgress.sources[0].latestOffset)["control"]["folder"])  # type: ignore[union-attr]  # it has had progress
 
 
 def test_a_query_stops_gracefully_though_its_temporary_files_were_cleaned_up(

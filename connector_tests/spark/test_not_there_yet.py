@@ -72,7 +72,7 @@ def test_a_streams_bad_option_is_named_with_a_schema_of_the_users_own_too(
 ) -> None:
     reader = spark.readStream.format("rocketmq").schema("body BINARY").options(**GIVEN).option("subscrib", "t")
     writer = reader.load().writeStream.format("noop").option("checkpointLocation", str(tmp_path))
-    query = writer.trigger(**trigger).start()  # type: ignore[arg-type]
+    query = writer.trigger(**trigger).start()  # type: ignore[arg-type]  # one of several kinds
     with pytest.raises(StreamingQueryException, match=r"UNKNOWN_OPTION.*'subscrib'.*'subscribe'"):
         query.awaitTermination(TIMEOUT_S)
 
@@ -87,7 +87,7 @@ def test_what_is_named_instead_of_a_sink_sends(spark: SparkSession, messages: To
     topic = messages.name
 
     def send_rows(rows: object) -> None:
-        rocketmq_spark.send(address, topic, [bytes(row.body) for row in rows])  # type: ignore[attr-defined]
+        rocketmq_spark.send(address, topic, [bytes(row.body) for row in rows])  # type: ignore[attr-defined]  # Spark gives Rows
 
     spark.sql("SELECT CAST(CAST(id AS STRING) AS BINARY) AS body FROM range(6)").foreachPartition(send_rows)
     eventually(lambda: sum(held.max_offset for held in messages.bounds().values()) == 6, "6 messages")

@@ -56,7 +56,7 @@ class Holding:
 
     owner: Owner
     queue: MessageQueue
-    epoch: int
+    process_queue: ProcessQueue
     since: int
     gained: int
     released: int | None = None
@@ -133,11 +133,11 @@ class Witness:
     def saw(self, owner: Owner, process_queues: Collection[ProcessQueue], since: int) -> None:
         """What somebody owns now; ``since``: when it began what may have changed that."""
         held = self._held.setdefault(owner, {})
-        epochs = {process_queue.queue: process_queue.epoch for process_queue in process_queues}
-        for queue in [queue for queue, holding in held.items() if epochs.get(queue) != holding.epoch]:
+        owned = {process_queue.queue: process_queue for process_queue in process_queues}
+        for queue in [queue for queue, holding in held.items() if owned.get(queue) is not holding.process_queue]:
             held.pop(queue).released = self._cluster.now
-        for queue in epochs.keys() - held.keys():
-            held[queue] = Holding(owner, queue, epochs[queue], since, self._cluster.now)
+        for queue in owned.keys() - held.keys():
+            held[queue] = Holding(owner, queue, owned[queue], since, self._cluster.now)
             self._count_move(held[queue])
 
     def _count_move(self, gained: Holding) -> None:

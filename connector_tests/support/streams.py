@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from connector_tests.support.admin_broker import AdminBroker
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import Message, MessageQueue, QueueBounds
-from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
@@ -84,10 +84,10 @@ class Topic:
             return False
         return True
 
-    def _broker(self, queue: MessageQueue) -> Broker:
+    def _broker(self, queue: MessageQueue) -> AdminBroker:
         address = self._name_servers.topic_route(self.name).master_address(queue.broker_name)
         assert address is not None
-        return Broker(address, self._pool, 3_000)
+        return AdminBroker(address, self._pool, 3_000)
 
     @property
     def queues(self) -> tuple[MessageQueue, ...]:
@@ -201,7 +201,7 @@ class Stream:
         writer = self.load().writeStream.foreachBatch(write)
         writer = writer.option("checkpointLocation", str(self.folder / "checkpoint"))
         if trigger:
-            writer = writer.trigger(**trigger)  # type: ignore[arg-type]
+            writer = writer.trigger(**trigger)  # type: ignore[arg-type]  # one of several kinds
         return writer.start()
 
     def run_to_end(self) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import BrokerData, MessageQueue, QueueBounds, QueueData
-from rocketmq_spark.wire.body.groups import decode_consumer_ids, encode_subscription_group
+from rocketmq_spark.wire.body.groups import decode_consumer_ids
 from rocketmq_spark.wire.body.heartbeat import ConsumerData, Heartbeat, encode_heartbeat
 from rocketmq_spark.wire.body.java_hash import java_hash_code
 from rocketmq_spark.wire.body.locks import decode_lock_ok, encode_lock_batch
@@ -138,10 +138,6 @@ def test_queues_to_lock_are_listed_in_order() -> None:
     assert encode_lock_batch("g", "c", queues) == (
         b'{"clientId":"c","consumerGroup":"g","mqSet":[%s],"onlyThisBroker":false}' % listed
     )
-
-
-def test_a_group_is_created_by_its_name_alone() -> None:
-    assert encode_subscription_group("g") == b'{"groupName":"g"}'
 
 
 def test_a_consumers_status_has_queues_as_keys() -> None:

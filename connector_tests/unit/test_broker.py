@@ -7,12 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.scripted_broker import ScriptedBroker, answer
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RocketMQError, TransportError
 from rocketmq_spark.model import Message, MessageQueue
-from rocketmq_spark.remoting.broker import Broker, SendStatus
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
+from rocketmq_spark.remoting.send_result import SendStatus
 from rocketmq_spark.remoting.stream import Stream
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
@@ -39,43 +40,43 @@ def pool(server: ScriptedBroker) -> Iterator[ConnectionPool]:
 
 
 @pytest.fixture
-def broker(pool: ConnectionPool) -> Broker:
-    return Broker(ADDRESS, pool, LONG_MS)
+def broker(pool: ConnectionPool) -> AdminBroker:
+    return AdminBroker(ADDRESS, pool, LONG_MS)
 
 
 @pytest.fixture
-def impatient(pool: ConnectionPool) -> Broker:
-    return Broker(ADDRESS, pool, 20)
+def impatient(pool: ConnectionPool) -> AdminBroker:
+    return AdminBroker(ADDRESS, pool, 20)
 
 
 # ---------------------------------------------------------------------------------------------------- refusals
 
 
-def test_a_refusal_names_the_address_the_request_and_the_code(server: ScriptedBroker, broker: Broker) -> None:
+def test_a_refusal_names_the_address_the_request_and_the_code(server: ScriptedBroker, broker: AdminBroker) -> None:
     server.on(RequestCode.GET_MAX_OFFSET, answer(ResponseCode.NO_PERMISSION, remark="not for you"))
     with pytest.raises(BrokerError, match=rf"{ADDRESS} answered GET_MAX_OFFSET with NO_PERMISSION \(16\): not for you"):
         broker.max_offset(QUEUE)
 
 
-def test_a_code_that_is_unknown_here_is_a_refusal_too(server: ScriptedBroker, broker: Broker) -> None:
+def test_a_code_that_is_unknown_here_is_a_refusal_too(server: ScriptedBroker, broker: AdminBroker) -> None:
     server.on(RequestCode.GET_MAX_OFFSET, answer(31_999))
     with pytest.raises(BrokerError) as raised:
         broker.max_offset(QUEUE)
     assert raised.value.code == 31_999
 
 
-def test_a_remark_alone_is_no_refusal(server: ScriptedBroker, broker: Broker) -> None:
+def test_a_remark_alone_is_no_refusal(server: ScriptedBroker, broker: AdminBroker) -> None:
     server.on(RequestCode.GET_MAX_OFFSET, answer(fields={"offset": "5"}, remark="not set any response code"))
     assert broker.max_offset(QUEUE) == 5
 
 
-def test_an_answer_without_its_header_is_a_protocol_error(server: ScriptedBroker, broker: Broker) -> None:
+def test_an_answer_without_its_header_is_a_protocol_error(server: ScriptedBroker, broker: AdminBroker) -> None:
     server.on(RequestCode.GET_MAX_OFFSET, answer())
     with pytest.raises(RemoteProtocolError, match="BAD_HEADER"):
         broker.max_offset(QUEUE)
 
 
-def test_no_consumer_is_an_empty_list_but_any_other_error_is_none(server: ScriptedBroker, broker: Broker) -> None:
+def test_no_consumer_is_an_empty_list_but_any_other_error_is_none(server: ScriptedBroker, broker: AdminBroker) -> None:
     code = RequestCode.GET_CONSUMER_LIST_BY_GROUP
     server.on(code, answer(ResponseCode.SYSTEM_ERROR, remark="no consumer for this group, G"))
     assert broker.consumer_ids("G") == []
@@ -97,7 +98,7 @@ def test_no_consumer_is_an_empty_list_but_any_other_error_is_none(server: Script
     ],
 )
 def test_the_outcomes_of_a_pull_are_results_not_errors(
-    server: ScriptedBroker, broker: Broker, code: int, status: PullStatus
+    server: ScriptedBroker, broker: AdminBroker, code: int, status: PullStatus
 ) -> None:
     server.on(RequestCode.PULL_MESSAGE, answer(code, BOUNDS, b"messages", remark="WHY"))
     result = broker.pull("G", QUEUE, 7, 32)
@@ -105,14 +106,16 @@ def test_the_outcomes_of_a_pull_are_results_not_errors(
     assert (result.next_begin_offset, result.min_offset, result.max_offset) == (7, 3, 9)
 
 
-def test_a_pull_brings_its_subscription_and_neither_waits_nor_commits(server: ScriptedBroker, broker: Broker) -> None:
+def test_a_pull_brings_its_subscription_and_neither_waits_nor_commits(
+    server: ScriptedBroker, broker: AdminBroker
+) -> None:
     server.on(RequestCode.PULL_MESSAGE, answer(ResponseCode.PULL_NOT_FOUND, BOUNDS))
     broker.pull("G", QUEUE, 0, 32, "TagA || TagB")
     fields = server.next_session().next_received().fields
     assert (fields["sysFlag"], fields["subscription"], fields["queueOffset"]) == ("4", "TagA || TagB", "0")
 
 
-def test_a_long_poll_asks_the_broker_to_hold_it(server: ScriptedBroker, broker: Broker) -> None:
+def test_a_long_poll_asks_the_broker_to_hold_it(server: ScriptedBroker, broker: AdminBroker) -> None:
     server.on(RequestCode.PULL_MESSAGE, answer(ResponseCode.PULL_NOT_FOUND, BOUNDS))
     told: thread_queue.Queue[PullResult | RocketMQError] = thread_queue.Queue()
     broker.long_poll("G", QUEUE, 9, 15_000, told.put)
@@ -121,7 +124,7 @@ def test_a_long_poll_asks_the_broker_to_hold_it(server: ScriptedBroker, broker: 
     assert (fields["sysFlag"], fields["suspendTimeoutMillis"]) == ("6", "15000")
 
 
-def test_a_long_poll_outlives_the_timeout_of_requests(server: ScriptedBroker, impatient: Broker) -> None:
+def test_a_long_poll_outlives_the_timeout_of_requests(server: ScriptedBroker, impatient: AdminBroker) -> None:
     server.silent_on(RequestCode.PULL_MESSAGE)
     told: thread_queue.Queue[PullResult | RocketMQError] = thread_queue.Queue()
     impatient.long_poll("G", QUEUE, 0, 15_000, told.put)
@@ -135,7 +138,7 @@ def test_a_long_poll_without_a_connection_is_told_and_not_raised() -> None:
         raise TransportError("CONNECT_FAILED", address=address, reason="refused")
 
     told: thread_queue.Queue[PullResult | RocketMQError] = thread_queue.Queue()
-    Broker(ADDRESS, ConnectionPool(1000, connect=refuse), LONG_MS).long_poll("G", QUEUE, 0, 15_000, told.put)
+    AdminBroker(ADDRESS, ConnectionPool(1000, connect=refuse), LONG_MS).long_poll("G", QUEUE, 0, 15_000, told.put)
     assert isinstance(told.get_nowait(), TransportError)
 
 
@@ -143,7 +146,7 @@ def test_a_long_poll_without_a_connection_is_told_and_not_raised() -> None:
 
 
 def test_an_offset_that_the_broker_does_not_have_is_none_and_zero_is_zero(
-    server: ScriptedBroker, broker: Broker
+    server: ScriptedBroker, broker: AdminBroker
 ) -> None:
     server.on(RequestCode.QUERY_CONSUMER_OFFSET, answer(ResponseCode.QUERY_NOT_FOUND))
     assert broker.query_offset("G", QUEUE) is None
@@ -152,7 +155,7 @@ def test_an_offset_that_the_broker_does_not_have_is_none_and_zero_is_zero(
     assert server.next_session().next_received().fields["setZeroIfNotFound"] == "false"
 
 
-def test_updates_go_out_together_before_the_first_answer(server: ScriptedBroker, broker: Broker) -> None:
+def test_updates_go_out_together_before_the_first_answer(server: ScriptedBroker, broker: AdminBroker) -> None:
     held: list[RemotingCommand] = []
 
     def hold(request: RemotingCommand) -> None:
@@ -172,14 +175,14 @@ def test_updates_go_out_together_before_the_first_answer(server: ScriptedBroker,
 
 
 def test_an_update_that_a_reset_shadows_is_a_failure_although_the_code_is_success(
-    server: ScriptedBroker, broker: Broker
+    server: ScriptedBroker, broker: AdminBroker
 ) -> None:
     server.on(RequestCode.UPDATE_CONSUMER_OFFSET, answer(remark="Offset has been previously reset"))
     failures = broker.update_offsets("G", {QUEUE: 5})
     assert failures[QUEUE].condition == "OFFSET_NOT_TAKEN"
 
 
-def test_a_group_that_exists_keeps_its_settings(server: ScriptedBroker, broker: Broker) -> None:
+def test_a_group_that_exists_keeps_its_settings(server: ScriptedBroker, broker: AdminBroker) -> None:
     server.on(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, answer(body=b'{"groupName":"G","retryMaxTimes":3}'))
     broker.ensure_group("G")
     session = server.next_session()
@@ -187,7 +190,9 @@ def test_a_group_that_exists_keeps_its_settings(server: ScriptedBroker, broker: 
     assert session.received.empty()
 
 
-def test_a_group_that_the_broker_may_not_create_by_itself_is_created(server: ScriptedBroker, broker: Broker) -> None:
+def test_a_group_that_the_broker_may_not_create_by_itself_is_created(
+    server: ScriptedBroker, broker: AdminBroker
+) -> None:
     server.on(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, answer(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST))
     server.on(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, answer())
     broker.ensure_group("G")
@@ -201,7 +206,7 @@ def test_a_group_that_the_broker_may_not_create_by_itself_is_created(server: Scr
 
 @pytest.mark.parametrize("status", SendStatus)
 def test_a_message_is_stored_whatever_became_of_disk_and_slave(
-    server: ScriptedBroker, broker: Broker, status: SendStatus
+    server: ScriptedBroker, broker: AdminBroker, status: SendStatus
 ) -> None:
     stored = {"msgId": "A,B", "queueId": "3", "queueOffset": "0"}
     server.on(RequestCode.SEND_BATCH_MESSAGE, answer(status.value, stored))
@@ -215,7 +220,7 @@ def test_a_message_is_stored_whatever_became_of_disk_and_slave(
 
 
 def test_a_broker_that_is_going_away_is_asked_once_more_over_a_new_connection(
-    server: ScriptedBroker, broker: Broker
+    server: ScriptedBroker, broker: AdminBroker
 ) -> None:
     leaving = [answer(ResponseCode.GO_AWAY)]
     server.on(RequestCode.GET_MAX_OFFSET, lambda _request: leaving.pop() if leaving else answer(fields={"offset": "5"}))
@@ -224,7 +229,7 @@ def test_a_broker_that_is_going_away_is_asked_once_more_over_a_new_connection(
 
 
 def test_a_broker_that_keeps_going_away_is_a_refusal_that_may_be_retried(
-    server: ScriptedBroker, broker: Broker
+    server: ScriptedBroker, broker: AdminBroker
 ) -> None:
     server.on(RequestCode.GET_MAX_OFFSET, answer(ResponseCode.GO_AWAY))
     with pytest.raises(BrokerError) as raised:
@@ -234,7 +239,7 @@ def test_a_broker_that_keeps_going_away_is_a_refusal_that_may_be_retried(
 
 
 def test_on_the_reader_thread_going_away_is_told_and_the_next_request_takes_a_new_connection(
-    server: ScriptedBroker, broker: Broker
+    server: ScriptedBroker, broker: AdminBroker
 ) -> None:
     server.on(RequestCode.PULL_MESSAGE, answer(ResponseCode.GO_AWAY))
     told: thread_queue.Queue[PullResult | RocketMQError] = thread_queue.Queue()

@@ -48,7 +48,7 @@ def runner() -> Iterator[DrainRequest]:
 
 
 def stop_query(query: RunningQuery, timeout_s: float = 10.0) -> None:
-    stop(query, timeout_s)  # type: ignore[arg-type]
+    stop(query, timeout_s)  # type: ignore[arg-type]  # a query of the test
 
 
 def answering(*runners: DrainRequest) -> Callable[[], None]:

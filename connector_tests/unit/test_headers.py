@@ -27,7 +27,7 @@ VALUES: dict[str, Any] = {"str": "text", "int": -7, "bool": True}
 
 
 def filled(kind: type[Header]) -> Header:
-    fields: tuple[dataclasses.Field[Any], ...] = dataclasses.fields(kind)  # type: ignore[arg-type]
+    fields: tuple[dataclasses.Field[Any], ...] = dataclasses.fields(kind)  # type: ignore[arg-type]  # @header makes it a dataclass
     return kind(**{field.name: VALUES[str(field.type).removesuffix(" | None")] for field in fields})
 
 

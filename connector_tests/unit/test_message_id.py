@@ -1,10 +1,7 @@
 from __future__ import annotations
 
-import pytest
-
 from connector_tests.support.message_bytes import host_bytes
-from rocketmq_spark.errors import RemoteProtocolError
-from rocketmq_spark.wire.message.message_id import format_host, offset_msg_id, parse_offset_msg_id
+from rocketmq_spark.wire.message.message_id import format_host, offset_msg_id
 
 IPV4 = ("127.0.0.1", 10911)
 IPV6 = ("2001:db8::1", 10911)
@@ -13,17 +10,6 @@ IPV6 = ("2001:db8::1", 10911)
 def test_an_id_is_the_host_and_the_place_in_upper_case_hex() -> None:
     assert offset_msg_id(host_bytes(IPV4), 0xABCDEF) == "7F00000100002A9F0000000000ABCDEF"
     assert offset_msg_id(host_bytes(IPV6), 1) == "20010DB800000000000000000000000100002A9F0000000000000001"
-
-
-def test_ids_are_parsed_back() -> None:
-    assert parse_offset_msg_id(offset_msg_id(host_bytes(IPV4), 2**63 - 1)) == ("127.0.0.1:10911", 2**63 - 1)
-    assert parse_offset_msg_id(offset_msg_id(host_bytes(IPV6), 0)) == ("[2001:db8::1]:10911", 0)
-
-
-@pytest.mark.parametrize("text", ["", "7F", "7F00000100002A9F0000000000ABCDE", "7F00000100002A9F0000000000ABCDEG"])
-def test_other_text_is_no_id(text: str) -> None:
-    with pytest.raises(RemoteProtocolError, match="is no offsetMsgId"):
-        parse_offset_msg_id(text)
 
 
 def test_a_host_shows_its_port_as_it_is_stored() -> None:

@@ -64,4 +64,4 @@ def test_keys_may_be_one_for_each() -> None:
 )
 def test_what_no_broker_would_take_is_refused(arguments: dict[str, object], problem: str) -> None:
     with pytest.raises(LocalProtocolError, match=f"UNSENDABLE.*{problem}"):
-        outgoing(**arguments)  # type: ignore[arg-type]
+        outgoing(**arguments)  # type: ignore[arg-type]  # a table of arguments

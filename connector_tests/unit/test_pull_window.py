@@ -442,7 +442,7 @@ def test_ordinary_answers_too_are_followed_by_a_probe() -> None:
         (request, *requests) = requests
         widths.add(request.end_offset - request.next_offset)
         if not answered(subject, (request, whole(request))):
-            subject.step(*subject.answers.popleft())  # type: ignore[arg-type]
+            subject.step(*subject.answers.popleft())  # type: ignore[arg-type]  # none of these answers is an error
         subject.deliver()
         requests += sent(subject)
     assert widths == {40, 80}

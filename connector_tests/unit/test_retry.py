@@ -174,6 +174,23 @@ def test_a_limit_of_zero_is_no_patience() -> None:
         failing(7, limit_ms=0).check(7)
 
 
+def test_a_refusal_that_might_have_passed_is_an_unreachable_cluster() -> None:
+    """A broker that was busy for the whole limit ended the query with BROKER_REFUSED, which tells of no limit."""
+    busy = refused(ResponseCode.SYSTEM_BUSY)
+    with pytest.raises(TransportError, match=r"CLUSTER_UNREACHABLE.*clusterTimeoutMs") as raised:
+        failing(0, error=busy).check(LIMIT_MS)
+    assert raised.value.__cause__ is busy
+
+
+def test_what_passes_is_said_by_the_column_of_what_is_tried() -> None:
+    patience = Patience(outlook_of_pull)
+    patience.failed(BROKER, NO_MASTER, now_ms=0, limit_ms=0)
+    with pytest.raises(RouteError, match="NO_MASTER"):
+        patience.check(0)
+    with pytest.raises(TransportError, match=r"CLUSTER_UNREACHABLE.*NO_MASTER"):
+        failing(0, error=NO_MASTER).check(LIMIT_MS)
+
+
 def test_what_is_no_silence_is_raised_as_it_is() -> None:
     with pytest.raises(RouteError) as raised:
         failing(0, error=NO_TOPIC).check(LIMIT_MS)

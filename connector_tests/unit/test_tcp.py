@@ -60,7 +60,7 @@ def test_bytes_are_received_into_the_room_that_is_given(ends: tuple[Stream, sock
 
 def test_small_requests_are_not_held_back_by_nagle(ends: tuple[Stream, socket.socket]) -> None:
     ours, _ = ends
-    assert ours._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)  # type: ignore[attr-defined]
+    assert ours._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)  # type: ignore[attr-defined]  # a TcpStream, behind its port
 
 
 def test_a_peer_that_does_not_read_blocks_a_sender_only_for_its_timeout(ends: tuple[Stream, socket.socket]) -> None:

@@ -1,1 +1,1 @@
-"""A member of a consumer group: pure algorithms, and one shell with a thread (``member``)."""
+"""A member of a consumer group: pure algorithms, and two shells: ``member`` has a thread, ``offset_file`` a file."""

@@ -66,7 +66,9 @@ def allocate_all(
 ) -> list[MessageQueue]:
     """What member ``client_id`` owns of all its topics, each queue once; the arguments may be in any order.
 
-    Topics without queues are left out. Source: ``RebalanceImpl#rebalanceByTopic``, which sorts before it allocates.
+    Topics without queues are left out.
+
+    Source: ``client/impl/consumer/RebalanceImpl.java#rebalanceByTopic``, which sorts before it allocates.
     """
     members = sorted(client_ids, key=java_string_order)
     topics = [sorted(queues, key=MessageQueue.sort_key) for _, queues in sorted(queues_by_topic.items()) if queues]
@@ -79,8 +81,10 @@ def allocate_all(
 
 
 class AllocateAllToEach:
-    """BROADCASTING: everybody reads everything. Source: ``RebalanceImpl#rebalanceByTopic``, for which it is no
-    strategy."""
+    """BROADCASTING: everybody reads everything.
+
+    Source: ``client/impl/consumer/RebalanceImpl.java#rebalanceByTopic``, for which it is no strategy.
+    """
 
     name: ClassVar[str] = "BROADCASTING"
 
@@ -93,7 +97,7 @@ class AllocateAllToEach:
 def is_member(client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]) -> bool:
     """Whether there is something to allocate to ``client_id``; ValueError for arguments that make no sense.
 
-    Source: ``AbstractAllocateMessageQueueStrategy#check``.
+    Source: ``client/consumer/rebalance/AbstractAllocateMessageQueueStrategy.java#check``.
     """
     for value, what in ((client_id, "client_id"), (queues, "queues"), (client_ids, "client_ids")):
         if not value:

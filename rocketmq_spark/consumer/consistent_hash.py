@@ -12,7 +12,7 @@ HashFunction = Callable[[str], int]
 def md5_hash(key: str) -> int:
     """The first four bytes of the MD5 of ``key`` in UTF-8, big-endian and unsigned.
 
-    A lone surrogate counts as ``?``, as in Java's encoder. Source: ``ConsistentHashRouter.MD5Hash#hash``.
+    A lone surrogate counts as ``?``, as in Java's encoder. Source: ``common/consistenthash/ConsistentHashRouter.java``.
     """
     digest = hashlib.md5(key.encode("utf-8", "replace"), usedforsecurity=False).digest()
     return int.from_bytes(digest[:4], "big")

@@ -38,8 +38,10 @@ def starting_point(options: ReadOptions) -> StartingPoint:
     end of the topic where none of them is given.
 
     Raises OptionError[CONTRADICTORY_OPTIONS] when two of them mean different things, and OptionError[MISSING_OPTION]
-    for CONSUME_FROM_TIMESTAMP without a time. Source: ``DefaultMQPushConsumer``; differs: its default time, half an
-    hour before each start, is not taken, since it would not be the same for two members.
+    for CONSUME_FROM_TIMESTAMP without a time.
+
+    Source: ``client/consumer/DefaultMQPushConsumer.java``; differs: its default time, half an hour before each start,
+    is not taken, since it would not be the same for two members.
     """
     said = list(_said(options))
     for (first, meant), (second, meant_too) in pairwise(said):

@@ -1,5 +1,5 @@
-"""Member: one streaming query as one member of its consumer group. The one shell of this room: a thread, a lock,
-sockets.
+"""Member: one streaming query as one member of its consumer group. The shell of this room that has a
+thread, a lock and sockets.
 
 ``Membership`` knows and decides; the member lends it in turns, does its timed work, and keeps it alive. It lives in the
 query's source runner; executors never see it.

@@ -13,17 +13,16 @@ from rocketmq_spark.model import MessageQueue
 
 
 class ProcessQueue(SlidingWindow):
-    """The window of a queue that is owned in one epoch.
+    """The window of a queue from when it is gained to when it is lost.
 
-    ``dropped`` is a one-way latch: a queue that is lost and comes back gets a new ProcessQueue with a later epoch.
+    ``dropped`` is a one-way latch: a queue that is lost and comes back gets a new ProcessQueue.
     """
 
-    __slots__ = ("_dropped", "epoch", "queue")
+    __slots__ = ("_dropped", "queue")
 
-    def __init__(self, queue: MessageQueue, epoch: int) -> None:
+    def __init__(self, queue: MessageQueue) -> None:
         super().__init__()
         self.queue = queue
-        self.epoch = epoch
         self._dropped = False
 
     @property
@@ -41,4 +40,4 @@ class ProcessQueue(SlidingWindow):
 
     def __repr__(self) -> str:
         state = "DROPPED" if self._dropped else "OWNED"
-        return f"<ProcessQueue {self.queue} epoch {self.epoch}, {state}, {self._ranges()}>"
+        return f"<ProcessQueue {self.queue} {state}, {self._ranges()}>"

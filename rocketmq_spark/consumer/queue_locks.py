@@ -1,7 +1,7 @@
 """QueueLocks: which queues the brokers have locked for this member, and how far that can be trusted.
 
-Source: ``client/impl/consumer/RebalanceLockImpl`` in ``RebalanceImpl.java`` and ``ProcessQueue#isLockExpired``. A
-broker gives a lock to somebody else 60 s after it was last asked for it; we stop relying on it after 30 s, counted
+Source: ``client/impl/consumer/RebalanceImpl.java#lockAll``, ``client/impl/consumer/ProcessQueue.java#isLockExpired``.
+A broker gives a lock to somebody else 60 s after it was last asked for it; we stop relying on it after 30 s, counted
 from before the request, and ask again every 20 s.
 """
 

@@ -35,7 +35,6 @@ class RebalanceImpl:
         self._client_id = client_id
         self._strategy = strategy
         self._table: dict[MessageQueue, ProcessQueue] = {}
-        self._epoch = 0
 
     @property
     def table(self) -> Mapping[MessageQueue, ProcessQueue]:
@@ -65,13 +64,11 @@ class RebalanceImpl:
         return RebalancePlan(drop=_ordered(held - mine), add=_ordered(mine - held))
 
     def apply(self, plan: RebalancePlan) -> None:
-        """Carry the plan out on the table. A dropped ProcessQueue never revives; a new one gets the new epoch."""
-        if plan:
-            self._epoch += 1
+        """Carry the plan out on the table. A dropped ProcessQueue never revives."""
         for queue in plan.drop:
             self._table.pop(queue).drop()
         for queue in plan.add:
-            self._table[queue] = ProcessQueue(queue, self._epoch)
+            self._table[queue] = ProcessQueue(queue)
 
 
 def _ordered(queues: set[MessageQueue]) -> tuple[MessageQueue, ...]:

@@ -1,6 +1,6 @@
 """RouteTable: what the name servers last said of the topics that are read, and where their brokers are. Asks nobody.
 
-Source: ``topicRouteTable`` and ``brokerAddrTable`` of ``client/impl/factory/MQClientInstance.java``.
+Source: ``client/impl/factory/MQClientInstance.java``, its ``topicRouteTable`` and ``brokerAddrTable``.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from rocketmq_spark.options.kinds import (
     choice,
     integer,
 )
-from rocketmq_spark.options.table import Section, option, parse_table
+from rocketmq_spark.options.table import Conflict, Section, option, parse_table
 
 BROADCASTING: Final = "BROADCASTING"
 
@@ -258,7 +258,11 @@ class ReadOptions(ConnectionOptions):
     def parse(cls, given: Mapping[str, str]) -> ReadOptions:
         """Options from what the user wrote; names in any case. Raises OptionError."""
         options = cls(**parse_table(cls, given))
-        _check_contradictions(options)
+        for conflict in READ_CONFLICTS:
+            conflict.check(options)
+        if _broadcasts(options) and options.instance_name is None:
+            hint = "In 'BROADCASTING' it names the file with this query's offsets."
+            raise OptionError("MISSING_OPTION", option="instanceName", hint=hint)
         return options
 
     @property
@@ -276,29 +280,41 @@ class ReadOptions(ConnectionOptions):
         return "*" if topic == self.retry_topic else self.sub_expression
 
 
-def _check_contradictions(options: ReadOptions) -> None:
-    if options.consume_orderly and options.reads_retry_topic:
-        raise OptionError(
-            "CONTRADICTORY_OPTIONS", first="consumeOrderly", second="retryTopic", reason=NO_RETRY_IN_ORDER
-        )
-    _check_message_model(options)
+def _broadcasts(options: ReadOptions) -> bool:
+    return options.message_model == BROADCASTING
 
 
-def _check_message_model(options: ReadOptions) -> None:
-    if options.message_model != BROADCASTING:
-        if options.local_offset_store_dir is not None:
-            raise _contradiction("localOffsetStoreDir", "In 'CLUSTERING' the brokers keep the group's offsets.")
-        return
-    if options.consume_orderly:
-        raise _contradiction("consumeOrderly", "In 'BROADCASTING' no queue is one query's alone, to be locked.")
-    if options.allocate_strategy.upper() != "AVG":
-        raise _contradiction("allocateStrategy", "In 'BROADCASTING' every query reads every queue; nothing is shared.")
-    if options.reads_retry_topic:
-        raise _contradiction("retryTopic", "In 'BROADCASTING' nothing is sent back: a retry topic is a whole group's.")
-    if options.instance_name is None:
-        hint = "In 'BROADCASTING' it names the file with this query's offsets."
-        raise OptionError("MISSING_OPTION", option="instanceName", hint=hint)
-
-
-def _contradiction(option: str, reason: str) -> OptionError:
-    return OptionError("CONTRADICTORY_OPTIONS", first="messageModel", second=option, reason=reason)
+READ_CONFLICTS: Final = (
+    Conflict(
+        "consumeOrderly",
+        "retryTopic",
+        lambda options: options.consume_orderly and options.reads_retry_topic,
+        NO_RETRY_IN_ORDER,
+    ),
+    Conflict(
+        "messageModel",
+        "localOffsetStoreDir",
+        lambda options: not _broadcasts(options) and options.local_offset_store_dir is not None,
+        "In 'CLUSTERING' the brokers keep the group's offsets.",
+    ),
+    Conflict(
+        "messageModel",
+        "consumeOrderly",
+        lambda options: _broadcasts(options) and options.consume_orderly,
+        "In 'BROADCASTING' no queue is one query's alone, to be locked.",
+    ),
+    Conflict(
+        "messageModel",
+        "allocateStrategy",
+        lambda options: _broadcasts(options) and options.allocate_strategy.upper() != "AVG",
+        "In 'BROADCASTING' every query reads every queue; nothing is shared.",
+    ),
+    Conflict(
+        "messageModel",
+        "retryTopic",
+        lambda options: _broadcasts(options) and options.reads_retry_topic,
+        "In 'BROADCASTING' nothing is sent back: a retry topic is a whole group's.",
+    ),
+)
+"""Checked in this order. Whether ``startingOffsets`` and its like contradict each other says ``consume_from_where``,
+which gives them one meaning."""

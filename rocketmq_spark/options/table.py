@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -58,6 +58,21 @@ class Option:
         raise OptionError("BAD_OPTION_VALUE", option=self.name, value=shown, expected=self.kind.expected)
 
 
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Two options that contradict each other ``when`` they have such values, and ``why``."""
+
+    first: str
+    second: str
+    when: Callable[[Any], bool]
+    why: str
+
+    def check(self, options: object) -> None:
+        """Raises OptionError[CONTRADICTORY_OPTIONS]."""
+        if self.when(options):
+            raise OptionError("CONTRADICTORY_OPTIONS", first=self.first, second=self.second, reason=self.why)
+
+
 def option(
     name: str,
     kind: Kind[T],
@@ -85,7 +100,7 @@ def rows(table: type) -> Iterator[tuple[str, Option]]:
 
 def parse_table(table: type, given: Mapping[str, str]) -> dict[str, Any]:
     """The attributes of ``table`` from what the user wrote, names in any case. Raises OptionError."""
-    wanted = {name.lower(): text for name, text in given.items() if not _is_of_spark_sql(name)}
+    wanted = {name.lower(): text for name, text in given.items()}
     values: dict[str, Any] = {}
     for attribute, row in rows(table):
         text = _take(row, wanted)
@@ -93,11 +108,6 @@ def parse_table(table: type, given: Mapping[str, str]) -> dict[str, Any]:
     for name in wanted:
         raise _unknown(name, table)
     return values
-
-
-def _is_of_spark_sql(name: str) -> bool:
-    """Spark's CREATE TABLE adds these to what the user wrote."""
-    return name.lower() in {"owner", "provider"} or name.lower().startswith("option.")
 
 
 def _take(row: Option, wanted: dict[str, str]) -> str | None:

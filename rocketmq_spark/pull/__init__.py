@@ -1,1 +1,1 @@
-"""Reading a range of a queue: PullRequest, its window, its loop. Streams and batches share it; it knows no group."""
+"""Reading a range of a queue: PullRequest, its window, its loop. Whoever pulls for a group is no member of it."""

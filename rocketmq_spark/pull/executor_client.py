@@ -1,4 +1,4 @@
-"""What executors pull and send back with: a client for each cluster and group in a process, kept between tasks."""
+"""What executors pull and send back with: one for each set of options, the last 16 of a process kept for more tasks."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class RangePuller:
         self._window = PullWindow(wanted.begin_offset, wanted.end_offset, max_depth=MAX_DEPTH, max_bytes=MAX_BYTES)
         self._postponed: list[PullRequest] = []
         self._pause_ms = PULLING.shortest_ms
-        self._patience = Patience()
+        self._patience = Patience(outlook_of_pull)
         self._absent_since_ms: int | None = None
         self._reset_to: int | None = None
 

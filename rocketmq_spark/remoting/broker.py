@@ -7,18 +7,17 @@ Source: ``client/impl/MQClientAPIImpl.java``.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from rocketmq_spark.errors import BrokerError, DataLossError, RocketMQError
 from rocketmq_spark.model import Message, MessageQueue, QueueBounds, StoredMessage, retry_topic
 from rocketmq_spark.remoting.first_stored import first_stored
 from rocketmq_spark.remoting.peer import Peer, Question, ResponseFuture, code_only
-from rocketmq_spark.wire.body.groups import decode_consumer_ids, encode_subscription_group
+from rocketmq_spark.remoting.send_result import STORED, SendResult, SendStatus, send_header
+from rocketmq_spark.wire.body.groups import decode_consumer_ids
 from rocketmq_spark.wire.body.heartbeat import Heartbeat, encode_heartbeat
 from rocketmq_spark.wire.body.locks import decode_lock_ok, encode_lock_batch
 from rocketmq_spark.wire.body.offset_tables import decode_offset_table
@@ -31,16 +30,12 @@ from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.fields import Header
 from rocketmq_spark.wire.remoting.headers import (
-    ALL_QUEUES,
     ConsumerSendMsgBackRequest,
     CreateTopicRequest,
     DeleteTopicRequest,
     GetConsumerListByGroupRequest,
     GetConsumerRunningInfoRequest,
     GetConsumeStatsRequest,
-    GetMaxOffsetRequest,
-    GetMinOffsetRequest,
-    GetSubscriptionGroupRequest,
     GetTopicStatsInfoRequest,
     OffsetResponse,
     QueryConsumerOffsetRequest,
@@ -70,28 +65,6 @@ NO_CONSUMER: Final = "no consumer for this group"
 RESET_PENDING: Final = "Offset has been previously reset"
 MESSAGE_GONE: Final = "look message by offset failed"
 """How a broker words answers that have no code of their own."""
-
-
-class SendStatus(Enum):
-    """What became of a message; it is stored in every case. Source: ``client/producer/SendStatus.java``."""
-
-    SEND_OK = ResponseCode.SUCCESS
-    FLUSH_DISK_TIMEOUT = ResponseCode.FLUSH_DISK_TIMEOUT
-    SLAVE_NOT_AVAILABLE = ResponseCode.SLAVE_NOT_AVAILABLE
-    FLUSH_SLAVE_TIMEOUT = ResponseCode.FLUSH_SLAVE_TIMEOUT
-
-
-STORED: Final = frozenset(status.value for status in SendStatus)
-
-
-@dataclass(frozen=True, slots=True)
-class SendResult:
-    """Where messages were stored. ``offset_msg_ids``: one a message; ``queue_offset``: that of the first."""
-
-    status: SendStatus
-    queue: MessageQueue
-    queue_offset: int
-    offset_msg_ids: tuple[str, ...]
 
 
 class Broker(Peer):
@@ -133,23 +106,12 @@ class Broker(Peer):
         command = _command(RequestCode.GET_TOPIC_STATS_INFO, header)
         return self.submit(Question(command, lambda answer: decode_topic_stats(answer.body)))
 
-    def min_offset(self, queue: MessageQueue) -> int:
-        """First offset of the queue; 0 where the broker knows no such queue."""
-        header = GetMinOffsetRequest(topic=queue.topic, queue_id=queue.queue_id)
-        return self.ask(Question(_command(RequestCode.GET_MIN_OFFSET, header), _read_offset))
-
-    def max_offset(self, queue: MessageQueue) -> int:
-        """Offset that the next message will get; 0 where the broker knows no such queue."""
-        header = GetMaxOffsetRequest(topic=queue.topic, queue_id=queue.queue_id)
-        return self.ask(Question(_command(RequestCode.GET_MAX_OFFSET, header), _read_offset))
-
-    def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        """Offset of the first message stored at ``timestamp_ms`` (unix) or later, else the max offset."""
-        return self.search_offsets({queue: timestamp_ms})[queue]
-
     def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """``search_offset`` for each queue, all in flight at once. The broker's answers are checked, by two pulls of
-        one message at least, for a group that every broker has."""
+        """Of each queue the offset of the first message stored at its time (unix) or later, else its max offset.
+
+        All are in flight at once. The broker's answers are checked, by two pulls of one message at least, for a group
+        that every broker has.
+        """
         answers = {queue: self.submit(_search_offset(queue, at_ms)) for queue, at_ms in timestamps_ms.items()}
         searches = {queue: first_stored(answers[queue].result(), at_ms) for queue, at_ms in timestamps_ms.items()}
         looks = {queue: self.submit(_look(queue, next(search))) for queue, search in searches.items()}
@@ -177,12 +139,11 @@ class Broker(Peer):
 
     # ----------------------------------------------------------------------------------------------- group offsets
 
-    def query_offset(self, group: str, queue: MessageQueue) -> int | None:
-        """The group's next offset; None where the broker has stored none."""
-        return self.query_offsets(group, [queue])[queue]
-
     def query_offsets(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
-        """``query_offset`` for each queue, all in flight at once, and one request more where RocketMQ 4 says 0."""
+        """The group's next offset of each queue, None where the broker has stored none.
+
+        All are in flight at once, and one request more goes out where RocketMQ 4 says 0.
+        """
         answers = {queue: self.submit(_query_offset(group, queue)) for queue in queues}
         stored = {queue: answer.result() for queue, answer in answers.items()}
         if all(offset.is_sure for offset in stored.values()):
@@ -193,15 +154,12 @@ class Broker(Peer):
             queue: offset.value if offset.is_sure or queue.topic in known else None for queue, offset in stored.items()
         }
 
-    def update_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Store the group's next offset; the broker takes any number. The group must exist (``ensure_group``).
-
-        Raises BrokerError[OFFSET_NOT_TAKEN] while an operator's reset waits for a pull to notice it.
-        """
-        self.ask(self._update_offset(group, queue, offset))
-
     def update_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, RocketMQError]:
-        """``update_offset`` for each queue, all in flight at once. Returns the failures; what it lacks is stored."""
+        """Store the group's next offsets, all in flight at once. Returns the failures; what it lacks is stored.
+
+        The broker takes any number, for a group that it knows. A failure is BrokerError[OFFSET_NOT_TAKEN] while an
+        operator's reset waits for a pull to notice it.
+        """
         failures: dict[MessageQueue, RocketMQError] = {}
         answers = {queue: self.submit(self._update_offset(group, queue, offset)) for queue, offset in offsets.items()}
         for queue, answer in answers.items():
@@ -236,28 +194,12 @@ class Broker(Peer):
         )
         return self.ask(_reset_offset(header))
 
-    def reset_offsets_to_time(self, group: str, topic: str, timestamp_ms: int) -> dict[MessageQueue, int]:
-        """``reset_offset`` of all queues to what was stored at ``timestamp_ms`` (unix), -1: to the end; says where."""
-        header = ResetOffsetRequest(group=group, topic=topic, queue_id=ALL_QUEUES, timestamp_ms=timestamp_ms)
-        return self.ask(_reset_offset(header))
-
     def consume_stats(self, group: str, topic: str | None = None) -> dict[MessageQueue, ConsumeProgress]:
         """How far the group is, per queue of ``topic`` or of all its topics."""
         command = _command(RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequest(consumer_group=group, topic=topic))
         return self.ask(Question(command, lambda answer: decode_consume_stats(answer.body)))
 
     # -------------------------------------------------------------------------------------------------- membership
-
-    def ensure_group(self, group: str) -> None:
-        """Create the group where there is none; one that exists keeps its settings.
-
-        A broker that may create groups does so when it is asked for one; others say SUBSCRIPTION_GROUP_NOT_EXIST.
-        """
-        command = _command(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GetSubscriptionGroupRequest(group=group))
-        accepted = {ResponseCode.SUCCESS, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST}
-        if self.ask(Question(command, lambda answer: answer.code, accepted)) != ResponseCode.SUCCESS:
-            create = _command(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=encode_subscription_group(group))
-            self.ask(Question(create, code_only))
 
     def heartbeat(self, heartbeat: Heartbeat) -> None:
         """Register or keep alive: the connection becomes a member of each group in it. One connection a client id."""
@@ -314,24 +256,24 @@ class Broker(Peer):
     def send(self, message: Message, queue: MessageQueue, producer_group: str, sys_flag: int = 0) -> SendResult:
         """Send one message. ``sys_flag`` says how its body is compressed, or that it is half of a transaction."""
         properties = encode_properties(message_properties(message)).decode()
-        header = _send_header(queue, producer_group, sys_flag=sys_flag, flag=message.flag, properties=properties)
+        header = send_header(queue, producer_group, sys_flag=sys_flag, flag=message.flag, properties=properties)
         return self.ask(_send(RequestCode.SEND_MESSAGE_V2, header, message.body, queue))
 
     def send_batch(self, messages: Sequence[Message], queue: MessageQueue, producer_group: str) -> SendResult:
         """Send messages of one topic that are stored one after another, or not at all."""
-        header = _send_header(queue, producer_group, is_batch=True)
+        header = send_header(queue, producer_group, is_batch=True)
         return self.ask(_send(RequestCode.SEND_BATCH_MESSAGE, header, encode_batch(messages), queue))
 
     def send_dead_letter(self, group: str, message: Message, broker_name: str) -> SendResult:
         """Store ``message`` in the group's dead letter topic on this broker, which makes the topic where it is missing.
 
         A client can do that by sending to the retry topic what has been tried more often than is allowed; whatever
-        ``message.topic`` says. Source: ``SendMessageProcessor#handleRetryAndDLQ``.
+        ``message.topic`` says. Source: ``broker/processor/SendMessageProcessor.java#handleRetryAndDLQ``.
         """
         properties = encode_properties(message_properties(message)).decode()
         queue = MessageQueue(retry_topic(group), broker_name, 0)
         header = replace(
-            _send_header(queue, group, flag=message.flag, properties=properties),
+            send_header(queue, group, flag=message.flag, properties=properties),
             reconsume_times=1,
             max_reconsume_times=0,
         )
@@ -389,11 +331,6 @@ class Broker(Peer):
         """Delete a topic on this broker, with its messages and all groups' offsets."""
         command = _command(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequest(topic=topic))
         self.ask(Question(command, code_only))
-
-    def update_config(self, properties: Mapping[str, str]) -> None:
-        """Change the running broker's configuration. The broker skips names that it does not know."""
-        body = "".join(f"{name}={value}\n" for name, value in properties.items()).encode()
-        self.ask(Question(_command(RequestCode.UPDATE_BROKER_CONFIG, body=body), code_only))
 
 
 def _command(code: RequestCode, header: Header | None = None, body: bytes = b"") -> RemotingCommand:
@@ -453,27 +390,6 @@ def _stored_ms(found: PullResult) -> int | None:
 def _reset_offset(header: ResetOffsetRequest) -> Question[dict[MessageQueue, int]]:
     command = _command(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
     return Question(command, lambda answer: decode_offset_table(answer.body))
-
-
-def _send_header(
-    queue: MessageQueue,
-    producer_group: str,
-    *,
-    sys_flag: int = 0,
-    flag: int = 0,
-    properties: str = "",
-    is_batch: bool = False,
-) -> SendMessageRequest:
-    return SendMessageRequest(
-        producer_group=producer_group,
-        topic=queue.topic,
-        queue_id=queue.queue_id,
-        sys_flag=sys_flag,
-        born_timestamp_ms=int(time.time() * 1000),
-        flag=flag,
-        properties=properties,
-        is_batch=is_batch,
-    )
 
 
 def _send(code: RequestCode, header: SendMessageRequest, body: bytes, queue: MessageQueue) -> Question[SendResult]:

@@ -12,13 +12,13 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, TransportError
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.stream import Stream, not_taken
 from rocketmq_spark.wire.remoting.codes import RequestCode, code_name
-from rocketmq_spark.wire.remoting.command import FLAG_ONEWAY, FLAG_RESPONSE, RemotingCommand, decode
+from rocketmq_spark.wire.remoting.command import FLAG_RESPONSE, RemotingCommand, decode
 from rocketmq_spark.wire.remoting.frame import FrameBuffer
 from rocketmq_spark.wire.remoting.refusal import not_supported
 
@@ -39,16 +39,6 @@ def support_nothing(_request: RemotingCommand) -> None:
     """The OnRequest of a client that the server has nothing to ask."""
 
 
-class Request(Protocol):
-    """What can be sent: a RemotingCommand, or something that makes its frames faster."""
-
-    @property
-    def code(self) -> int: ...
-
-    def frame(self, opaque: int) -> bytes:
-        """The whole frame, with that number. Raises LocalProtocolError."""
-
-
 class Pending:
     """An answer that is still to come, until it did, its deadline passed or the connection was lost."""
 
@@ -57,7 +47,7 @@ class Pending:
     def __init__(
         self,
         connection: Connection,
-        request: Request,
+        request: RemotingCommand,
         opaque: int,
         timeout_ms: int,
         deadline_ms: int,
@@ -77,7 +67,7 @@ class Pending:
         """Wait, at most until the deadline, for the answer, whatever its code.
 
         Raises TransportError[RESPONSE_TIMED_OUT | CONNECTION_LOST], or the RemoteProtocolError that ended the
-        connection. Threads: any but the reader, unless ``is_done``.
+        connection. Threads: any; the reader only once it is settled.
         """
         if self._outcome is None:
             self._wait()
@@ -92,10 +82,6 @@ class Pending:
             self._connection.expire(self)
             self._gate.acquire()  # settled now, by us or at this very moment by the reader
         self._gate.release()
-
-    @property
-    def is_done(self) -> bool:
-        return self._outcome is not None
 
     def settle(self, outcome: RemotingCommand | RocketMQError) -> None:
         """Caller: whoever took it out of its connection's table, and so once."""
@@ -151,11 +137,11 @@ class Connection:
         """When it was used last, by the connection's clock; None while an answer is awaited."""
         return None if self._pending else self._used_ms
 
-    def request(self, request: Request, timeout_ms: int) -> RemotingCommand:
+    def request(self, request: RemotingCommand, timeout_ms: int) -> RemotingCommand:
         """Send and wait. Raises what ``submit`` and ``Pending.result`` raise."""
         return self.submit(request, timeout_ms).result()
 
-    def submit(self, request: Request, timeout_ms: int, on_done: OnDone | None = None) -> Pending:
+    def submit(self, request: RemotingCommand, timeout_ms: int, on_done: OnDone | None = None) -> Pending:
         """Send; the answer, or what became of it, is told by the returned Pending, and to ``on_done`` exactly once.
 
         Raises TransportError[CONNECTION_LOST] or LocalProtocolError when it could not be sent; ``on_done`` is not
@@ -169,17 +155,11 @@ class Connection:
                 raise
         return pending
 
-    def _new_pending(self, request: Request, timeout_ms: int, on_done: OnDone | None) -> Pending:
+    def _new_pending(self, request: RemotingCommand, timeout_ms: int, on_done: OnDone | None) -> Pending:
         self._used_ms = now_ms = self._clock()
         opaque = next(self._opaques) & MAX_OPAQUE
         pending = self._pending[opaque] = Pending(self, request, opaque, timeout_ms, now_ms + timeout_ms, on_done)
         return pending
-
-    def send_oneway(self, command: RemotingCommand, timeout_ms: int = ANSWER_TIMEOUT_MS) -> None:
-        """Send what is never answered. Raises TransportError[CONNECTION_LOST]."""
-        self._used_ms = self._clock()
-        opaque = next(self._opaques) & MAX_OPAQUE
-        self._send(replace(command, flag=FLAG_ONEWAY).frame(opaque), timeout_ms)
 
     def close(self) -> None:
         """Fail everything in flight and end the reader. Threads: any, also the reader itself."""

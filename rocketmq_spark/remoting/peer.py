@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from rocketmq_spark.errors import BrokerError, RocketMQError
-from rocketmq_spark.remoting.connection import Connection, Pending, Request
+from rocketmq_spark.remoting.connection import Connection, Pending
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
@@ -29,7 +29,7 @@ class Question(Generic[T]):
     ``read`` may raise RemoteProtocolError.
     """
 
-    command: Request
+    command: RemotingCommand
     read: Callable[[RemotingCommand], T]
     accepted: Collection[int] = ONLY_SUCCESS
 
@@ -112,13 +112,20 @@ class Peer:
         except RocketMQError as error:
             return error
 
-    def ask_again(self, leaving: Connection, command: Request, timeout_ms: int) -> RemotingCommand:
-        """After GO_AWAY: the same request over a new connection. Source: ``NettyRemotingClient#invokeImpl``."""
+    def ask_again(self, leaving: Connection, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
+        """After GO_AWAY: the same request over a new connection.
+
+        Source: ``remoting/netty/NettyRemotingClient.java#invokeImpl``.
+        """
         self._pool.retire(leaving)
         return self._pool.get(self.address).request(command, timeout_ms)
 
     def value(
-        self, request: Request, answer: RemotingCommand, read: Callable[[RemotingCommand], T], accepted: Collection[int]
+        self,
+        request: RemotingCommand,
+        answer: RemotingCommand,
+        read: Callable[[RemotingCommand], T],
+        accepted: Collection[int],
     ) -> T:
         """Raises BrokerError[BROKER_REFUSED] for a code that is not accepted, and what ``read`` raises."""
         if answer.code not in accepted:

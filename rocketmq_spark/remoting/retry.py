@@ -9,7 +9,7 @@ Not in here: a server that says GO_AWAY is asked once more over a new connection
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from types import MappingProxyType
@@ -68,8 +68,8 @@ OUTLOOKS: Final[Mapping[int | str, Outlooks]] = MappingProxyType(
         "STATIC_TOPIC": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED),
     }
 )
-"""By ResponseCode, or by condition (``errors``) where no broker has refused. What is not in here is final. Source of
-the column ``send``: ``DefaultMQProducer#retryResponseCodes``."""
+"""By ResponseCode, or by condition (``errors``) where no broker has refused. What is not in here is final.
+Source of the column ``send``: ``client/producer/DefaultMQProducer.java#retryResponseCodes``."""
 
 _ALL_FINAL: Final = Outlooks(_FINAL, _FINAL, _FINAL)
 
@@ -134,13 +134,15 @@ class _Trouble:
 
 
 class Patience:
-    """What is failing now, by subject ("broker broker-a", "name servers", "topic orders"). Times come from the caller.
+    """What is failing now, by subject ("broker broker-a", "name servers", "topic orders"). Times come from the caller,
+    and ``outlook_of`` says by what it tries which failures pass.
 
     A subject is asked again after a pause, see ``ASKING``; whoever pulls has pauses of its own. One that has failed
     for its whole limit is an error; until then whoever asks goes on with what does answer.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, outlook_of: Callable[[RocketMQError], Outlook] = outlook_of_request) -> None:
+        self._outlook_of = outlook_of
         self._troubles: dict[str, _Trouble] = {}
 
     def failed(self, subject: str, error: RocketMQError, *, now_ms: int, limit_ms: int) -> bool:
@@ -186,13 +188,16 @@ class Patience:
         return frozenset(self._troubles)
 
     def check(self, now_ms: int, excused: Collection[str] = ()) -> None:
-        """Raise for a subject that has failed for its limit: its own error if trying again is no use in principle
-        (a missing topic), else CLUSTER_UNREACHABLE around it. ``excused`` subjects may fail for ever."""
+        """Raise for a subject that has failed for its limit: CLUSTER_UNREACHABLE around what might have passed
+        (silence, a busy broker), and what lasts until somebody changes it (a missing topic) as it is.
+
+        ``excused`` subjects may fail for ever.
+        """
         for subject, trouble in self._troubles.items():
             waited_ms = now_ms - trouble.since_ms
             if waited_ms < trouble.limit_ms or subject in excused:
                 continue
-            if not isinstance(trouble.error, TransportError):
+            if self._outlook_of(trouble.error) is not Outlook.PASSES:
                 raise trouble.error
             raise TransportError(
                 "CLUSTER_UNREACHABLE",

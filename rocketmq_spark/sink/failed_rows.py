@@ -1,8 +1,10 @@
 """Rows that could not be processed: sent back to their brokers, which deliver them to the group again, later.
 
 A failed row holds nothing up: the batch goes on, the row comes again through the group's retry topic, and in the end
-it is in the group's dead letter queue. Source: ``DefaultMQPushConsumerImpl#sendMessageBack``; differs: what its broker
-does not take is an error here, and is not sent as a new message to another broker.
+it is in the group's dead letter queue.
+
+Source: ``client/impl/consumer/DefaultMQPushConsumerImpl.java#sendMessageBack``; differs: what its broker does not take
+is an error here, and is not sent as a new message to another broker.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from rocketmq_spark.errors import OptionError, RocketMQError
+from rocketmq_spark.errors import NotSentBackError, OptionError
 from rocketmq_spark.model import StoredMessage
 from rocketmq_spark.options import ReadOptions
 
@@ -52,8 +54,8 @@ def send_back(
         -1: to the dead letter queue at once
     max_reconsume_times : what has been sent back so often goes to the dead letter queue; by default the group's, 16
 
-    Raises OptionError, and RocketMQError[NOT_SENT_BACK] that names the rows which were not taken. A batch that fails by
-    it is replayed, and sends back once more what was taken: sent-back rows come at least once.
+    Raises OptionError, and NotSentBackError[NOT_SENT_BACK] that names the rows which were not taken. A batch that fails
+    by it is replayed, and sends back once more what was taken: sent-back rows come at least once.
     """
     from rocketmq_spark.sink.message_sender import MessageSender
 
@@ -63,7 +65,7 @@ def send_back(
     refused = _send(failed, MessageSender(read_options, delay_level, max_reconsume_times))
     if refused:
         named = [str(message) for message, _ in refused[:NAMED_IN_AN_ERROR]]
-        raise RocketMQError(
+        raise NotSentBackError(
             "NOT_SENT_BACK",
             count=len(refused),
             group=read_options.consumer_group,

@@ -1,6 +1,6 @@
 """Sending messages back, on an executor or wherever rows are: one after another, with patience.
 
-Connections are the process's own, shared with the pulls.
+Connections are the process's own, one for each broker; the pulls have theirs beside them.
 """
 
 from __future__ import annotations

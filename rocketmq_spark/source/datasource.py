@@ -25,7 +25,7 @@ INSTEAD_OF_BATCH_READ: Final = (
     "can be queried."
 )
 INSTEAD_OF_SINK: Final = (
-    "Send from foreachBatch or foreachPartition with rocketmq_spark.send(namesrvAddr, topic, bodies)."
+    "Send from foreachBatch or foreachPartition with rocketmq_spark.send(namesrv_addr, topic, messages)."
 )
 INSTEAD_OF_TABLES: Final = (
     "Spark would not hand a table's options to who reads it. Give them to spark.readStream.format('rocketmq'); what "

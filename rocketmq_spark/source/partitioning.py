@@ -1,7 +1,7 @@
 """Partitioning: the ranges of a batch, cut and packed into the tasks that read them. Pure: a replay gives the same.
 
-Source of the options: ``KafkaOffsetRangeCalculator`` of Spark's Kafka connector. Differs: ``minPartitions`` is reached
-whenever there are so many offsets, and small ranges share a task.
+Source of the options: ``org/apache/spark/sql/kafka010/KafkaOffsetRangeCalculator.scala``. Differs: ``minPartitions``
+is reached whenever there are so many offsets, and small ranges share a task.
 """
 
 from __future__ import annotations

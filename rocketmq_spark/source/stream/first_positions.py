@@ -36,8 +36,9 @@ def first_positions(
     ``found``: the first offset stored at ``start.timestamp_ms`` or later, of the same queues where there is such a
     time. Raises OptionError[BAD_OPTION_VALUE] for an offset that its queue does not have.
 
-    Source of the policies: ``RebalancePushImpl#computePullFromWhereWithException``; differs: a topic starts as a whole,
-    so that a queue which it gains later is new and begins at its min offset instead of at "latest".
+    Source of the policies: ``client/impl/consumer/RebalancePushImpl.java#computePullFromWhereWithException``; differs:
+    a topic starts as a whole, so that a queue which it gains later is new and begins at its min offset instead of at
+    "latest".
     """
     listed = dict(start.offsets)
     topics = {queue.topic for queue in bounds}

@@ -2,7 +2,9 @@
 
 Bodies are the JSON of requests and answers other than messages. In all modules of this room every ``decode_`` raises
 RemoteProtocolError[BAD_BODY], every ``encode_`` LocalProtocolError[UNSENDABLE]; fields go out in the order of their
-names, sets in a fixed order. Source: ``remoting/protocol/{route,admin,heartbeat,body}``.
+names, sets in a fixed order.
+
+Source: ``remoting/protocol/body/*.java`` and its neighbours ``route``, ``admin``, ``heartbeat``.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from sys import byteorder
 
 
 def java_hash_code(text: str) -> int:
-    """Signed 32-bit hash over the UTF-16 code units of ``text``. Source: ``java.lang.String#hashCode``."""
+    """Signed 32-bit hash over the UTF-16 code units of ``text``. Source: ``java/lang/String.java#hashCode``."""
     units = array("H", text.encode("utf-16-le", "surrogatepass"))
     if byteorder == "big":
         units.byteswap()

@@ -1,4 +1,7 @@
-"""Locks of queues, as members of orderly groups take them."""
+"""Locks of queues, as members of orderly groups take them.
+
+Source: ``remoting/protocol/body/LockBatchRequestBody.java``.
+"""
 
 from __future__ import annotations
 

@@ -16,5 +16,5 @@ def decode_offset_table(body: bytes | memoryview) -> dict[MessageQueue, int]:
 
 
 def encode_consumer_status(next_offsets: Mapping[MessageQueue, int]) -> bytes:
-    """Answer to GET_CONSUMER_STATUS_FROM_CLIENT. Source: ``body/GetConsumerStatusBody.java``."""
+    """Answer to GET_CONSUMER_STATUS_FROM_CLIENT. Source: ``remoting/protocol/body/GetConsumerStatusBody.java``."""
     return write_fastjson({"consumerTable": {}, "messageQueueTable": next_offsets})

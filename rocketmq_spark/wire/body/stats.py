@@ -1,4 +1,7 @@
-"""What brokers count: the bounds of queues, and how far groups are in them."""
+"""What brokers count: the bounds of queues, and how far groups are in them.
+
+Source: ``remoting/protocol/admin/TopicStatsTable.java``, ``remoting/protocol/admin/ConsumeStats.java``.
+"""
 
 from __future__ import annotations
 

@@ -132,7 +132,10 @@ def corrupt_message(index: int, position: int, length_bytes: int, problem: Value
 
 
 def is_inner_batch(sys_flag: int) -> bool:
-    """Whether a record stands for several messages. Source: ``PullAPIWrapper#processPullResult``."""
+    """Whether a record stands for several messages.
+
+    Source: ``client/impl/consumer/PullAPIWrapper.java#processPullResult``.
+    """
     return _has(sys_flag, MessageSysFlag.INNER_BATCH) and _has(sys_flag, MessageSysFlag.NEED_UNWRAP)
 
 
@@ -217,7 +220,7 @@ def _decompressed(message: MessageExt, limit_bytes: int) -> MessageExt:
 
 
 def _unwrap(batch: MessageExt, number: int, inner: InnerMessage) -> MessageExt:
-    """Message ``number`` of an inner batch. Source: ``MessageDecoder#decodeMessage``.
+    """Message ``number`` of an inner batch. Source: ``common/message/MessageDecoder.java#decodeMessage``.
 
     It keeps the batch's place in the commit log, where Java has no offsetMsgId. What Java leaves unset is 0.
     """

@@ -24,7 +24,8 @@ FLAG_RESPONSE: Final = 1
 FLAG_ONEWAY: Final = 2
 
 MAX_REQUEST_BYTES: Final = 16 * 1024 * 1024
-"""Servers cut the connection on a longer frame, without an answer. Source: ``NettyDecoder`` (their default)."""
+"""Servers cut the connection on a longer frame, without an answer; this is their default.
+Source: ``remoting/netty/NettyDecoder.java``."""
 
 MAX_HEADER_BYTES: Final = 0xFFFFFF
 

@@ -1,7 +1,7 @@
 """How a header becomes a map of texts and back: one table a class, read from its dataclass fields.
 
     @header
-    class GetMaxOffsetRequest(Header):
+    class SearchOffsetRequest(Header):
         queue_id: int = wire("queueId")
 
 Integers travel as decimal text, booleans as ``true`` and ``false``; what is None is left out.
@@ -92,7 +92,7 @@ def _write_bool(value: bool) -> str:
 
 
 def _read_bool(text: str) -> bool:
-    """Source: ``java.lang.Boolean#parseBoolean``."""
+    """Source: ``java/lang/Boolean.java#parseBoolean``."""
     return text.lower() == "true"
 
 

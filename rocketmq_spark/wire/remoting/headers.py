@@ -67,13 +67,6 @@ class GetTopicStatsInfoRequest(Header):
 
 
 @header
-class GetSubscriptionGroupRequest(Header):
-    """RequestCode GET_SUBSCRIPTIONGROUP_CONFIG; a broker that may create groups creates the one that is missing."""
-
-    group: str = wire("group")
-
-
-@header
 class GetConsumeStatsRequest(Header):
     """RequestCode GET_CONSUME_STATS; the answer's body is for ``decode_consume_stats``. No topic: all of the group."""
 
@@ -82,22 +75,6 @@ class GetConsumeStatsRequest(Header):
 
 
 # ---------------------------------------------------------------------------------------------------- queue bounds
-
-
-@header
-class GetMaxOffsetRequest(Header):
-    """RequestCode GET_MAX_OFFSET; a queue that does not exist has max offset 0."""
-
-    topic: str = wire("topic")
-    queue_id: int = wire("queueId")
-
-
-@header
-class GetMinOffsetRequest(Header):
-    """RequestCode GET_MIN_OFFSET; a queue that does not exist has min offset 0."""
-
-    topic: str = wire("topic")
-    queue_id: int = wire("queueId")
 
 
 @header
@@ -238,7 +215,7 @@ class SendMessageRequest(Header):
     """RequestCode SEND_MESSAGE_V2, or with ``is_batch`` SEND_BATCH_MESSAGE; its names on the wire are single letters.
 
     A batch that is not marked as one is stored as one message.
-    Source: ``SendMessageRequestHeaderV2.java``.
+    Source: ``remoting/protocol/header/SendMessageRequestHeaderV2.java``.
     """
 
     producer_group: str = wire("a")

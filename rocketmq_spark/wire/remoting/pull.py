@@ -28,7 +28,8 @@ PULL_STATUS: Final[dict[int, PullStatus]] = {
     ResponseCode.PULL_RETRY_IMMEDIATELY: PullStatus.NO_MATCHED_MSG,
     ResponseCode.PULL_OFFSET_MOVED: PullStatus.OFFSET_ILLEGAL,
 }
-"""Response codes of a pull that are outcomes, not errors. Source: ``MQClientAPIImpl#processPullResponse``."""
+"""Response codes of a pull that are outcomes, not errors.
+Source: ``client/impl/MQClientAPIImpl.java#processPullResponse``."""
 
 
 OFFSET_RESET: Final = "OFFSET_RESET"

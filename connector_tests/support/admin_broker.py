@@ -1,0 +1,62 @@
+"""A broker that is also asked what operators and tests ask, and no query does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.remoting.broker import Broker
+from rocketmq_spark.remoting.peer import Question, code_only
+from rocketmq_spark.wire.body.offset_tables import decode_offset_table
+from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
+from rocketmq_spark.wire.remoting.fastjson import write_fastjson
+from rocketmq_spark.wire.remoting.headers import ALL_QUEUES, OffsetResponse, ResetOffsetRequest
+
+
+class AdminBroker(Broker):
+    """Some methods are a plural of ``Broker`` for one queue, others have requests of their own."""
+
+    def max_offset(self, queue: MessageQueue) -> int:
+        """Offset that the next message will get; 0 where the broker knows no such queue."""
+        return self.ask(Question(_of_queue(RequestCode.GET_MAX_OFFSET, queue), _offset))
+
+    def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        return self.search_offsets({queue: timestamp_ms})[queue]
+
+    def query_offset(self, group: str, queue: MessageQueue) -> int | None:
+        return self.query_offsets(group, [queue])[queue]
+
+    def update_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
+        for failure in self.update_offsets(group, {queue: offset}).values():
+            raise failure
+
+    def reset_offsets_to_time(self, group: str, topic: str, timestamp_ms: int) -> dict[MessageQueue, int]:
+        """Reset all queues to what was stored at ``timestamp_ms`` (unix), -1: to the end; says where."""
+        header = ResetOffsetRequest(group=group, topic=topic, queue_id=ALL_QUEUES, timestamp_ms=timestamp_ms)
+        command = RemotingCommand(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields=header.to_fields())
+        return self.ask(Question(command, lambda answer: decode_offset_table(answer.body)))
+
+    def ensure_group(self, group: str) -> None:
+        """Create the group where there is none; one that exists keeps its settings.
+
+        A broker that may create groups does so when it is asked for one; others say SUBSCRIPTION_GROUP_NOT_EXIST.
+        """
+        command = RemotingCommand(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, fields={"group": group})
+        accepted = {ResponseCode.SUCCESS, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST}
+        if self.ask(Question(command, lambda answer: answer.code, accepted)) != ResponseCode.SUCCESS:
+            body = write_fastjson({"groupName": group})
+            self.ask(Question(RemotingCommand(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body), code_only))
+
+    def update_config(self, properties: Mapping[str, str]) -> None:
+        """Change the running broker's configuration. The broker skips names that it does not know."""
+        body = "".join(f"{name}={value}\n" for name, value in properties.items()).encode()
+        self.ask(Question(RemotingCommand(RequestCode.UPDATE_BROKER_CONFIG, body=body), code_only))
+
+
+def _of_queue(code: RequestCode, queue: MessageQueue) -> RemotingCommand:
+    return RemotingCommand(code, fields={"topic": queue.topic, "queueId": str(queue.queue_id)})
+
+
+def _offset(answer: RemotingCommand) -> int:
+    return OffsetResponse.from_fields(answer.fields).offset

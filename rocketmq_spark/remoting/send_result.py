@@ -1,0 +1,56 @@
+"""Sending a message: the header of the request, and what became of it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.wire.remoting.codes import ResponseCode
+from rocketmq_spark.wire.remoting.headers import SendMessageRequest
+
+
+class SendStatus(Enum):
+    """What became of a message; it is stored in every case. Source: ``client/producer/SendStatus.java``."""
+
+    SEND_OK = ResponseCode.SUCCESS
+    FLUSH_DISK_TIMEOUT = ResponseCode.FLUSH_DISK_TIMEOUT
+    SLAVE_NOT_AVAILABLE = ResponseCode.SLAVE_NOT_AVAILABLE
+    FLUSH_SLAVE_TIMEOUT = ResponseCode.FLUSH_SLAVE_TIMEOUT
+
+
+STORED: Final = frozenset(status.value for status in SendStatus)
+
+
+@dataclass(frozen=True, slots=True)
+class SendResult:
+    """Where messages were stored. ``offset_msg_ids``: one a message; ``queue_offset``: that of the first."""
+
+    status: SendStatus
+    queue: MessageQueue
+    queue_offset: int
+    offset_msg_ids: tuple[str, ...]
+
+
+def send_header(
+    queue: MessageQueue,
+    producer_group: str,
+    *,
+    sys_flag: int = 0,
+    flag: int = 0,
+    properties: str = "",
+    is_batch: bool = False,
+) -> SendMessageRequest:
+    """Of a message that is born now."""
+    return SendMessageRequest(
+        producer_group=producer_group,
+        topic=queue.topic,
+        queue_id=queue.queue_id,
+        sys_flag=sys_flag,
+        born_timestamp_ms=int(time.time() * 1000),
+        flag=flag,
+        properties=properties,
+        is_batch=is_batch,
+    )
