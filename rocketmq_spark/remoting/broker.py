@@ -214,12 +214,8 @@ class Broker(Peer):
         header = UnregisterClientRequest(client_id=client_id, consumer_group=group)
         self.ask(Question(_command(RequestCode.UNREGISTER_CLIENT, header), code_only))
 
-    def consumer_ids(self, group: str) -> list[str]:
-        """Client ids of the group's members, one for each of their connections; empty where it has no member."""
-        return self.submit_consumer_ids(group).result()
-
     def submit_consumer_ids(self, group: str) -> ResponseFuture[list[str]]:
-        """``consumer_ids`` without waiting."""
+        """Client ids of the group's members, one for each of their connections; empty where it has no member."""
         command = _command(RequestCode.GET_CONSUMER_LIST_BY_GROUP, GetConsumerListByGroupRequest(consumer_group=group))
         accepted = {ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR}
         return self.submit(Question(command, self._read_consumer_ids, accepted))

@@ -237,7 +237,7 @@ class BatchPlanner:
         if len(stored) < len(queues):
             return
         unread = unread_queues(start, stored)
-        found = self._found_by_time(membership, unread)
+        found = _found_by_time(membership, self._starting_point.timestamp_ms, unread)
         if found is None:
             return
         first = first_positions(self._starting_point, {queue: survey.bounds[queue] for queue in unread}, found)
@@ -247,16 +247,6 @@ class BatchPlanner:
         self._unconfirmed_first = {queue: offset for queue, offset in first.items() if queue not in confirmed}
         if not self._unconfirmed_first:
             self._started_topics |= {queue.topic for queue in queues}
-
-    def _found_by_time(
-        self, membership: Membership, queues: Collection[MessageQueue]
-    ) -> dict[MessageQueue, int] | None:
-        """Where each queue begins if a time says so; None: not all are known, and a topic starts as a whole."""
-        timestamp_ms = self._starting_point.timestamp_ms
-        if timestamp_ms is None:
-            return {}
-        found = membership.servers.search_offsets(dict.fromkeys(queues, timestamp_ms))
-        return found if len(found) == len(queues) else None
 
     def _candidates(self, membership: Membership, start: SourceOffset, survey: Survey) -> list[MessageQueue]:
         """Our queues that have grown, that we have just gained or that may be other ones, if it is known where they
@@ -389,3 +379,13 @@ class BatchPlanner:
 
 def _is_known(progress: QueueProgress | None, position: int) -> bool:
     return progress is not None and progress.end_offset == position and progress.last_store_timestamp_ms > 0
+
+
+def _found_by_time(
+    membership: Membership, timestamp_ms: int | None, queues: Collection[MessageQueue]
+) -> dict[MessageQueue, int] | None:
+    """Where each queue begins if a time says so; None: not all are known, and a topic starts as a whole."""
+    if timestamp_ms is None:
+        return {}
+    found = membership.servers.search_offsets(dict.fromkeys(queues, timestamp_ms))
+    return found if len(found) == len(queues) else None
