@@ -202,6 +202,10 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "Members of group {group!r} subscribe to different things: {client_id!r} to {ours}; {other!r} to {theirs}.",
             "Give all members the same topics and expressions, or this one another group.",
         ),
+        "MEMBERS_DIFFER": Condition(
+            "Members of group {group!r} consume differently: {client_id!r} with {ours}; {other!r} with {theirs}.",
+            "Give all members the same settings, or this one another group.",
+        ),
         "NOT_DRAINED": Condition(
             "Query {query!r} was not drained within {timeout_s} s.",
             "Allow more time than one micro-batch and one trigger interval take; the query goes on.",

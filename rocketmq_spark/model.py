@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 RETRY_TOPIC_PREFIX: Final = "%RETRY%"
 
@@ -18,14 +19,17 @@ def retry_topic(group: str) -> str:
     return RETRY_TOPIC_PREFIX + group
 
 
+@lru_cache(maxsize=4096)
 def java_string_order(text: str) -> bytes:
     """Sort key that orders strings as ``java.lang.String.compareTo`` does: by UTF-16 code units."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
-@dataclass(frozen=True, slots=True)
-class MessageQueue:
-    """One queue of a topic on one broker. Source: ``common/message/MessageQueue.java``."""
+class MessageQueue(NamedTuple):
+    """One queue of a topic on one broker. Source: ``common/message/MessageQueue.java``.
+
+    A tuple, because it is a key wherever queues are looked up, and a plan of thousands hashes each of them 80 times.
+    """
 
     topic: str
     broker_name: str
@@ -83,8 +87,7 @@ class QueueRange:
         return f"{self.queue}[{self.begin_offset},{self.end_offset})"
 
 
-@dataclass(frozen=True, slots=True)
-class QueueBounds:
+class QueueBounds(NamedTuple):
     """What a broker holds of a queue: offsets ``[min_offset, max_offset)``; store time of the last message or 0."""
 
     min_offset: int

@@ -375,12 +375,12 @@ def test_consume_stats_show_the_lag(broker: AdminBroker, filled: MessageQueue, g
 def test_a_heartbeat_makes_a_member_and_unregistering_ends_it(
     cluster: EmbeddedCluster, broker: AdminBroker, topic: str, group: str
 ) -> None:
-    assert broker.consumer_ids(group) == []
+    assert broker.submit_consumer_ids(group).result() == []
     with member(cluster, group, topic) as mine, member(cluster, group, topic, OTHER_ID):
-        assert sorted(broker.consumer_ids(group)) == sorted([CLIENT_ID, OTHER_ID])
+        assert sorted(broker.submit_consumer_ids(group).result()) == sorted([CLIENT_ID, OTHER_ID])
         mine.unregister(CLIENT_ID, group)
-        assert broker.consumer_ids(group) == [OTHER_ID]
-    eventually(lambda: broker.consumer_ids(group) == [], "the member whose connection closed is gone")
+        assert broker.submit_consumer_ids(group).result() == [OTHER_ID]
+    eventually(lambda: broker.submit_consumer_ids(group).result() == [], "the member whose connection closed is gone")
 
 
 def test_the_broker_tells_members_of_a_newcomer(cluster: EmbeddedCluster, topic: str, group: str) -> None:

@@ -211,7 +211,7 @@ def test_a_queue_is_locked_for_one_until_that_one_unlocks_it(stand: Stand, broke
 
 def test_a_lock_is_the_client_id_s_and_outlives_its_membership(stand: Stand, broker: BrokerPort) -> None:
     a, *_ = stand.queues
-    broker.heartbeat(heartbeat(ME, stand))
+    broker.submit_heartbeat(heartbeat(ME, stand)).result()
     assert broker.lock_batch(stand.group, ME, [a]) == {a}
     broker.unregister(ME, stand.group)
     other = stand.connect()
@@ -224,23 +224,23 @@ def test_a_lock_is_the_client_id_s_and_outlives_its_membership(stand: Stand, bro
 
 def test_a_member_is_who_has_heartbeated_and_not_unregistered(stand: Stand, broker: BrokerPort) -> None:
     other = stand.connect()
-    assert broker.consumer_ids(stand.group) == []
-    broker.heartbeat(heartbeat(ME, stand))
-    broker.heartbeat(heartbeat(ME, stand))
-    assert broker.consumer_ids(stand.group) == [ME]
-    other.heartbeat(heartbeat(YOU, stand))
-    assert sorted(other.consumer_ids(stand.group)) == [ME, YOU]
+    assert broker.submit_consumer_ids(stand.group).result() == []
+    broker.submit_heartbeat(heartbeat(ME, stand)).result()
+    broker.submit_heartbeat(heartbeat(ME, stand)).result()
+    assert broker.submit_consumer_ids(stand.group).result() == [ME]
+    other.submit_heartbeat(heartbeat(YOU, stand)).result()
+    assert sorted(other.submit_consumer_ids(stand.group).result()) == [ME, YOU]
     broker.unregister(ME, stand.group)
-    assert other.consumer_ids(stand.group) == [YOU]
+    assert other.submit_consumer_ids(stand.group).result() == [YOU]
 
 
 def test_a_client_id_is_listed_once_for_each_of_its_connections(stand: Stand, broker: BrokerPort) -> None:
     other = stand.connect()
-    broker.heartbeat(heartbeat(ME, stand))
-    other.heartbeat(heartbeat(ME, stand))
-    assert broker.consumer_ids(stand.group) == [ME, ME]
+    broker.submit_heartbeat(heartbeat(ME, stand)).result()
+    other.submit_heartbeat(heartbeat(ME, stand)).result()
+    assert broker.submit_consumer_ids(stand.group).result() == [ME, ME]
     other.unregister(ME, stand.group)
-    assert broker.consumer_ids(stand.group) == [ME]
+    assert broker.submit_consumer_ids(stand.group).result() == [ME]
 
 
 # ------------------------------------------------------------------------------------------------------------ bounds
@@ -251,7 +251,7 @@ def test_bounds_are_those_of_every_queue_of_the_topic(stand: Stand, broker: Brok
     before_ms = stand.now_ms()
     stand.produce(a, 3)
     stand.produce(b, 1)
-    bounds = broker.topic_stats(a.topic)
+    bounds = broker.submit_topic_stats(a.topic).result()
     assert set(bounds) == set(stand.queues)
     assert [(bounds[queue].min_offset, bounds[queue].max_offset) for queue in stand.queues] == [
         (0, 3),
@@ -268,10 +268,10 @@ def test_a_time_is_found_at_the_first_message_stored_then_or_later(stand: Stand,
     a, b, *_ = stand.queues
     before_ms = stand.now_ms()
     stand.produce(a, 3)
-    first_ms = broker.topic_stats(a.topic)[a].last_store_timestamp_ms
+    first_ms = broker.submit_topic_stats(a.topic).result()[a].last_store_timestamp_ms
     stand.wait_ms(50)
     stand.produce(a, 2)
-    second_ms = broker.topic_stats(a.topic)[a].last_store_timestamp_ms
+    second_ms = broker.submit_topic_stats(a.topic).result()[a].last_store_timestamp_ms
     assert first_ms < second_ms
     asked = {before_ms: 0, first_ms: 0, first_ms + 1: 3, second_ms: 3, second_ms + 1: 5, second_ms + 60_000: 5}
     assert {at_ms: broker.search_offsets({a: at_ms})[a] for at_ms in asked} == asked
@@ -281,10 +281,10 @@ def test_a_time_is_found_at_the_first_message_stored_then_or_later(stand: Stand,
 def test_a_message_says_when_it_was_stored_and_none_is_none(stand: Stand, broker: BrokerPort) -> None:
     a, b, *_ = stand.queues
     stand.produce(a, 1)
-    first_ms = broker.topic_stats(a.topic)[a].last_store_timestamp_ms
+    first_ms = broker.submit_topic_stats(a.topic).result()[a].last_store_timestamp_ms
     stand.wait_ms(50)
     stand.produce(a, 1)
-    second_ms = broker.topic_stats(a.topic)[a].last_store_timestamp_ms
+    second_ms = broker.submit_topic_stats(a.topic).result()[a].last_store_timestamp_ms
     assert [broker.stored_at({a: offset, b: 0}) for offset in range(4)] == [
         {a: first_ms, b: None},
         {a: second_ms, b: None},

@@ -30,6 +30,7 @@ HAPPENS_IN_TROUBLE: Final = HAPPENS_IN_PEACE | {
     "a broker is away",
     "a broker is silent",
     "a request is half",
+    "cut off from a broker",
     "a request is lost",
     "a request is unanswered",
     "killed",

@@ -305,7 +305,7 @@ def a_join_while_a_commit_is_not_answered(parts: Parts) -> None:
         first.go_on()
         second.go_on()
         group.clock.advance(1_000)
-        first.begin_timed_work(first.membership.rebalance)
+        first.begin_timed_work(first.in_turn(first.membership.rebalance))
         assert first.timer is not None
         first.timer.run(stops=(COMMIT,))
         first.door.fates.append(Fate.LOST)
@@ -381,6 +381,24 @@ def emptied_by_retention_and_made_anew_while_nobody_looks(parts: Parts) -> None:
 
 
 # ------------------------------------------------------------------------------------------ the table
+
+
+def cut_off_from_one_broker(parts: Parts) -> None:
+    with SimulatedGroup({"t": {"a": 1, "b": 2}}, parts=parts) as group:
+        cut, other = started(group, "A"), started(group, "B")
+        for runner in (cut, other, cut):
+            runner.go_on()
+        cut.door.cut_off.add("a")
+        group.cluster.brokers["a"].connections.pop(cut)
+        for _ in range(4):
+            for queue in group.cluster.queues():
+                group.cluster.produce(queue, 3)
+            for stops in ((WRITE, IDLE), (IDLE,)):
+                for runner in (cut, other):
+                    runner.go_on(stops=stops)
+            group.pass_time(21_000)
+        group.settle()
+        group.witness.check_nothing_twice()
 
 
 @dataclass(frozen=True)
@@ -524,6 +542,13 @@ RULES: Final = (
         Parts(membership=without.DecidesUnlisted),
         nobody_hears_of_a_newcomer,
         Harm.READ_TWICE,
+    ),
+    Rule(
+        "of the lists of all brokers that answer, whoever is in any is a member",
+        Parts(membership=without.BelievesOneBroker),
+        cut_off_from_one_broker,
+        Harm.READ_TWICE,
+        None,
     ),
     Rule(
         "ids are de-duplicated before allocation",

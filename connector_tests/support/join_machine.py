@@ -269,10 +269,20 @@ class TroubledGroup(PeacefulGroup):
         broker.reach = reach if cluster.shows_without(broker.name) else Reach.SILENT
         self.seen[f"a broker is {broker.reach.value}"] += 1
 
-    @precondition(lambda self: not self.group.cluster.is_up)
+    @precondition(lambda self: self.group.alive())
+    @rule(number=NUMBERS, broker=NUMBERS)
+    def cut_off(self, number: int, broker: int) -> None:
+        """One member alone does not reach a broker any more, and the broker drops its connection."""
+        runner = self.runner(number)
+        lost = _one_of(list(self.group.cluster.brokers.values()), broker)
+        runner.door.cut_off.add(lost.name)
+        lost.connections.pop(runner, None)
+        self.seen["cut off from a broker"] += 1
+
+    @precondition(lambda self: not self.group.is_whole)
     @rule()
     def repair_brokers(self) -> None:
-        self.group.cluster.set_reach(Reach.UP)
+        self.group.repair()
 
     @rule(number=NUMBERS)
     def restart_broker(self, number: int) -> None:

@@ -333,6 +333,25 @@ class _KnowsNoNamesake(GroupMembers):
         return False
 
 
+class BelievesOneBroker(Membership):
+    """The list of members is whatever the first broker says."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.members = _AsksOneBroker(
+            self._options, self._client_id, self.servers, self._routes, self._outages, started_ms=self._started_ms
+        )
+
+
+class _AsksOneBroker(GroupMembers):
+    def listed(self) -> list[str] | None:
+        for broker_name in self._routes.broker_names():
+            told = self._servers.ask_together({0: broker_name}, lambda broker, _: broker.submit_consumer_ids("g"))
+            if told:
+                return told[0]
+        return None
+
+
 class PlansOutOfTurn(BatchPlanner):
     """In the middle of a plan somebody else may have the turn."""
 

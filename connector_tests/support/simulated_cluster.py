@@ -11,7 +11,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, TypeVar
+from functools import partial
+from typing import Final, Generic, TypeVar
 
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.strand import point
@@ -69,8 +70,9 @@ class SimulatedBroker:
     ``starts``: how often it has been started; who is connected has to connect again after each.
 
     ``permission`` and ``master_id`` are what routes say of it. ``refusal`` is its answer to everything,
-    ``look_refusal`` to pulls, which do not find what is ``compacted``; to a question or write about one of
-    ``unanswered_searches`` and ``unanswered_writes`` it gives none.
+    ``look_refusal`` to pulls, which do not find what is ``compacted``, ``write_refusal`` to group offsets; to a
+    question or write about one of ``unanswered_searches`` and ``unanswered_writes`` it gives none. One that
+    ``hears_nothing`` answers heartbeats and forgets them. Routes name so many ``slaves``.
     """
 
     name: str
@@ -87,6 +89,9 @@ class SimulatedBroker:
     master_id: int = 0
     refusal: RocketMQError | None = None
     compacted: set[tuple[MessageQueue, int]] = field(default_factory=set)
+    write_refusal: RocketMQError | None = None
+    hears_nothing: bool = False
+    slaves: int = 0
     look_refusal: RocketMQError | None = None
     unanswered_searches: set[MessageQueue] = field(default_factory=set)
     unanswered_writes: set[MessageQueue] = field(default_factory=set)
@@ -161,8 +166,8 @@ class SimulatedCluster:
     """Brokers and topics. ``now`` counts requests and events, for whoever wants to know what came first.
 
     ``on_stored`` hears of every group offset that a broker stores. ``subscriptions``: what members answer when a broker
-    asks them, expressions by topic, by client id; who is not in it does not answer. ``name_server_error`` is what the
-    name server answers instead of routes.
+    asks them, expressions by topic, by client id; who is not in it does not answer; ``manners``: their properties.
+    ``name_server_error`` is what the name server answers instead of routes; ``answering_slaves`` are addresses.
     """
 
     def __init__(self, broker_names: Iterable[str], clock: ManualClock) -> None:
@@ -171,8 +176,10 @@ class SimulatedCluster:
         self.brokers = {name: SimulatedBroker(name, clock) for name in broker_names}
         self.on_stored: Callable[[MessageQueue, int], None] = lambda queue, offset: None
         self.subscriptions: dict[str, dict[str, str]] = {}
+        self.manners: dict[str, dict[str, str]] = {}
         self.asked_for_subscriptions: list[list[str]] = []
         self.name_server_error: RocketMQError | None = None
+        self.answering_slaves: set[str] = set()
         self._queue_counts: dict[str, dict[str, int]] = {}
 
     # ------------------------------------------------------------------------------------------ what happens to it
@@ -270,14 +277,22 @@ class SimulatedCluster:
         return TopicRoute(
             topic=topic,
             brokers=tuple(
-                BrokerData("cluster", name, {self.brokers[name].master_id: address_of(name)}) for name in present
+                BrokerData("cluster", name, {self.brokers[name].master_id: address_of(name)} | self._slaves(name))
+                for name in present
             ),
             queues=tuple(
                 QueueData(name, counts[name], counts[name], self.brokers[name].permission) for name in present
             ),
         )
 
+    def _slaves(self, broker_name: str) -> dict[int, str]:
+        numbers = range(1, self.brokers[broker_name].slaves + 1)
+        return {number: address_of(f"{broker_name}-slave-{number}") for number in numbers}
+
     def broker_at(self, address: str) -> SimulatedBroker:
+        if "-slave-" in address:
+            reach = Reach.UP if address in self.answering_slaves else Reach.SILENT
+            return SimulatedBroker(address.partition(":")[0], self.clock, reach)
         return next(broker for name, broker in self.brokers.items() if address_of(name) == address)
 
 
@@ -285,17 +300,31 @@ class ClusterDoor:
     """One owner's way to the cluster: a ``Cluster`` whose requests may be interrupted, delayed and lost.
 
     ``fates``: what becomes of this owner's next requests, in order; those that are not in it are answered.
+    ``cut_off``: brokers that it cannot reach, though others do. ``round_trip_ms``: how long each answer takes.
     """
 
     def __init__(self, cluster: SimulatedCluster, owner: object) -> None:
         self.cluster = cluster
         self.owner = owner
         self.fates: list[Fate] = []
+        self.cut_off: set[str] = set()
+        self.round_trip_ms = 0
         self.before_each: Callable[[], None] = lambda: None
         self._failed_ms: dict[str, int] = {}
         self._routes: dict[str, TopicRoute] = {}
 
-    def topic_route(self, topic: str) -> TopicRoute:
+    def topic_routes(self, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]:
+        """All asked at once."""
+        answers = {topic: SimulatedAnswer(self, partial(self._topic_route, topic)) for topic in topics}
+        told: dict[str, TopicRoute | RocketMQError] = {}
+        for topic, answer in answers.items():
+            try:
+                told[topic] = answer.result()
+            except RocketMQError as error:
+                told[topic] = error
+        return told
+
+    def _topic_route(self, topic: str) -> TopicRoute:
         self.arrive("route")
         self._routes[topic] = self.cluster.topic_route(topic)
         return self._routes[topic]
@@ -325,6 +354,25 @@ class ClusterDoor:
         return failed_ms is not None and since_ms - failed_ms <= ASKING.longest_ms
 
 
+class SimulatedAnswer(Generic[T]):
+    """An ``Answer``. The request arrives at once; the answer is there after the door's round trip."""
+
+    def __init__(self, door: ClusterDoor, do: Callable[[], T]) -> None:
+        self._clock = door.cluster.clock
+        self._there_ms = self._clock() + door.round_trip_ms
+        self._outcome: T | RocketMQError
+        try:
+            self._outcome = do()
+        except RocketMQError as error:
+            self._outcome = error
+
+    def result(self) -> T:
+        self._clock.advance(max(0, self._there_ms - self._clock()))
+        if isinstance(self._outcome, RocketMQError):
+            raise self._outcome
+        return self._outcome
+
+
 class BrokerDoor:
     """One owner's way to one broker: a ``BrokerPort``."""
 
@@ -332,25 +380,27 @@ class BrokerDoor:
         self._door = door
         self._broker = broker
 
-    def heartbeat(self, heartbeat: Heartbeat) -> None:
+    def submit_heartbeat(self, heartbeat: Heartbeat) -> SimulatedAnswer[None]:
         known = Connection(heartbeat.client_id, self._broker.clock(), heartbeat)
-        self._ask("heartbeat", lambda: self._broker.connections.update({self._door.owner: known}))
+        heard = {} if self._broker.hears_nothing else {self._door.owner: known}
+        return self._submit("heartbeat", lambda: self._broker.connections.update(heard))
 
     def unregister(self, client_id: str, group: str) -> None:
         self._ask("unregister", lambda: self._broker.connections.pop(self._door.owner, None))
 
-    def consumer_ids(self, group: str) -> list[str]:
-        return self._ask("consumer ids", self._broker.consumer_ids)
+    def submit_consumer_ids(self, group: str) -> SimulatedAnswer[list[str]]:
+        return self._submit("consumer ids", self._broker.consumer_ids)
 
     def running_infos(self, group: str, client_ids: Iterable[str]) -> dict[str, ConsumerRunningInfo]:
         """Who does not answer may subscribe to the same."""
         cluster = self._door.cluster
         cluster.asked_for_subscriptions.append(sorted(client_ids))
         told = cluster.subscriptions
-        return {client_id: _info(told[client_id]) for client_id in client_ids if client_id in told}
+        manners = cluster.manners
+        return {one: _info(told[one], manners.get(one, {})) for one in client_ids if one in told}
 
-    def topic_stats(self, topic: str) -> dict[MessageQueue, QueueBounds]:
-        return self._ask("bounds", lambda: self._broker.bounds(topic))
+    def submit_topic_stats(self, topic: str) -> SimulatedAnswer[dict[MessageQueue, QueueBounds]]:
+        return self._submit("bounds", lambda: self._broker.bounds(topic))
 
     def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         if self._broker.unanswered_searches & timestamps_ms.keys():
@@ -372,6 +422,8 @@ class BrokerDoor:
 
     def update_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, RocketMQError]:
         fate = self._arrive("write offsets")
+        if self._broker.write_refusal is not None:
+            return dict.fromkeys(offsets, self._broker.write_refusal)
         arrived = list(offsets)[: {Fate.LOST: 0, Fate.HALF: 1}.get(fate, len(offsets)) if fate else None]
         untaken = [queue for queue in arrived if queue in self._broker.marks]
         taken = [queue for queue in arrived if queue not in self._broker.marks.keys() | self._broker.unanswered_writes]
@@ -396,6 +448,12 @@ class BrokerDoor:
         self._ask("unlock", lambda: self._broker.unlock(client_id, queues))
 
     def _ask(self, name: str, do: Callable[[], T]) -> T:
+        return self._submit(name, do).result()
+
+    def _submit(self, name: str, do: Callable[[], T]) -> SimulatedAnswer[T]:
+        return SimulatedAnswer(self._door, lambda: self._do(name, do))
+
+    def _do(self, name: str, do: Callable[[], T]) -> T:
         fate = self._arrive(name)
         if fate is Fate.LOST:
             raise self._door.failed(self._broker)
@@ -408,14 +466,14 @@ class BrokerDoor:
         self._door.arrive(f"{name} {self._broker.name}")
         if self._broker.refusal is not None:
             raise self._broker.refusal
-        if self._broker.reach is not Reach.UP:
+        if self._broker.reach is not Reach.UP or self._broker.name in self._door.cut_off:
             return Fate.LOST
         return self._door.fates.pop(0) if self._door.fates else None
 
 
-def _info(subscriptions: Mapping[str, str]) -> ConsumerRunningInfo:
+def _info(subscriptions: Mapping[str, str], manner: Mapping[str, str]) -> ConsumerRunningInfo:
     told = tuple(build_subscription(topic, expression, 7) for topic, expression in subscriptions.items())
-    return ConsumerRunningInfo(properties={}, subscriptions=told)
+    return ConsumerRunningInfo(properties=manner, subscriptions=told)
 
 
 def address_of(broker_name: str) -> str:

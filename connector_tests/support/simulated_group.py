@@ -69,8 +69,9 @@ class SimulatedGroup:
         self.queries.append(query)
         return query
 
-    def start(self, query: SimulatedQuery, *, available_now: bool = False) -> SourceRunner:
-        runner = query.start(available_now=available_now)
+    def start(self, query: SimulatedQuery, *, available_now: bool = False, once: bool = False) -> SourceRunner:
+        """``once``: ``Trigger.Once``, which PySpark tells a source nothing of."""
+        runner = query.start(available_now=available_now, once=once)
         self.runners.append(runner)
         return runner
 
@@ -87,7 +88,7 @@ class SimulatedGroup:
 
     def settle(self, *, without: frozenset[SimulatedQuery] = frozenset()) -> None:
         """Repair everything, start all queries but those ``without``, give it time, and ask the witness."""
-        self.cluster.set_reach(Reach.UP)
+        self.repair()
         for runner in self.runners:
             self._end_orphan(runner)
         quiet_rounds = 0
@@ -97,6 +98,17 @@ class SimulatedGroup:
             if quiet_rounds == 3:
                 break
         self.witness.check_at_rest()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everybody can reach every broker."""
+        return self.cluster.is_up and not any(runner.door.cut_off for runner in self.runners)
+
+    def repair(self) -> None:
+        """Everybody can reach every broker."""
+        self.cluster.set_reach(Reach.UP)
+        for runner in self.runners:
+            runner.door.cut_off.clear()
 
     def _end_orphan(self, runner: SourceRunner) -> None:
         runner.door.fates.clear()

@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 from typing import Any, Final, cast
 
@@ -24,7 +25,7 @@ from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.source.stream.batch_planner import BatchPlanner
-from rocketmq_spark.source.stream.offsets import SourceOffset
+from rocketmq_spark.source.stream.offsets import OffsetReader, SourceOffset
 
 ASK: Final = "latestOffset"
 LOG_OFFSETS: Final = "offsets/N"
@@ -83,11 +84,11 @@ class SimulatedQuery:
         self.run: SourceRunner | None = None
         self._starts = 0
 
-    def start(self, *, available_now: bool = False) -> SourceRunner:
+    def start(self, *, available_now: bool = False, once: bool = False) -> SourceRunner:
         """With ``instanceName`` the client id is always the same; else each start has its own."""
         self._starts += 1
         client_id = self.options.instance_name or f"{self.name}-{self._starts}"
-        self.run = self.parts.runner(self, client_id, available_now=available_now)
+        self.run = self.parts.runner(self, client_id, available_now=available_now, once=once)
         return self.run
 
     @property
@@ -175,7 +176,9 @@ class SimulatedMember:
     def _is_something_new(self, positions: Mapping[MessageQueue, int]) -> bool:
         cluster, published = self.runner.query.cluster, self._turn.published
         has_grown = any(
-            cluster.max_offset(queue) > position and cluster.brokers[queue.broker_name].reach is Reach.UP
+            cluster.max_offset(queue) > position
+            and cluster.brokers[queue.broker_name].reach is Reach.UP
+            and queue.broker_name not in self.runner.door.cut_off
             for queue, position in positions.items()
         )
         return has_grown or published.changes != self._seen_changes or published.is_due(cluster.clock())
@@ -204,13 +207,15 @@ class DrainSwitch:
 class SourceRunner:
     """One start of a query. ``spark`` is its main strand, ``timer`` the member's timed work while there is any."""
 
-    def __init__(self, query: SimulatedQuery, client_id: str, *, available_now: bool) -> None:
+    def __init__(self, query: SimulatedQuery, client_id: str, *, available_now: bool, once: bool = False) -> None:
         self.query = query
         self.door = ClusterDoor(query.cluster, owner=self)
         self.door.before_each = self._look
         self.drain = DrainSwitch()
         self.error: RocketMQError | None = None
         self._available_now = available_now
+        self._once = once
+        self._offsets = OffsetReader()
         self._is_jvm_dead = False
         self._has_joined = False
         self._has_left = False
@@ -244,15 +249,17 @@ class SourceRunner:
         """Whether it only lives on until it notices that its JVM is gone, or has left."""
         return self._is_jvm_dead
 
-    def timed_work(self) -> list[Callable[[], object]]:
+    def timed_work(self) -> list[Callable[[], None]]:
         """As ``Member._work_until_stopped``."""
         member = self.membership
-        work: list[Callable[[], object]] = [member.members.heartbeat, member.rebalance, member.offsets.persist]
-        orderly: list[Callable[[], object]] = [member.renew_locks, member.retry_locks]
-        return work + orderly if self.query.options.consume_orderly else work
+        in_turn: list[Callable[[], object]] = [member.rebalance, member.offsets.persist]
+        if self.query.options.consume_orderly:
+            in_turn += [member.renew_locks, member.retry_locks]
+        return [self._send_heartbeats, *map(self.in_turn, in_turn)]
 
     def is_healthy(self, broker_name: str, since_ms: int) -> bool:
         is_up = self.query.cluster.brokers[broker_name].reach is Reach.UP
+        is_up = is_up and broker_name not in self.door.cut_off
         return is_up and self.door.knows(broker_name) and not self.door.has_failed_since(broker_name, since_ms)
 
     def go_on(self, points: int = ENDLESS, stops: Collection[str] = (IDLE,)) -> None:
@@ -260,11 +267,11 @@ class SourceRunner:
         while self.spark.run(points, stops) and self.spark.at == "the turn":
             self.go_on_with_timed_work()
 
-    def begin_timed_work(self, work: Callable[[], object]) -> None:
+    def begin_timed_work(self, work: Callable[[], None]) -> None:
         """As ``Member._do``; nothing while earlier timed work is not done, before joining and after
         leaving."""
         if self.timer is None and self.is_alive and self._has_joined and not self._has_left:
-            self.timer = Strand(lambda: self._do_when_due(work))
+            self.timer = Strand(work)
 
     def do_all_timed_work(self) -> None:
         """All timers, one after another."""
@@ -324,18 +331,20 @@ class SourceRunner:
                 self._run_batch(len(checkpoint.offsets) - 1)
             elif self._available_now:
                 return
+            if self._once:
+                return
 
     def latest_offset(self, start_text: str) -> str:
         """As ``RocketMQStreamReader.latestOffset``; the member joins with the first call."""
         self._has_joined = True
-        start = SourceOffset.from_json(json.loads(start_text))
+        start = self._offsets.read(json.loads(start_text))
         end = self.planner.latest_offset(start, self.query.options.max_offsets_per_trigger)
         self._look()
-        return start_text if end is start else json.dumps(end.to_json())
+        return start_text if end is start else json.dumps(self._offsets.write(end))
 
     def partitions(self, end_text: str) -> list[QueueRange]:
         """As ``RocketMQStreamReader.partitions``."""
-        return list(SourceOffset.from_json(json.loads(end_text)).ranges())
+        return list(self._offsets.read(json.loads(end_text)).ranges())
 
     def _log(self, end: str) -> None:
         checkpoint = self.query.checkpoint
@@ -367,7 +376,18 @@ class SourceRunner:
         with self.member.turn(), suppress(RocketMQError):
             self.membership.leave()
 
-    def _do_when_due(self, work: Callable[[], object]) -> None:
+    def _send_heartbeats(self) -> None:
+        """As ``Member._send_heartbeats``."""
+        with self.member.turn():
+            heartbeats = self.membership.members.next_heartbeats()
+        answered = heartbeats.send(self.door)
+        with self.member.turn():
+            self.membership.members.heartbeats_answered(heartbeats, answered)
+
+    def in_turn(self, work: Callable[[], object]) -> Callable[[], None]:
+        return partial(self._do_in_turn, work)
+
+    def _do_in_turn(self, work: Callable[[], object]) -> None:
         with self.member.turn(), suppress(RocketMQError):
             work()
         self._look()

@@ -116,7 +116,7 @@ class Topic:
         )
 
     def members(self, group: str) -> list[str]:
-        return self._broker(self.queues[0]).consumer_ids(group)
+        return self._broker(self.queues[0]).submit_consumer_ids(group).result()
 
     def owners(self, group: str) -> dict[str, set[MessageQueue]]:
         """The queues of this topic that each member of the group says to have, as the admin tools see them."""

@@ -240,3 +240,13 @@ def test_a_topic_without_queues_is_left_out() -> None:
 def test_a_configured_queue_is_owned_once_however_many_topics_there_are() -> None:
     fixed = AllocateMessageQueueByConfig((MessageQueue("T1", "broker-a", 0),))
     assert allocate_all(fixed, "g", "a", SMALL_TOPICS, ["a"]) == [MessageQueue("T1", "broker-a", 0)]
+
+
+def test_a_stranger_in_no_known_room_gets_nothing_and_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    queues = queues_of("T", 4, "east-1") + [MessageQueue("T", "north-1", number) for number in range(4, 6)]
+    members = ["east-a", "east-b", "nowhere"]
+    nearby = AllocateMachineRoomNearby(NEARBY.strategy, NEARBY.resolver)
+    for _ in range(2):
+        mine = [nearby.allocate("group", one, queues, members) for one in members[:2]]
+    assert [[one.queue_id for one in queues] for queues in mine] == [[0, 1, 4], [2, 3, 5]]
+    assert caplog.text.count("no machine room is known for client_id=nowhere") == 1

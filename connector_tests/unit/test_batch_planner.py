@@ -99,6 +99,7 @@ class SteadyMember:
         self.cluster.create_topic("orders", Counter(one.broker_name for one in bounds) | Counter({SILENT_BROKER: 1}))
         self.has_news = has_news
         self.has_left = False
+        self.waits = 0
         self.is_complete = True
         self._told = resets
         for one, of_queue in bounds.items():
@@ -126,6 +127,8 @@ class SteadyMember:
         return self._turn()
 
     def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
+        self.waits += 1
+        assert self.waits < 1_000, "nothing will ever come of this"
         return self.has_news
 
     def hand_over(self) -> None:
@@ -248,6 +251,18 @@ def read(subject: BatchPlanner, start: SourceOffset, limit: int | None = None) -
     return end, list(end.ranges()) if end is not start else []
 
 
+class KnownLater(SteadyMember):
+    """At first something about the topic is not known; then time passes, and it is."""
+
+    stored_before: dict[MessageQueue, int] | None = None
+
+    def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
+        self.stored_before = self.stored
+        self.silent = set()
+        self.is_complete, self.not_searching, self.not_confirming = True, set(), set()
+        return True
+
+
 # ---------------------------------------------------------------------------------------------------- plans
 
 
@@ -287,7 +302,7 @@ def test_a_reset_leads_to_what_the_queue_has(offset: int, position: int) -> None
     member = SteadyMember({A: held}, stored={A: 7}, resets={A: offset})
     subject = planner(member)
     subject.latest_offset(SourceOffset({A: QueueProgress(7, 7, 1_000)}), 0)
-    assert (subject.lag, member.stored) == ({A: 10 - position}, {A: position})
+    assert (subject.backlog.lag, member.stored) == ({A: 10 - position}, {A: position})
 
 
 def test_a_reset_of_a_queue_of_another_member_is_left_to_that(caplog: pytest.LogCaptureFixture) -> None:
@@ -328,13 +343,12 @@ def test_a_reset_that_is_pending_holds_up_no_graceful_stop() -> None:
 
 def test_a_reset_of_a_queue_whose_broker_does_not_answer_is_obeyed_when_it_does() -> None:
     held = {A: holding(100), ELSEWHERE: holding(9)}
-    member = SteadyMember(held, stored={A: 100, ELSEWHERE: 9}, resets={A: 20, ELSEWHERE: 3}, has_news=True)
+    member = KnownLater(held, stored={A: 100, ELSEWHERE: 9}, resets={A: 20, ELSEWHERE: 3})
     start = SourceOffset({A: QueueProgress(90, 100, 1_000), ELSEWHERE: QueueProgress(0, 9, 1_000)})
     subject = planner(member)
     member.silent, member.not_confirming = {"broker-b"}, {A}
-    assert subject.latest_offset(start, None) is start
-    member.silent, member.not_confirming = set(), set()
     _, ranges = read(subject, start)
+    assert member.stored_before == {A: 100, ELSEWHERE: 9}
     assert ranges == [QueueRange(A, 20, 100), QueueRange(ELSEWHERE, 3, 9)]
 
 
@@ -401,17 +415,6 @@ def test_a_time_starts_every_queue_with_its_first_message_since_then() -> None:
     _, ranges = read(planner(member, startingTimestamp="5000"), SourceOffset())
     assert ranges == [QueueRange(A, 7, 10)]
     assert member.stored == {A: 7, B: 20}
-
-
-class KnownLater(SteadyMember):
-    """At first something about the topic is not known; then time passes, and it is."""
-
-    stored_before: dict[MessageQueue, int] | None = None
-
-    def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
-        self.stored_before = self.stored
-        self.is_complete, self.not_searching, self.not_confirming = True, set(), set()
-        return True
 
 
 @pytest.mark.parametrize(
@@ -533,7 +536,7 @@ def test_a_queue_that_was_lost_is_forgotten_and_looked_at_anew_when_it_comes_bac
     end, _ = read(subject, SourceOffset())
     member.not_owned = {B}
     assert subject.latest_offset(end, None) is end
-    assert subject.max_offsets == {A: 10}
+    assert subject.backlog.max_offsets == {A: 10}
     member.not_owned = set()
     member.hold(B, holding(30))
     member.store(B, 25)
@@ -545,8 +548,8 @@ def test_progress_shows_the_lag_behind_the_max_offsets() -> None:
     member = SteadyMember({A: holding(10), B: holding(20)}, not_owned={B})
     subject = planner(member)
     read(subject, SourceOffset(), limit=4)
-    assert (subject.max_offsets, subject.lag) == ({A: 10}, {A: 6})
-    assert subject.waiting_ms(1_700) == {A: 700}
+    assert (subject.backlog.max_offsets, subject.backlog.lag) == ({A: 10}, {A: 6})
+    assert subject.backlog.waiting_ms(1_700) == {A: 700}
 
 
 def test_a_graceful_stop_proves_the_last_batch_plans_nothing_new_and_leaves() -> None:
@@ -635,20 +638,24 @@ def test_a_queue_that_was_made_anew_is_read_once_from_its_beginning() -> None:
 
 
 def test_a_queue_whose_offset_could_not_be_lowered_is_not_planned() -> None:
-    member = SteadyMember({A: holding(10, stored_at_ms=2_000)}, stored={A: 100}, not_confirming={A})
+    class Stopped(SteadyMember):
+        def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
+            wish.is_wanted = True
+            return False
+
+    wish = Wish()
+    member = Stopped({A: holding(10, stored_at_ms=2_000)}, stored={A: 100}, not_confirming={A})
     start = SourceOffset({A: QueueProgress(0, 100, 1_000)})
-    assert planner(member, failOnDataLoss="false").latest_offset(start, None) is start
+    assert planner(member, drain=wish, failOnDataLoss="false").latest_offset(start, None) is start
+    assert wish.is_answered
 
 
 def test_a_queue_that_was_made_anew_stays_so_until_its_offset_could_be_lowered() -> None:
     """It used to count as verified all the same; the next plan went on at the old position, past new messages."""
     held = {A: holding(150, stored_at_ms=2_000)}
-    member = SteadyMember(held, stored_after={A: 0}, stored={A: 100}, not_confirming={A})
-    subject = planner(member, failOnDataLoss="false")
-    start = SourceOffset({A: QueueProgress(0, 100, 1_000)})
-    assert subject.latest_offset(start, None) is start
-    member.not_confirming, member.has_news = set(), True
-    _, ranges = read(subject, start)
+    member = KnownLater(held, stored_after={A: 0}, stored={A: 100}, not_confirming={A})
+    _, ranges = read(planner(member, failOnDataLoss="false"), SourceOffset({A: QueueProgress(0, 100, 1_000)}))
+    assert member.stored_before == {A: 100}
     assert ranges == [QueueRange(A, 0, 150)]
 
 
@@ -726,11 +733,10 @@ def test_a_topic_made_anew_is_found_after_queues_were_away_or_silent() -> None:
 
 
 def test_a_queue_is_not_planned_before_it_is_known_whether_it_is_the_same() -> None:
-    member = SteadyMember({A: holding(20)}, stored={A: 10}, not_searching={A}, has_news=True)
+    member = KnownLater({A: holding(20)}, stored={A: 10}, not_searching={A})
     subject, start = planner(member), SourceOffset({A: QueueProgress(0, 10, 1_000)})
-    assert subject.latest_offset(start, None) is start
-    member.not_searching = set()
     _, ranges = read(subject, start)
+    assert member.stored_before == {A: 10}
     assert ranges == [QueueRange(A, 10, 20)]
 
 
@@ -763,15 +769,20 @@ def test_where_the_last_message_that_was_read_cannot_be_seen_a_search_tells(is_o
 
 
 def test_a_broker_that_refuses_pulls_is_waited_for_and_then_named() -> None:
-    member = SteadyMember({A: holding(20)}, stored={A: 10}, has_news=True)
+    class TimePasses(SteadyMember):
+        def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
+            self.clock.advance(1_000)
+            return super().wait_for_news(positions, timeout_ms)
+
+    member = TimePasses({A: holding(20)}, stored={A: 10}, has_news=True)
     member.cluster.brokers["broker-a"].look_refusal = BrokerError(
         "BROKER_REFUSED", address=ADDRESS, request="PULL_MESSAGE", code=16, code_name="NO_PERMISSION", remark="no"
     )
     subject, start = planner(member, clusterTimeoutMs="60000"), SourceOffset({A: QueueProgress(0, 10, 1_000)})
-    assert subject.latest_offset(start, None) is start
-    member.clock.advance(60_000)
+    began_ms = member.clock()
     with pytest.raises(BrokerError, match="NO_PERMISSION"):
         subject.latest_offset(start, None)
+    assert member.clock() - began_ms >= 60_000
 
 
 def test_a_broker_that_was_killed_and_forgot_commits_is_no_other_one() -> None:
@@ -944,12 +955,16 @@ def test_queues_that_stay_away_end_the_query_though_nothing_else_happens() -> No
 
 def test_queues_that_are_back_when_the_limit_is_reached_end_nothing() -> None:
     """The last survey knew them as away; nothing had been asked since."""
-    member = SteadyMember({A: holding(10)}, stored={A: 10}, away={A})
-    clock, start, subject = member.clock, reached((A, 10)), planner(member, missingQueuesTimeoutMs="60000")
-    assert subject.latest_offset(start, None) is start
-    clock.advance(60_000)
-    member.away = set()
-    assert subject.latest_offset(start, None) is start
+
+    class BackInTime(SteadyMember):
+        def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
+            self.clock.advance(60_000)
+            self.away = set()
+            return super().wait_for_news(positions, timeout_ms)
+
+    member, start = BackInTime({A: holding(10)}, stored={A: 10}, away={A}), reached((A, 10))
+    assert planner(member, missingQueuesTimeoutMs="60000").latest_offset(start, None) is start
+    assert member.waits == 1
 
 
 def test_a_broker_that_was_silent_is_raised_to_where_we_are_when_it_is_back() -> None:

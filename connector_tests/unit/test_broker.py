@@ -79,10 +79,10 @@ def test_an_answer_without_its_header_is_a_protocol_error(server: ScriptedBroker
 def test_no_consumer_is_an_empty_list_but_any_other_error_is_none(server: ScriptedBroker, broker: AdminBroker) -> None:
     code = RequestCode.GET_CONSUMER_LIST_BY_GROUP
     server.on(code, answer(ResponseCode.SYSTEM_ERROR, remark="no consumer for this group, G"))
-    assert broker.consumer_ids("G") == []
+    assert broker.submit_consumer_ids("G").result() == []
     server.on(code, answer(ResponseCode.SYSTEM_ERROR, remark="NullPointerException"))
     with pytest.raises(BrokerError, match="NullPointerException"):
-        broker.consumer_ids("G")
+        broker.submit_consumer_ids("G").result()
 
 
 # ------------------------------------------------------------------------------------------------------- pulls

@@ -7,10 +7,16 @@ import pytest
 from connector_tests.support.simulated_cluster import Fate, Reach
 from connector_tests.support.simulated_group import SimulatedGroup
 from connector_tests.support.simulated_query import IDLE, LOG_COMMITS, LOG_OFFSETS, WRITE
+from rocketmq_spark.errors import BrokerError, TransportError
 from rocketmq_spark.model import MessageQueue
 
 QUEUE = MessageQueue("t", "a", 0)
 ONE_QUEUE = {"t": {"a": 1}}
+FORBIDDEN = BrokerError(
+    "BROKER_REFUSED", address="a:10911", request="UPDATE_CONSUMER_OFFSET", code=16, code_name="NO_PERMISSION", remark=""
+)
+IDLE_CALL_MS = 212
+"""How often Spark asks a source that has nothing."""
 
 
 def test_a_broker_that_is_back_is_surveyed_whoever_noticed_it() -> None:
@@ -141,3 +147,125 @@ def test_a_commit_that_was_not_answered_is_sent_again_with_the_next_proof() -> N
         group.clock.advance(65_000)
         sleeper.go_on()
         assert group.cluster.group_offset(QUEUE) == 4
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_a_broker_that_takes_no_commits_ends_the_query_at_its_limit_and_is_not_asked_without_pause(
+    goes_on: bool,
+) -> None:
+    """It answers everything else, so each survey finds it in good health."""
+    with SimulatedGroup(ONE_QUEUE, options={"clusterTimeoutMs": "60000"}) as group:
+        group.cluster.produce(QUEUE, 5)
+        runner = group.start(group.query("A"))
+        runner.go_on(stops=(LOG_COMMITS,))
+        group.cluster.brokers["a"].write_refusal = FORBIDDEN
+        began_ms, before = group.clock(), group.cluster.now
+        while runner.is_alive and group.clock() - began_ms < 80_000:
+            runner.go_on()
+            group.clock.advance(IDLE_CALL_MS)
+            if goes_on and group.cluster.max_offset(QUEUE) < 20:
+                group.cluster.produce(QUEUE, 1)
+        assert runner.error is FORBIDDEN
+        assert group.clock() - began_ms < 66_000
+        assert group.cluster.now - before < 500, "requests and turns, of which each idle call takes one"
+
+
+def test_a_refused_commit_of_a_queue_that_went_to_another_member_is_its_business() -> None:
+    with SimulatedGroup({"t": {"a": 2}}, options={"clusterTimeoutMs": "60000"}) as group:
+        queue = group.cluster.queues()[1]
+        group.cluster.produce(queue, 5)
+        first = group.start(group.query("A"))
+        first.go_on(stops=(LOG_COMMITS,))
+        group.cluster.brokers["a"].write_refusal = FORBIDDEN
+        first.go_on()
+        group.cluster.set_others("B")
+        group.clock.advance(6_000)
+        first.do_all_timed_work()
+        group.cluster.brokers["a"].write_refusal = None
+        group.clock.advance(120_000)
+        group.cluster.set_others("B")
+        group.cluster.produce(group.cluster.queues()[0], 1)
+        first.do_all_timed_work()
+        first.go_on()
+        assert first.is_alive
+        assert group.cluster.group_offset(group.cluster.queues()[0]) == 1
+
+
+@pytest.mark.parametrize("how", [Reach.SILENT, None])
+def test_a_single_batch_of_a_query_that_goes_on_waits_for_its_servers(how: Reach | None) -> None:
+    """``Trigger.Once`` asks once: an answer of "nothing" that nobody knows to be true ends it as a success."""
+    with SimulatedGroup(ONE_QUEUE) as group:
+        query = group.query("A")
+        group.cluster.produce(QUEUE, 5)
+        first = group.start(query)
+        first.go_on()
+        first.terminate()
+        first.go_on()
+        group.cluster.produce(QUEUE, 3)
+        if how is None:
+            group.cluster.name_server_error = TransportError("CONNECT_FAILED", address="ns:9876", reason="refused")
+        else:
+            group.cluster.set_reach(how)
+        once = group.start(query, once=True)
+        for _ in range(5):
+            once.go_on()
+            group.clock.advance(1_000)
+        assert group.alive() == [once]
+        group.cluster.set_reach(Reach.UP)
+        group.cluster.name_server_error = None
+        for _ in range(5):
+            once.go_on()
+            group.clock.advance(6_000)
+        assert group.alive() == []
+        assert once.error is None
+        assert group.witness.is_all_read()
+
+
+def test_a_single_batch_without_its_servers_fails_at_the_limit() -> None:
+    with SimulatedGroup(ONE_QUEUE, options={"clusterTimeoutMs": "60000"}) as group:
+        query = group.query("A")
+        group.cluster.produce(QUEUE, 5)
+        first = group.start(query)
+        first.go_on()
+        first.terminate()
+        first.go_on()
+        group.cluster.set_reach(Reach.SILENT)
+        once = group.start(query, once=True)
+        for _ in range(12):
+            once.go_on()
+            group.clock.advance(6_000)
+        assert once.error is not None
+        assert once.error.condition == "CLUSTER_UNREACHABLE"
+
+
+def test_a_single_batch_ends_with_nothing_once_that_is_known() -> None:
+    with SimulatedGroup(ONE_QUEUE) as group:
+        query = group.query("A")
+        group.cluster.produce(QUEUE, 5)
+        group.start(query, once=True).go_on()
+        again = group.start(query, once=True)
+        again.go_on()
+        assert not again.is_alive
+        assert query.checkpoint.offsets == query.checkpoint.offsets[:1]
+
+
+def test_a_member_that_is_cut_off_from_one_broker_still_has_its_queues_on_the_others_to_itself() -> None:
+    """Its broker lists it, the one that it cannot reach does not, and others used to believe whichever they asked."""
+    with SimulatedGroup({"t": {"a": 2, "b": 2}}) as group:
+        cut, other = group.start(group.query("A")), group.start(group.query("B"))
+        for runner in (cut, other, cut):
+            runner.go_on()
+        cut.door.cut_off.add("a")
+        group.cluster.brokers["a"].connections.pop(cut)
+        for _ in range(4):
+            for queue in group.cluster.queues():
+                group.cluster.produce(queue, 3)
+            for stops in ((WRITE, IDLE), (IDLE,)):
+                for runner in (cut, other):
+                    runner.go_on(stops=stops)
+            group.pass_time(21_000)
+        assert group.witness.duplicates() == 0
+        held = {runner: {one.queue for one in runner.membership.process_queues} for runner in (cut, other)}
+        assert not held[cut] & held[other]
+        group.settle()
+        assert group.witness.duplicates() == 0

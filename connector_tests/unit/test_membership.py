@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import pytest
 
@@ -12,10 +13,11 @@ from connector_tests.support.simulated_cluster import (
     SimulatedBroker,
     SimulatedCluster,
 )
-from rocketmq_spark.consumer.group_members import NAMESAKE_LIMIT_MS
+from rocketmq_spark.consumer.group_members import NAMESAKE_LIMIT_MS, NEWCOMER_LIMIT_MS
 from rocketmq_spark.consumer.local_offset_store import LocalFileOffsetStore, decode_offsets
+from rocketmq_spark.consumer.manner import STRATEGY
 from rocketmq_spark.consumer.membership import Membership
-from rocketmq_spark.errors import MembershipError, RouteError
+from rocketmq_spark.errors import MembershipError, TransportError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.retry import ASKING
@@ -347,12 +349,70 @@ def test_a_heartbeat_names_the_retry_topic_whoever_reads_it(reads_it: str) -> No
     assert ("%RETRY%g" in {one.topic for one in member.members.we.subscriptions}) == (reads_it == "true")
 
 
-def test_a_newcomer_that_differs_owns_nothing_fails_at_once_and_names_both() -> None:
-    newcomer = Group("you", subscriptions={"you": {"orders": "TagA", "bills": "*"}}).member()
+def test_a_newcomer_that_differs_owns_nothing_fails_soon_and_names_both() -> None:
+    group = Group("you", subscriptions={"you": {"orders": "TagA", "bills": "*"}})
+    newcomer = group.member()
+    assert newcomer.survey().owned == set()
+    group.clock.advance(NEWCOMER_LIMIT_MS)
     difference = r"SUBSCRIPTIONS_DIFFER.*'g'.*'me' to orders \(\*\); 'you' to bills \(\*\), orders \(TagA\)"
     with pytest.raises(MembershipError, match=difference):
         newcomer.survey()
     assert newcomer.process_queues == ()
+
+
+def test_a_newcomer_waits_for_a_predecessor_with_the_old_subscription_that_is_leaving() -> None:
+    group = Group("old", subscriptions={"old": {"orders": "TagA"}})
+    newcomer = group.member()
+    assert newcomer.survey().owned == set()
+    group.clock.advance(NEWCOMER_LIMIT_MS - 1)
+    assert newcomer.survey().owned == set()
+    group.cluster.set_others()
+    assert newcomer.survey().owned == set(QUEUES)
+
+
+def test_a_newcomer_that_differs_waits_no_longer_than_the_user_allows() -> None:
+    group = Group("you", subscriptions={"you": {"bills": "*"}})
+    newcomer = group.member(clusterTimeoutMs="1000")
+    newcomer.survey()
+    group.clock.advance(1_000)
+    with pytest.raises(MembershipError, match="SUBSCRIPTIONS_DIFFER"):
+        newcomer.survey()
+
+
+def unlisted(group: Group, **given: str) -> Membership:
+    """The brokers have lost a member, and list everybody else."""
+    member = group.member(**given)
+    member.survey()
+    group.broker.connections.clear()
+    group.broker.hears_nothing = True
+    member.survey()
+    return member
+
+
+def test_brokers_that_fall_silent_while_they_do_not_list_us_are_surveyed_with_pauses() -> None:
+    group = Group()
+    member = unlisted(group)
+    group.broker.reach = Reach.SILENT
+    surveys = 0
+    for _ in range(60 * 80):
+        if member.publish().is_due(group.clock()):
+            member.survey()
+            surveys += 1
+        group.clock.advance(12)
+    assert surveys < 30
+
+
+def test_brokers_that_fall_silent_while_they_do_not_list_us_are_what_is_wrong() -> None:
+    group = Group()
+    member = unlisted(group, clusterTimeoutMs="60000")
+    group.broker.reach = Reach.SILENT
+    group.clock.advance(30_000)
+    member.survey()
+    group.clock.advance(30_000)
+    member.survey()
+    group.clock.advance(30_000)
+    with pytest.raises(TransportError, match="CLUSTER_UNREACHABLE"):
+        member.survey()
 
 
 def test_who_was_there_first_goes_on_for_its_limit_beside_a_newcomer_that_differs() -> None:
@@ -422,6 +482,111 @@ def test_the_same_tags_in_other_words_are_no_difference(ours: str, theirs: str) 
     assert group.member(subExpression=ours).survey().is_complete
 
 
+def test_a_survey_of_many_topics_takes_a_few_round_trips() -> None:
+    clock = ManualClock()
+    cluster = SimulatedCluster(["broker-a", "broker-b"], clock)
+    topics = [f"topic-{number}" for number in range(50)]
+    for topic in topics:
+        cluster.create_topic(topic, {"broker-a": 4, "broker-b": 4})
+    given = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": ",".join(topics)}
+    door = ClusterDoor(cluster, "our connection")
+    door.round_trip_ms = 20
+    member = Membership(ReadOptions.parse(given), "me", door, clock, clock, started_ms=1)
+    times_ms = []
+    for _ in range(2):
+        began_ms = clock()
+        assert len(member.survey().bounds) == 400
+        times_ms.append(clock() - began_ms)
+    assert times_ms == [80, 60]
+
+
+class RequestLog(ClusterDoor):
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        super().__init__(cluster, "our connection")
+        self.requests: list[str] = []
+
+    def arrive(self, name: str) -> None:
+        self.requests.append(name)
+        super().arrive(name)
+
+
+def test_brokers_that_no_plan_needs_are_not_told_of_us_while_a_plan_waits() -> None:
+    group = Group()
+    group.broker.slaves = 2
+    options = ReadOptions.parse({"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders"})
+    door = RequestLog(group.cluster)
+    member = Membership(options, "me", door, group.clock, group.clock, started_ms=1)
+    member.survey()
+    assert [name for name in door.requests if "heartbeat" in name] == ["heartbeat broker-a"]
+    everybody = {"broker-a:10911", "broker-a-slave-1:10911", "broker-a-slave-2:10911"}
+    assert set(member.members.next_heartbeats().addresses) == everybody
+
+
+def test_of_addresses_that_do_not_answer_one_is_told_again_each_round() -> None:
+    group = Group()
+    group.broker.slaves = 3
+    member, door = group.member(), ClusterDoor(group.cluster, "our connection")
+    member.survey()
+    rounds = []
+    for answering in ("", "", "2", "2", "2"):
+        group.cluster.answering_slaves = {f"broker-a-slave-{answering}:10911"}
+        heartbeats = member.members.next_heartbeats()
+        rounds.append([address.partition(":")[0].rpartition("-")[2] for address in heartbeats.addresses])
+        member.members.heartbeats_answered(heartbeats, heartbeats.send(door))
+    assert rounds == [["1", "2", "3", "a"], ["a", "1"], ["a", "2"], ["2", "a", "3"], ["2", "a", "1"]]
+
+
+JAVA: Final = "org.apache.rocketmq.client.consumer.rebalance."
+
+
+@pytest.mark.parametrize(
+    ("theirs", "difference"),
+    [
+        ({"messageModel": "BROADCASTING"}, "'me' with messageModel=CLUSTERING; 'you' with messageModel=BROADCASTING"),
+        ({"PROP_CONSUMEORDERLY": "true"}, "'me' with consumeOrderly=false; 'you' with consumeOrderly=true"),
+        (
+            {STRATEGY: JAVA + "AllocateMessageQueueAveragelyByCircle@1b2c6ec2"},
+            "allocateStrategy=AllocateMessageQueueAveragely; 'you' with .*AveragelyByCircle",
+        ),
+    ],
+)
+def test_a_newcomer_that_consumes_in_another_manner_owns_nothing_and_fails_soon(
+    theirs: dict[str, str], difference: str
+) -> None:
+    group = Group("you", subscriptions={"you": {"orders": "*"}})
+    group.cluster.manners = {"you": theirs}
+    newcomer = group.member()
+    assert newcomer.survey().owned == set()
+    group.clock.advance(NEWCOMER_LIMIT_MS)
+    with pytest.raises(MembershipError, match=f"MEMBERS_DIFFER.*{difference}"):
+        newcomer.survey()
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        {},
+        {"messageModel": "CLUSTERING", "PROP_CONSUMEORDERLY": "false", STRATEGY: "AllocateMessageQueueAveragely"},
+        {STRATEGY: JAVA + "AllocateMessageQueueAveragely@1b2c6ec2"},
+        {STRATEGY: "com.example.OurOwn@1b2c6ec2"},
+    ],
+)
+def test_a_member_of_the_same_manner_or_of_one_that_nobody_can_judge_is_no_difference(theirs: dict[str, str]) -> None:
+    group = Group("you", subscriptions={"you": {"orders": "*"}})
+    group.cluster.manners = {"you": theirs}
+    assert group.member().survey().owned == set(QUEUES[:2])
+
+
+def test_members_tell_their_own_manner() -> None:
+    group = Group()
+    told = group.member(consumeOrderly="true", allocateStrategy="AVG_BY_CIRCLE").publish().view.manner
+    assert told == {
+        "messageModel": "CLUSTERING",
+        "PROP_CONSUMEORDERLY": "true",
+        STRATEGY: "AllocateMessageQueueAveragelyByCircle",
+    }
+
+
 def with_a_masterless_broker(**given: str) -> tuple[Group, Membership]:
     group = Group()
     group.cluster.brokers["broker-b"] = SimulatedBroker("broker-b", group.clock, master_id=1)
@@ -443,7 +608,7 @@ def test_a_broker_that_stays_without_a_master_is_named_after_the_clusters_limit(
     group, member = with_a_masterless_broker(clusterTimeoutMs="60000")
     member.survey()
     group.clock.advance(60_000)
-    with pytest.raises(RouteError, match=r"NO_MASTER.*broker-b"):
+    with pytest.raises(TransportError, match=r"CLUSTER_UNREACHABLE.*NO_MASTER.*broker-b"):
         member.survey()
 
 

@@ -152,6 +152,20 @@ def test_beyond_the_limit_the_longest_idle_connection_is_closed(pool: Connection
     assert [first.is_open, second.is_open, third.is_open] == [True, False, True]
 
 
+def test_without_a_limit_every_address_keeps_its_connection(broker: ScriptedBroker, clock: ManualClock) -> None:
+    """A member heartbeats to all of them in one order: with a limit below their number, each round opened all anew."""
+    addresses = [f"10.0.0.{number}:10911" for number in range(100)]
+    pool = ConnectionPool(1000, connect=broker.connect, clock=clock, limit=None)
+    try:
+        for _ in range(3):
+            for address in addresses:
+                pool.get(address).request(ECHO, LONG_MS)
+            clock.advance(30_000)
+        assert broker.connect_count == len(addresses)
+    finally:
+        pool.close()
+
+
 def test_a_connection_that_awaits_an_answer_is_never_closed_for_room(pool: ConnectionPool, clock: ManualClock) -> None:
     connections = [pool.get(f"{name}:1") for name in "abc"]
     for connection in connections:

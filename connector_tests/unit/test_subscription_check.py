@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from rocketmq_spark.consumer.subscription_check import MOST_QUESTIONS, SubscriptionCheck
+from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo
 from rocketmq_spark.wire.body.subscription import SubscriptionData, build_subscription
 
 RETRY = "%RETRY%g"
@@ -15,12 +16,18 @@ def sql(topic: str, text: str) -> SubscriptionData:
 
 
 def check(*ours: SubscriptionData) -> SubscriptionCheck:
-    return SubscriptionCheck("g", "me", ours or (tags("orders"),), RETRY)
+    return SubscriptionCheck("g", "me", ours or (tags("orders"),), {}, RETRY)
+
+
+def answer(subject: SubscriptionCheck, told: dict[str, list[SubscriptionData]]) -> None:
+    subject.answered(
+        {one: ConsumerRunningInfo(properties={}, subscriptions=tuple(of_one)) for one, of_one in told.items()}
+    )
 
 
 def difference(ours: SubscriptionData, theirs: SubscriptionData) -> tuple[object, object] | None:
     subject = check(ours)
-    subject.answered({"other": [theirs]})
+    answer(subject, {"other": [theirs]})
     error = subject.difference()
     return None if error is None else (error.context["ours"], error.context["theirs"])
 
@@ -39,8 +46,8 @@ def test_who_is_alone_from_the_first_has_nobody_to_ask() -> None:
 def test_who_was_different_or_silent_is_asked_again_and_who_was_equal_is_not() -> None:
     subject = check()
     subject.to_ask(["equal", "different", "silent"])
-    subject.answered({"equal": [tags("orders")]})
-    subject.answered({"different": [tags("payments")]})
+    answer(subject, {"equal": [tags("orders")]})
+    answer(subject, {"different": [tags("payments")]})
     assert subject.to_ask(["equal", "different", "silent", "new"]) == {"different", "silent", "new"}
 
 
@@ -53,8 +60,8 @@ def test_who_stays_silent_is_asked_only_so_often() -> None:
 def test_answers_of_several_rounds_all_count_until_a_member_is_gone() -> None:
     subject = check()
     subject.to_ask(["a", "b"])
-    subject.answered({"a": [tags("payments")]})
-    subject.answered({"b": [tags("orders")]})
+    answer(subject, {"a": [tags("payments")]})
+    answer(subject, {"b": [tags("orders")]})
     error = subject.difference()
     assert error is not None
     assert error.context["other"] == "a"
@@ -64,7 +71,7 @@ def test_answers_of_several_rounds_all_count_until_a_member_is_gone() -> None:
 
 def test_a_difference_names_both_and_what_they_subscribe_to() -> None:
     subject = check(tags("orders", "B", "A"), tags("payments"))
-    subject.answered({"z": [], "b": [tags("orders")]})
+    answer(subject, {"z": [], "b": [tags("orders")]})
     error = subject.difference()
     assert error is not None
     assert error.condition == "SUBSCRIPTIONS_DIFFER"
@@ -79,7 +86,7 @@ def test_a_difference_names_both_and_what_they_subscribe_to() -> None:
 
 def test_who_subscribes_to_nothing_is_said_to() -> None:
     subject = check()
-    subject.answered({"other": []})
+    answer(subject, {"other": []})
     error = subject.difference()
     assert error is not None
     assert error.context["theirs"] == "nothing"
@@ -97,9 +104,9 @@ def test_sql_is_compared_by_its_text_and_never_equals_tags() -> None:
 
 def test_the_retry_topic_makes_no_difference_but_is_told() -> None:
     subject = check(tags("orders"), tags(RETRY))
-    subject.answered({"c": [tags("orders")], "a": [tags("orders")], "b": [tags("orders"), tags(RETRY)]})
+    answer(subject, {"c": [tags("orders")], "a": [tags("orders")], "b": [tags("orders"), tags(RETRY)]})
     assert subject.difference() is None
     assert subject.at_odds_over_retries() == ["a", "c"]
     subject = check()
-    subject.answered({"a": [tags("orders")], "b": [tags("orders"), tags(RETRY)]})
+    answer(subject, {"a": [tags("orders")], "b": [tags("orders"), tags(RETRY)]})
     assert subject.at_odds_over_retries() == ["b"]

@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from rocketmq_spark.errors import RocketMQError, TransportError
+from connector_tests.support.manual_clock import ManualClock
+from rocketmq_spark.errors import BrokerError, RocketMQError, TransportError
 from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.remoting.retry import ASKING
 from rocketmq_spark.remoting.tail_watch import SHORTEST_SUSPEND_MS, SUSPEND_MS_PER_QUEUE, PullCallback, TailWatch
 from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
 
 FIRST, SECOND = MessageQueue("T", "b", 0), MessageQueue("T", "b", 1)
 LOST = TransportError("CONNECTION_LOST", address="a:1", reason="cut")
+BUSY = BrokerError("BROKER_REFUSED", address="a:1", request="PULL_MESSAGE", code=2, code_name="SYSTEM_BUSY", remark="")
 
 
 def result(status: PullStatus, max_offset: int) -> PullResult:
@@ -49,8 +52,13 @@ def owner() -> Owner:
 
 
 @pytest.fixture
-def watch(broker: Broker, owner: Owner) -> TailWatch:
-    return TailWatch(broker.long_poll, owner.wake)
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def watch(broker: Broker, owner: Owner, clock: ManualClock) -> TailWatch:
+    return TailWatch(broker.long_poll, owner.wake, clock)
 
 
 def test_each_queue_has_one_long_poll_at_its_position_however_often_it_is_asked_for(
@@ -82,16 +90,61 @@ def test_whatever_is_not_silence_is_news(broker: Broker, watch: TailWatch, owner
     assert owner.woken_count == 1
 
 
-def test_a_failure_is_told_and_the_next_watch_asks_again(broker: Broker, watch: TailWatch, owner: Owner) -> None:
+def test_a_failure_is_told_and_asked_again_after_a_pause(
+    broker: Broker, watch: TailWatch, owner: Owner, clock: ManualClock
+) -> None:
     watch.watch({FIRST: 5})
     broker.say(FIRST, LOST)
     assert owner.woken_count == 1
     watch.watch({FIRST: 5})
+    assert broker.poll_count == 1
+    clock.advance(ASKING.shortest_ms)
+    watch.watch({FIRST: 5})
     assert broker.poll_count == 2
 
 
-def test_an_answer_at_once_on_the_callers_thread_locks_nobody_out(owner: Owner) -> None:
-    watch = TailWatch(lambda _queue, _offset, _suspend_ms, on_answer: on_answer(LOST), owner.wake)
+@pytest.mark.parametrize("answer", [LOST, BUSY, result(PullStatus.FOUND, 8)], ids=["lost", "busy", "found"])
+@pytest.mark.parametrize("queue_count", [1, 100])
+def test_what_is_answered_at_once_again_and_again_costs_little(
+    broker: Broker, watch: TailWatch, clock: ManualClock, answer: PullResult | RocketMQError, queue_count: int
+) -> None:
+    """A group that may not consume, a busy broker, a message that nobody is to plan: none is held."""
+    positions = {MessageQueue("T", "b", queue_id): 5 for queue_id in range(queue_count)}
+    for _ in range(10 * 60):
+        watch.watch(positions)
+        for queue in list(broker.held):
+            broker.say(queue, answer)
+        clock.advance(200)
+    assert broker.poll_count < 14 * queue_count
+
+
+def test_a_queue_whose_position_moves_on_is_watched_at_once(broker: Broker, watch: TailWatch) -> None:
+    for position in range(10):
+        watch.watch({FIRST: position})
+        broker.say(FIRST, result(PullStatus.FOUND, 20))
+    assert broker.poll_count == 10
+
+
+def test_silence_ends_the_pauses(broker: Broker, watch: TailWatch, clock: ManualClock) -> None:
+    for answer in (LOST, LOST, LOST, result(PullStatus.NO_NEW_MSG, 5), LOST):
+        clock.advance(1_000)
+        watch.watch({FIRST: 5})
+        broker.say(FIRST, answer)
+    clock.advance(ASKING.shortest_ms)
+    watch.watch({FIRST: 5})
+    assert broker.poll_count == 6
+
+
+def test_a_queue_that_went_and_came_back_is_watched_at_once(broker: Broker, watch: TailWatch) -> None:
+    watch.watch({FIRST: 5})
+    broker.say(FIRST, LOST)
+    watch.watch({})
+    watch.watch({FIRST: 5})
+    assert broker.poll_count == 2
+
+
+def test_an_answer_at_once_on_the_callers_thread_locks_nobody_out(owner: Owner, clock: ManualClock) -> None:
+    watch = TailWatch(lambda _queue, _offset, _suspend_ms, on_answer: on_answer(LOST), owner.wake, clock)
     watch.watch({FIRST: 5})
     assert owner.woken_count == 1
 

@@ -10,8 +10,9 @@ can do wrong, it is a ValueError here.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 
@@ -19,6 +20,8 @@ from rocketmq_spark.consumer.balanced_hash import balance
 from rocketmq_spark.consumer.consistent_hash import ConsistentHashRouter, HashFunction, md5_hash
 from rocketmq_spark.errors import MembershipError
 from rocketmq_spark.model import MessageQueue, java_string_order
+
+log = logging.getLogger(__name__)
 
 
 @runtime_checkable
@@ -214,11 +217,14 @@ class MachineRoomResolver(Protocol):
 class AllocateMachineRoomNearby:
     """Another strategy within each machine room; queues of rooms where no member runs are divided among all.
 
-    MembershipError[NO_MACHINE_ROOM] when the resolver does not know where something runs.
+    MembershipError[NO_MACHINE_ROOM] when the resolver does not know where a broker or this client runs. Another client
+    in no known room gets nothing, and is warned of once: Java divides nothing more then. It fails by itself, if it asks
+    the same resolver.
     """
 
     strategy: AllocateMessageQueueStrategy
     resolver: MachineRoomResolver
+    _strangers: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     @property
     def name(self) -> str:
@@ -230,12 +236,13 @@ class AllocateMachineRoomNearby:
         if not is_member(client_id, queues, client_ids):
             return []
         queues_in = self._queues_by_room(queues)
+        here = _known(self.resolver.consumer_deploy_in(client_id), client_id)
         members_in = self._members_by_room(client_ids)
-        here = self.resolver.consumer_deploy_in(client_id)
+        known = [one for one in client_ids if any(one in members for members in members_in.values())]
         nearby = queues_in.pop(here, [])
         mine = self.strategy.allocate(group, client_id, nearby, members_in[here]) if nearby else []
         for room in sorted(queues_in.keys() - members_in.keys(), key=java_string_order):
-            mine += self.strategy.allocate(group, client_id, queues_in[room], client_ids)
+            mine += self.strategy.allocate(group, client_id, queues_in[room], known)
         return mine
 
     def _queues_by_room(self, queues: Sequence[MessageQueue]) -> dict[str, list[MessageQueue]]:
@@ -247,7 +254,12 @@ class AllocateMachineRoomNearby:
     def _members_by_room(self, client_ids: Sequence[str]) -> dict[str, list[str]]:
         rooms: dict[str, list[str]] = {}
         for client_id in client_ids:
-            rooms.setdefault(_known(self.resolver.consumer_deploy_in(client_id), client_id), []).append(client_id)
+            room = self.resolver.consumer_deploy_in(client_id)
+            if room:
+                rooms.setdefault(room, []).append(client_id)
+            elif client_id not in self._strangers:
+                self._strangers.add(client_id)
+                log.warning("no machine room is known for client_id=%s: it is given no queue", client_id)
         return rooms
 
 

@@ -16,7 +16,6 @@ from rocketmq_spark.wire.body.heartbeat import ConsumerData
 from rocketmq_spark.wire.body.offset_tables import encode_consumer_status
 from rocketmq_spark.wire.body.running_info import (
     PROP_CLIENT_VERSION,
-    PROP_CONSUME_ORDERLY,
     PROP_CONSUME_TYPE,
     PROP_CONSUMER_START_TIMESTAMP,
     PROP_NAMESERVER_ADDR,
@@ -38,7 +37,7 @@ class MemberView:
     started_ms: int
     process_queues: Mapping[MessageQueue, ProcessQueueInfo]
     positions: Mapping[MessageQueue, int]
-    is_orderly: bool
+    manner: Mapping[str, str]
 
 
 def answer_broker(request: RemotingCommand, view: MemberView) -> RemotingCommand | None:
@@ -67,7 +66,7 @@ def _running_info(_request: RemotingCommand, view: MemberView) -> RemotingComman
         properties={
             PROP_NAMESERVER_ADDR: ";".join(view.name_servers),
             PROP_CONSUME_TYPE: view.consumer.consume_type,
-            PROP_CONSUME_ORDERLY: "true" if view.is_orderly else "false",
+            **view.manner,
             PROP_CLIENT_VERSION: str(CLIENT_VERSION),
             PROP_CONSUMER_START_TIMESTAMP: str(view.started_ms),
         },

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Final
 
 from rocketmq_spark.consumer.consume_from_where import starting_point
+from rocketmq_spark.consumer.heartbeats import Heartbeats
+from rocketmq_spark.consumer.manner import told_manner
 from rocketmq_spark.consumer.outages import Outages
 from rocketmq_spark.consumer.route_table import RouteTable
 from rocketmq_spark.consumer.servers import Servers
+from rocketmq_spark.consumer.strategy_names import strategy_of
 from rocketmq_spark.consumer.subscription_check import SubscriptionCheck
 from rocketmq_spark.errors import MembershipError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.wire.body.heartbeat import ConsumerData, Heartbeat
+from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo
 from rocketmq_spark.wire.body.subscription import SubscriptionData, build_subscription
 
 log = logging.getLogger(__name__)
@@ -25,6 +30,9 @@ SUBSCRIPTIONS: Final = "the group's subscriptions"
 
 NAMESAKE_LIMIT_MS: Final = 120_000
 """How long a newcomer waits for the connection that has its client id: a broker notices a dead one within so long."""
+
+NEWCOMER_LIMIT_MS: Final = 10_000
+"""How long a newcomer waits for a member that differs: its own predecessor, with the old options, may be leaving."""
 
 
 class GroupMembers:
@@ -51,30 +59,57 @@ class GroupMembers:
         self._outages = outages
         self._started_ms = started_ms
         self._greeted: set[str] = set()
+        self._unreached: dict[str, None] = {}
         self._has_been_alone = False
         self._has_agreed = False
         self.we = self._consumer_data()
         """What we subscribe to and how we consume, for whoever asks."""
-        self._subscriptions = SubscriptionCheck(self._group, client_id, self.we.subscriptions, options.retry_topic)
+        self.manner = told_manner(options, strategy_of(options))
+        """The same, as far as all members must do alike."""
+        self._subscriptions = SubscriptionCheck(
+            self._group, client_id, self.we.subscriptions, self.manner, options.retry_topic
+        )
 
     # ------------------------------------------------------------------------------------------ what brokers are told
 
     def heartbeat(self) -> None:
-        """To every broker of the topics, slaves included, as Java's client does."""
-        beat = Heartbeat(self._client_id, (self._group_data(),))
-        for address in sorted(self._routes.addresses()):
-            if self._servers.tell(address, lambda broker: broker.heartbeat(beat)):
-                self._greeted.add(address)
+        """To every master that answers. What the turn waits for is only what a plan needs: see ``next_heartbeats``."""
+        self._send(self._outages.answering().values())
 
     def greet(self) -> None:
-        """Heartbeat where a broker has not heard of us yet."""
-        if set(self._routes.masters().values()) - self._greeted:
-            self.heartbeat()
+        """Heartbeat to masters that answer and have not heard of us yet."""
+        self._send(set(self._outages.answering().values()) - self._greeted)
+
+    def _send(self, addresses: Iterable[str]) -> None:
+        heartbeats = Heartbeats(self._beat(), tuple(sorted(addresses)))
+        self.heartbeats_answered(heartbeats, self._servers.send(heartbeats))
+
+    def next_heartbeats(self) -> Heartbeats:
+        """To every broker of the topics, slaves included, as Java's client does; they are sent without the turn.
+
+        Of the addresses that did not answer the last time, only the one that has been left alone the longest: each may
+        take the whole ``brokerTimeoutMs``, and locks must be renewed meanwhile.
+        """
+        known = self._routes.addresses()
+        self._unreached = {address: None for address in self._unreached if address in known}
+        again = list(self._unreached)[:1]
+        return Heartbeats(self._beat(), (*sorted(known - self._unreached.keys()), *again))
+
+    def heartbeats_answered(self, heartbeats: Heartbeats, answered: Collection[str]) -> None:
+        """Who was reached is a broker that has heard of us."""
+        for address in heartbeats.addresses:
+            self._unreached.pop(address, None)
+            if address not in answered:
+                self._unreached[address] = None
+        self._greeted.update(answered)
 
     def unregister(self) -> None:
-        """From every broker that has heard of us."""
-        for address in sorted(self._greeted):
+        """From every broker that has heard of us and still answers."""
+        for address in sorted(self._greeted - self._unreached.keys()):
             self._servers.tell(address, lambda broker: broker.unregister(self._client_id, self._group))
+
+    def _beat(self) -> Heartbeat:
+        return Heartbeat(self._client_id, (self._group_data(),))
 
     def _consumer_data(self) -> ConsumerData:
         return ConsumerData(
@@ -100,21 +135,33 @@ class GroupMembers:
     # ------------------------------------------------------------------------------------------ what they say
 
     def listed(self) -> list[str] | None:
-        """The group's members as the first broker that answers lists them; None: nobody answers."""
-        for broker_name in self._routes.broker_names():
-            client_ids = self._servers.ask(broker_name, lambda broker: broker.consumer_ids(self._group))
-            if client_ids is not None:
-                return client_ids
-        return None
+        """The group's members as the brokers that answer list them; None: nobody answers.
+
+        Each broker lists whom it hears. Who reads from a broker is heard by it, so of two members that could read the
+        same queue each sees the other in the list of its broker, whatever else they are cut off from: that takes all
+        lists together, as often an id as any has it. We are listed where all of them do.
+        """
+        brokers = {name: name for name in self._routes.broker_names()}
+        told = self._servers.ask_together(brokers, lambda broker, _: broker.submit_consumer_ids(self._group))
+        if not told:
+            return None
+        members: Counter[str] = Counter()
+        for client_ids in told.values():
+            members |= Counter(client_ids)
+        if not all(self._client_id in client_ids for client_ids in told.values()):
+            del members[self._client_id]
+        return sorted(members.elements())
 
     def may_own(self, client_ids: list[str] | None) -> bool:
         """Whether nothing of what the members are keeps us from owning queues beside them."""
         return not (self._is_somebody_else(client_ids) or self._is_at_odds(client_ids))
 
     def not_listed(self, client_ids: list[str] | None) -> None:
-        """The group does not know this member (yet): heartbeat again, decide nothing."""
+        """The group does not know this member (yet), or nobody says whom it knows: heartbeat again, decide nothing."""
         self.heartbeat()
-        if client_ids is not None:
+        if client_ids is None:
+            self._outages.forget(GROUP, IDENTITY, SUBSCRIPTIONS)
+        else:
             error = MembershipError("NOT_LISTED", group=self._group, client_id=self._client_id)
             self._outages.failed(GROUP, error, self._options.cluster_timeout_ms)
 
@@ -139,7 +186,8 @@ class GroupMembers:
         return False
 
     def _is_at_odds(self, client_ids: list[str] | None) -> bool:
-        """Whether a member subscribes to something else and we are the newcomer, who owns nothing and fails at once.
+        """Whether a member subscribes to something else, or consumes in another manner, and we are the newcomer, who
+        owns nothing and fails soon.
 
         Who was there before goes on for its limit: a newcomer should leave, and take nobody with it.
         """
@@ -147,21 +195,22 @@ class GroupMembers:
             return False
         to_ask = self._subscriptions.to_ask(client_ids)
         if to_ask:
-            self._subscriptions.answered(self._subscriptions_of(to_ask))
+            self._subscriptions.answered(self._infos_of(to_ask))
             self._warn_of_retries()
         error = self._subscriptions.difference()
         if error is None:
             self._has_agreed = True
             self._outages.succeeded(SUBSCRIPTIONS)
             return False
-        limit_ms = self._options.cluster_timeout_ms if self._has_agreed else 0
+        limit_ms = self._options.cluster_timeout_ms
+        if not self._has_agreed:
+            limit_ms = min(limit_ms, NEWCOMER_LIMIT_MS)
         self._outages.failed(SUBSCRIPTIONS, error, limit_ms)
         return not self._has_agreed
 
-    def _subscriptions_of(self, client_ids: Collection[str]) -> dict[str, tuple[SubscriptionData, ...]]:
-        """What members say that they subscribe to. A broker asks them, any that is up; silence means nothing here."""
-        infos = self._servers.ask_any(lambda broker: broker.running_infos(self._group, client_ids)) or {}
-        return {client_id: info.subscriptions for client_id, info in infos.items()}
+    def _infos_of(self, client_ids: Collection[str]) -> dict[str, ConsumerRunningInfo]:
+        """What members say of themselves. A broker asks them, any that is up; silence means nothing here."""
+        return self._servers.ask_any(lambda broker: broker.running_infos(self._group, client_ids)) or {}
 
     def _warn_of_retries(self) -> None:
         for client_id in self._subscriptions.at_odds_over_retries():

@@ -27,6 +27,9 @@ class OffsetKeeper(Protocol):
     def write_offsets(self, offsets: Mapping[MessageQueue, int]) -> set[MessageQueue]:
         """Store exactly ``offsets``; says for which queues that is confirmed."""
 
+    def may_write(self, queue: MessageQueue) -> bool:
+        """Whether it is of use to try now: the queue's offset was not refused a moment ago."""
+
 
 class BrokerOffsets:
     """The group's offsets at the brokers, an ``OffsetKeeper``."""
@@ -53,18 +56,25 @@ class BrokerOffsets:
         def update(broker: BrokerPort, queues: Collection[MessageQueue]) -> dict[MessageQueue, RocketMQError]:
             return broker.update_offsets(self._group, {queue: offsets[queue] for queue in queues})
 
-        for queues, failures in self._servers.ask_each(offsets, update):
-            written |= set(queues) - failures.keys()
-            for queue, error in failures.items():
-                self._not_written(queue, offsets[queue], error)
+        due = [queue for queue in offsets if self._servers.may_commit(queue)]
+        for queues, failures in self._servers.ask_each(due, update):
+            for queue in queues:
+                if queue in failures:
+                    self._not_written(queue, offsets[queue], failures[queue])
+                else:
+                    written.add(queue)
+                    self._servers.note_commit(queue, None)
         return written
+
+    def may_write(self, queue: MessageQueue) -> bool:
+        return self._servers.may_commit(queue)
 
     def _not_written(self, queue: MessageQueue, offset: int, error: RocketMQError) -> None:
         log.warning("offset not stored queue=%s offset=%d: %s", queue, offset, error)
         if error.condition == "OFFSET_NOT_TAKEN":
             self._resets.take_mark(queue)
         else:
-            self._servers.note_failure(queue.broker_name, error)
+            self._servers.note_commit(queue, error)
 
 
 class GroupOffsets:
@@ -114,7 +124,7 @@ class GroupOffsets:
 
     def persist(self) -> bool:
         """Tell the keeper what it has not confirmed; says whether it has confirmed everything by now."""
-        self.raise_to(self.unconfirmed)
+        self.raise_to({queue: at for queue, at in self.unconfirmed.items() if self.keeper.may_write(queue)})
         return not self.unconfirmed
 
     def has_confirmed(self, queue: MessageQueue) -> bool:

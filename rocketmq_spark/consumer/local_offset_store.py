@@ -71,6 +71,10 @@ class LocalFileOffsetStore:
             self._offsets, self._is_file_readable = changed, True
         return set(offsets)
 
+    def may_write(self, _queue: MessageQueue) -> bool:
+        """Always: what a file refuses is raised."""
+        return True
+
 
 def encode_offsets(offsets: Mapping[MessageQueue, int]) -> bytes:
     """The content of a file."""

@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from queue import SimpleQueue
 from typing import Final
 
@@ -63,7 +64,9 @@ class Member:
         self._options = options
         self._watch = watch
         self._clock = clock
-        self._pool = ConnectionPool(connect_timeout_ms=options.broker_timeout_ms, on_request=self._on_request)
+        self._pool = ConnectionPool(
+            connect_timeout_ms=options.broker_timeout_ms, on_request=self._on_request, limit=None
+        )
         self._cluster = RemoteCluster(options.name_servers, self._pool, options.broker_timeout_ms)
         self.client_id: Final = _client_id(options)
         # Reentrant: SIGTERM may unwind the main thread on its way into a turn, and it must be let in to leave.
@@ -82,7 +85,7 @@ class Member:
         self._news = threading.Condition()
         self._has_news = False
         self._seen_changes = 0
-        self._tails = TailWatch(self._long_poll, self._announce)
+        self._tails = TailWatch(self._long_poll, self._announce, clock)
         self._told_resets: SimpleQueue[tuple[MessageQueue, int]] = SimpleQueue()
         self._woken = threading.Event()
         self._stopping = threading.Event()
@@ -151,15 +154,15 @@ class Member:
 
     def _work_until_stopped(self) -> None:
         rebalancing, watching = _Timer(self._options.rebalance_interval_ms), _Timer(WATCH_INTERVAL_MS)
-        work: list[tuple[_Timer, TimedWork]] = [
-            (_Timer(HEARTBEAT_INTERVAL_MS), lambda membership: membership.members.heartbeat()),
-            (rebalancing, Membership.rebalance),
-            (_Timer(self._options.persist_offset_interval_ms), lambda membership: membership.offsets.persist()),
+        work: list[tuple[_Timer, Callable[[], object]]] = [
+            (rebalancing, partial(self._do, Membership.rebalance)),
+            (_Timer(HEARTBEAT_INTERVAL_MS), self._send_heartbeats),
+            (_Timer(self._options.persist_offset_interval_ms), partial(self._do, _persist)),
         ]
         if self._options.consume_orderly:
             work += [
-                (_Timer(RENEW_INTERVAL_MS), Membership.renew_locks),
-                (_Timer(LOCK_RETRY_INTERVAL_MS), Membership.retry_locks),
+                (_Timer(RENEW_INTERVAL_MS), partial(self._do, Membership.renew_locks)),
+                (_Timer(LOCK_RETRY_INTERVAL_MS), partial(self._do, Membership.retry_locks)),
             ]
         while not self._stopping.is_set():
             if watching.is_up(self._clock()):
@@ -169,9 +172,17 @@ class Member:
                 rebalancing.due_ms = self._clock()
             for timer, do in work:
                 if timer.is_up(self._clock()):
-                    self._do(do)
+                    do()
             next_ms = min(watching.due_ms, *(timer.due_ms for timer, _ in work))
             self._woken.wait(max(0, next_ms - self._clock()) / 1000)
+
+    def _send_heartbeats(self) -> None:
+        """Without the turn while they are on their way: one address that does not answer must not hold up a plan."""
+        with self.turn() as membership:
+            heartbeats = membership.members.next_heartbeats()
+        answered = heartbeats.send(self._cluster)
+        with self.turn() as membership:
+            membership.members.heartbeats_answered(heartbeats, answered)
 
     def _do(self, work: TimedWork) -> None:
         """What fails here is tried again by the timer, and raised by the next survey if it must be."""
@@ -210,6 +221,10 @@ class Member:
 
         broker = self._cluster.broker(address)
         broker.long_poll(self._options.consumer_group, queue, offset, suspend_ms, told)
+
+
+def _persist(membership: Membership) -> None:
+    membership.offsets.persist()
 
 
 class _Timer:

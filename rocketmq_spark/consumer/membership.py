@@ -98,6 +98,7 @@ class Membership:
         self._positions: dict[MessageQueue, int] = {}
         self._lives = QueueLives()
         self._moves = 0
+        self._last_view: MemberView | None = None
 
     # ------------------------------------------------------------------------------------------ for the planner
 
@@ -115,6 +116,7 @@ class Membership:
         self.renew_locks(stale_only=True)
         is_settled = self.rebalance()
         bounds = self.servers.bounds()
+        self._outages.all_asked()
         links = {name: self.servers.link(name) for name in {queue.broker_name for queue in bounds}}
         away = self._outages.away(known, bounds)
         self._outages.check(away)
@@ -129,6 +131,7 @@ class Membership:
 
     def take(self, ranges: Mapping[MessageQueue, tuple[int, int]]) -> None:
         """These ranges are planned: in flight until they are proven."""
+        self._last_view = None
         for queue, (begin_offset, end_offset) in ranges.items():
             self._rebalance_impl.table[queue].put(begin_offset, end_offset)
             self._positions[queue] = end_offset
@@ -139,6 +142,7 @@ class Membership:
         What was not answered before is due again too: after a machine has slept the timer may come later than others.
         """
         if self._finish(end_offsets) or self.offsets.unconfirmed:
+            self._last_view = None
             self.offsets.persist()
             self._release(self._lives.those(QueueState.LEAVING))
 
@@ -164,8 +168,11 @@ class Membership:
         may be planned again is news: the survey that found the lock too old has left its queue out."""
         held = self._rebalance_impl.table.keys() if self._options.consume_orderly else frozenset()
         stale = [queue for queue in held if not self._locks.is_held(queue)]
-        self._drop(self._locks.lock(stale if stale_only else list(held)))
-        self._moves += any(self._locks.is_held(queue) for queue in stale)
+        due = stale if stale_only else list(held)
+        if due:
+            self._last_view = None
+            self._drop(self._locks.lock(due))
+            self._moves += any(self._locks.is_held(queue) for queue in stale)
 
     def retry_locks(self) -> None:
         """Orderly: a queue that is ours by the group's lists was locked by its last owner; try it again."""
@@ -200,6 +207,7 @@ class Membership:
 
     def _gain(self, queues: Collection[MessageQueue]) -> None:
         if self._options.consume_orderly:
+            self._last_view = None
             refused = self._locks.lock(queues)
             queues = [queue for queue in queues if self._locks.is_held(queue)]
             awaited = self._lives.those(QueueState.AWAITING_LOCK)
@@ -218,6 +226,7 @@ class Membership:
         for queue in queues:
             self.offsets.forget(queue)
             self.resets.forget(queue)
+            self._outages.forget_commits(queue)
             self._positions.pop(queue, None)
         self._change(RebalancePlan(drop=tuple(sorted(queues, key=MessageQueue.sort_key))))
 
@@ -227,6 +236,7 @@ class Membership:
         self._lives.happen(QueueEvent.DROPPED, plan.drop)
         self._lives.happen(QueueEvent.ADDED, plan.add)
         self._rebalance_impl.apply(plan)
+        self._last_view = None
         self._moves += 1
         log.info("rebalanced client_id=%s dropped=%s added=%s", self._client_id, _names(plan.drop), _names(plan.add))
 
@@ -274,9 +284,11 @@ class Membership:
         return tuple(self._rebalance_impl.table.values())
 
     def publish(self) -> Published:
-        """What is so now."""
+        """What is so now. The view is made anew only where something has changed: there is a turn in every plan."""
+        if self._last_view is None:
+            self._last_view = self._view()
         return Published(
-            view=self._view(),
+            view=self._last_view,
             changes=self._moves + self._outages.news + self.resets.news + self.offsets.news,
             masters=self._outages.answering(),
             next_try_ms=self._outages.next_try_ms,
@@ -289,7 +301,7 @@ class Membership:
             started_ms=self._started_ms,
             process_queues={held.queue: self._info(held) for held in self.process_queues},
             positions=dict(self._positions),
-            is_orderly=self._options.consume_orderly,
+            manner=self.members.manner,
         )
 
     def _info(self, held: ProcessQueue) -> ProcessQueueInfo:

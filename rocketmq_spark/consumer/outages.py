@@ -42,6 +42,7 @@ class Outages:
         self._routes = routes
         self._clock = clock
         self._patience = Patience()
+        self._commits = Patience()
         self.news = 0
         """How often something has answered that had been silent, or has been silent for its limit."""
 
@@ -54,6 +55,25 @@ class Outages:
         """``subject`` has answered."""
         self.news += self._patience.succeeded(subject)
 
+    def forget(self, *subjects: str) -> None:
+        """They are not our business any more, or nobody says now what is the matter with them."""
+        for subject in subjects:
+            self._patience.forget(subject)
+
+    def all_asked(self) -> None:
+        """Everybody who could be asked has been: what is still due could not, and is not due at once again."""
+        self._patience.postpone(self._clock())
+        self._commits.postpone(self._clock())
+
+    def commit_failed(self, queue: MessageQueue, error: RocketMQError, limit_ms: int) -> None:
+        """A queue's offset was not stored. The broker may answer everything else, so its limit counts by itself."""
+        now_ms = self._clock()
+        self.news += self._commits.failed(_commits_of(queue), error, now_ms=now_ms, limit_ms=limit_ms)
+
+    def forget_commits(self, queue: MessageQueue) -> None:
+        """The queue's offset is stored, or another member's to store."""
+        self._commits.forget(_commits_of(queue))
+
     def forget_brokers_that_left(self) -> None:
         """No route names them any more, so they are not asked."""
         for broker_name in self._routes.left():
@@ -63,10 +83,15 @@ class Outages:
         """Whether a broker was not silent when it was last asked, or that was long enough ago."""
         return self._patience.may_try(broker_subject(broker_name), self._clock())
 
+    def may_commit(self, queue: MessageQueue) -> bool:
+        """Whether a queue's last commit was not refused, or that was long enough ago."""
+        return self._commits.may_try(_commits_of(queue), self._clock())
+
     @property
     def next_try_ms(self) -> int | None:
         """When something that did not answer is to be asked again; None while everything answers."""
-        return self._patience.next_try_ms
+        known = (self._patience.next_try_ms, self._commits.next_try_ms)
+        return min((at_ms for at_ms in known if at_ms is not None), default=None)
 
     def answering(self) -> dict[str, str]:
         """Masters' addresses by broker name, without the brokers that were silent when they were last asked."""
@@ -89,6 +114,7 @@ class Outages:
         """Raise for what has been silent for its whole limit, see ``Patience.check``; not for what explains that queues
         are ``away``."""
         self._patience.check(self._clock(), self._behind(away))
+        self._commits.check(self._clock(), {_commits_of(queue) for queue in away})
 
     def away(self, queues: Iterable[MessageQueue], bounds: Collection[MessageQueue]) -> dict[MessageQueue, str]:
         """Those of ``queues`` that nobody serves, with the last address of their broker. What is in ``bounds`` is
@@ -107,7 +133,7 @@ class Outages:
         return self._patience.is_failing(topic_subject(topic))
 
     def _is_silent(self, queue: MessageQueue) -> bool:
-        if self._is_unknown(queue.topic) or queue not in self._routes.routes[queue.topic].read_queues():
+        if self._is_unknown(queue.topic) or not self._routes.is_readable(queue):
             return False
         has_master = self._routes.master(queue.broker_name) is not None
         return has_master and self._patience.is_failing(broker_subject(queue.broker_name))
@@ -121,6 +147,12 @@ class Outages:
             for broker in route.brokers
             if broker.master_address is not None and not self._is_unknown(topic)
         }
-        return {topic_subject(queue.topic) for queue in away} | {
-            broker_subject(queue.broker_name) for queue in away if queue.broker_name not in named
+        brokers = {queue.broker_name for queue in away} - named
+        return {
+            *(topic_subject(topic) for topic in {queue.topic for queue in away}),
+            *map(broker_subject, brokers),
         }
+
+
+def _commits_of(queue: MessageQueue) -> str:
+    return f"the offset store, to commit {queue},"

@@ -20,11 +20,20 @@ class RouteTable:
     def __init__(self) -> None:
         self._routes: dict[str, TopicRoute] = {}
         self._last_addresses: dict[str, str] = {}
+        self._queues: dict[str, tuple[MessageQueue, ...]] = {}
+        self._readable: dict[str, frozenset[MessageQueue]] = {}
+        self._masters: dict[str, str] = {}
         self._seen: set[str] = set()
 
     def told(self, route: TopicRoute) -> None:
         """A name server has told this route."""
+        if self._routes.get(route.topic) == route:
+            return
         self._routes[route.topic] = route
+        self._queues[route.topic] = route.read_queues()
+        self._readable[route.topic] = frozenset(self._queues[route.topic])
+        named = {broker_name: self._named_master(broker_name) for broker_name in self.broker_names()}
+        self._masters = {broker_name: address for broker_name, address in named.items() if address is not None}
 
     def remember_addresses(self) -> None:
         """Of brokers that may leave the routes; see ``last_address``."""
@@ -40,9 +49,13 @@ class RouteTable:
         return MappingProxyType(self._routes)
 
     @property
-    def queues(self) -> dict[str, tuple[MessageQueue, ...]]:
+    def queues(self) -> Mapping[str, tuple[MessageQueue, ...]]:
         """The readable queues by topic."""
-        return {topic: route.read_queues() for topic, route in self._routes.items()}
+        return MappingProxyType(self._queues)
+
+    def is_readable(self, queue: MessageQueue) -> bool:
+        """Whether its topic's route has it."""
+        return queue in self._readable.get(queue.topic, ())
 
     def broker_names(self) -> list[str]:
         """Brokers that a route names, with a master or without, ascending."""
@@ -50,6 +63,9 @@ class RouteTable:
 
     def master(self, broker_name: str) -> str | None:
         """The master's address; None while no route names one."""
+        return self._masters.get(broker_name)
+
+    def _named_master(self, broker_name: str) -> str | None:
         for route in self._routes.values():
             address = route.master_address(broker_name)
             if address is not None:
@@ -58,8 +74,7 @@ class RouteTable:
 
     def masters(self) -> dict[str, str]:
         """Addresses of the masters that routes name, by broker name, ascending."""
-        addresses = {broker_name: self.master(broker_name) for broker_name in self.broker_names()}
-        return {broker_name: address for broker_name, address in addresses.items() if address is not None}
+        return dict(self._masters)
 
     def addresses(self) -> set[str]:
         """Of all brokers, slaves included."""

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
+from rocketmq_spark.consumer.heartbeats import Heartbeats
 from rocketmq_spark.consumer.outages import NAME_SERVERS, Outages, broker_subject, topic_subject
 from rocketmq_spark.consumer.route_table import RouteTable
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError
@@ -22,21 +24,31 @@ from rocketmq_spark.wire.remoting.codes import ResponseCode
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+K = TypeVar("K")
 P = ParamSpec("P")
 
 
-class BrokerPort(Protocol):
-    """One broker. What each method means and raises stands in ``remoting.broker``."""
+class Answer(Protocol[T_co]):
+    """What a server has been asked and may not have answered yet."""
 
-    def heartbeat(self, heartbeat: Heartbeat) -> None: ...
+    def result(self) -> T_co:
+        """Wait for it. Raises what went wrong."""
+
+
+class BrokerPort(Protocol):
+    """One broker. What each method means and raises stands in ``remoting.broker``. ``submit_…`` sends its question, and
+    does not wait: so many can be asked in the time of one."""
+
+    def submit_heartbeat(self, heartbeat: Heartbeat) -> Answer[None]: ...
 
     def unregister(self, client_id: str, group: str) -> None: ...
 
-    def consumer_ids(self, group: str) -> list[str]: ...
+    def submit_consumer_ids(self, group: str) -> Answer[list[str]]: ...
 
     def running_infos(self, group: str, client_ids: Iterable[str]) -> dict[str, ConsumerRunningInfo]: ...
 
-    def topic_stats(self, topic: str) -> dict[MessageQueue, QueueBounds]: ...
+    def submit_topic_stats(self, topic: str) -> Answer[dict[MessageQueue, QueueBounds]]: ...
 
     def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]: ...
 
@@ -56,7 +68,7 @@ class BrokerPort(Protocol):
 class Cluster(Protocol):
     """The name servers, and the brokers by address. ``remoting.cluster`` is one; that of the tests is in memory."""
 
-    def topic_route(self, topic: str) -> TopicRoute: ...
+    def topic_routes(self, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]: ...
 
     def broker(self, address: str) -> BrokerPort: ...
 
@@ -90,7 +102,7 @@ class Servers:
         except RocketMQError as error:
             if outlook_of_request(error) is not Outlook.PASSES:
                 raise
-            self.note_failure(broker_name, error)
+            self._note_failure(broker_name, error)
             return None
         self._outages.succeeded(broker_subject(broker_name))
         return answer
@@ -105,6 +117,29 @@ class Servers:
             if answer is not None:
                 yield of_broker, answer
 
+    def ask_together(
+        self,
+        questions: Mapping[K, str],
+        submit: Callable[[BrokerPort, K], Answer[T]],
+        none_for: Collection[int] = (),
+    ) -> dict[K, T]:
+        """Ask brokers by name, all at once. Left out is what silent brokers were asked, and what was refused with a
+        code of ``none_for``; other refusals that will not pass are raised."""
+        asked = _Round(none_for)
+        answers: dict[K, Answer[T]] = {}
+        for key, broker_name in questions.items():
+            address = self._routes.master(broker_name)
+            if address is not None and broker_name not in asked.failures and self._outages.may_ask(broker_name):
+                asked.note(broker_name, answers, key, partial(submit, self._cluster.broker(address), key))
+        told: dict[K, T] = {}
+        for key, answer in answers.items():
+            asked.note(questions[key], told, key, answer.result)
+        for broker_name, error in asked.failures.items():
+            self._note_failure(broker_name, error)
+        for broker_name in asked.answered - asked.failures.keys():
+            self._outages.succeeded(broker_subject(broker_name))
+        return told
+
     def ask_any(self, call: Callable[[BrokerPort], T]) -> T | None:
         """Ask a broker, any that was not silent when it was last asked. None, and no outage, if it does not answer."""
         address = next(iter(self._outages.answering().values()), None)
@@ -115,6 +150,10 @@ class Servers:
         except RocketMQError as error:
             log.info("no answer address=%s: %s", address, error)
             return None
+
+    def send(self, heartbeats: Heartbeats) -> set[str]:
+        """Who has answered."""
+        return heartbeats.send(self._cluster)
 
     def tell(self, address: str, call: Callable[[BrokerPort], object]) -> bool:
         """Tell a broker something that is told again by the timer, or need not be; says whether it has answered."""
@@ -130,9 +169,22 @@ class Servers:
         address = self._routes.master(broker_name)
         return None if address is None else (address, self._cluster.connects(address))
 
-    def note_failure(self, broker_name: str, error: RocketMQError) -> None:
-        """A broker has not answered, or not all that it was asked."""
+    def _note_failure(self, broker_name: str, error: RocketMQError) -> None:
         self._outages.failed(broker_subject(broker_name), error, self._options.cluster_timeout_ms)
+
+    # ------------------------------------------------------------------------------------------ commits
+
+    def may_commit(self, queue: MessageQueue) -> bool:
+        """Whether the broker has not refused a moment ago to store the queue's offset."""
+        return self._outages.may_commit(queue)
+
+    def note_commit(self, queue: MessageQueue, error: RocketMQError | None) -> None:
+        """The broker has stored the queue's offset, or not. The limit counts from the first refusal, whatever else the
+        broker answers."""
+        if error is None:
+            self._outages.forget_commits(queue)
+        else:
+            self._outages.commit_failed(queue, error, self._options.cluster_timeout_ms)
 
     # ------------------------------------------------------------------------------------------ name servers
 
@@ -143,7 +195,7 @@ class Servers:
         self._outages.forget_brokers_that_left()
         for broker_name in self._routes.without_master():
             # It is listed, so it is there; it is its master that does not answer.
-            self.note_failure(
+            self._note_failure(
                 broker_name, RouteError("NO_MASTER", broker=broker_name, topic=self._topic_at(broker_name))
             )
 
@@ -152,46 +204,42 @@ class Servers:
         return next(topic for topic, route in routes if any(one.broker_name == broker_name for one in route.brokers))
 
     def _ask_for_routes(self) -> None:
-        for topic in self._options.read_topics:
-            try:
-                self._ask_for_route(topic)
-            except RouteError as error:
+        answers = self._cluster.topic_routes(self._options.read_topics)
+        for topic, answer in answers.items():
+            if isinstance(answer, TopicRoute):
+                self._routes.told(answer)
+            error = _unreadable(answer, topic)
+            if isinstance(error, RouteError):
                 self._outages.failed(topic_subject(topic), error, self._options.missing_topic_timeout_ms)
-            except RocketMQError as error:
-                self._outages.failed(NAME_SERVERS, error, self._options.cluster_timeout_ms)
-                return
-            else:
+            elif error is None:
                 self._outages.succeeded(topic_subject(topic))
+        silent = [one for one in answers.values() if isinstance(one, RocketMQError) and not isinstance(one, RouteError)]
+        if silent:
+            self._outages.failed(NAME_SERVERS, silent[0], self._options.cluster_timeout_ms)
+        else:
             self._outages.succeeded(NAME_SERVERS)
-
-    def _ask_for_route(self, topic: str) -> None:
-        """A route without a readable queue is an error: else a topic without read permission looks like an idle one."""
-        route = self._cluster.topic_route(topic)
-        self._routes.told(route)
-        if not route.read_queues():
-            raise RouteError("NO_READABLE_QUEUE", topic=topic)
 
     # ------------------------------------------------------------------------------------------ what queues hold
 
     def bounds(self) -> dict[MessageQueue, QueueBounds]:
-        """The bounds of all readable queues, one request for each topic and broker; without the silent brokers'
-        queues."""
-        bounds: dict[MessageQueue, QueueBounds] = {}
-        for topic, queues in self._routes.queues.items():
-            readable = set(queues)
-            for broker_name in sorted({queue.broker_name for queue in readable}):
-                held = self._bounds_at(broker_name, topic)
-                bounds |= {queue: of_queue for queue, of_queue in held.items() if queue in readable}
-        return bounds
-
-    def _bounds_at(self, broker_name: str, topic: str) -> dict[MessageQueue, QueueBounds]:
-        """Nothing where the broker does not have the topic any more: the route will follow."""
-        try:
-            return self.ask(broker_name, lambda broker: broker.topic_stats(topic)) or {}
-        except BrokerError as error:
-            if error.code != ResponseCode.TOPIC_NOT_EXIST:
-                raise
-            return {}
+        """The bounds of all readable queues, one request for each topic and broker, all at once; without the silent
+        brokers' queues."""
+        readable = {topic: set(queues) for topic, queues in self._routes.queues.items()}
+        questions = {
+            (topic, broker_name): broker_name
+            for topic, queues in readable.items()
+            for broker_name in sorted({queue.broker_name for queue in queues})
+        }
+        # A broker may not have a topic any more: the route will follow.
+        held = self.ask_together(
+            questions, lambda broker, question: broker.submit_topic_stats(question[0]), {ResponseCode.TOPIC_NOT_EXIST}
+        )
+        return {
+            queue: of_queue
+            for (topic, _), bounds in held.items()
+            for queue, of_queue in bounds.items()
+            if queue in readable[topic]
+        }
 
     def stored_at(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
         """When the message at an offset of each queue was stored, in ms; None where there is none. Queues whose broker
@@ -224,6 +272,35 @@ class Servers:
         ):
             found |= offsets
         return found
+
+
+class _Round:
+    """One round of questions to brokers: who has answered, and who has not."""
+
+    def __init__(self, none_for: Collection[int]) -> None:
+        self.failures: dict[str, RocketMQError] = {}
+        self.answered: set[str] = set()
+        self._none_for = none_for
+
+    def note(self, broker_name: str, results: dict[K, T], key: K, call: Callable[[], T]) -> None:
+        """Put what a broker says among the ``results``. A failure that passes is remembered, others are raised."""
+        try:
+            results[key] = call()
+        except RocketMQError as error:
+            if outlook_of_request(error) is Outlook.PASSES:
+                self.failures[broker_name] = error
+                return
+            if not isinstance(error, BrokerError) or error.code not in self._none_for:
+                raise
+        self.answered.add(broker_name)
+
+
+def _unreadable(answer: TopicRoute | RocketMQError, topic: str) -> RocketMQError | None:
+    """What is wrong with a route. One without a readable queue is an error: else a topic without read permission looks
+    like an idle one."""
+    if isinstance(answer, RocketMQError):
+        return answer
+    return None if answer.read_queues() else RouteError("NO_READABLE_QUEUE", topic=topic)
 
 
 def _by_broker(queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:

@@ -1,4 +1,5 @@
-"""Whether the members of a group subscribe to the same. Decides whom to ask and what an answer means; asks nobody.
+"""Whether the members of a group subscribe to the same, in the same manner. Decides whom to ask and what an answer
+means; asks nobody.
 
 A broker keeps one subscription table a group, that of the last heartbeat, so only the members themselves can tell.
 Members that differ do harm in silence: each shares the queues of a topic with others that never read it.
@@ -10,7 +11,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from rocketmq_spark.consumer.manner import differences, manner_of
 from rocketmq_spark.errors import MembershipError
+from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo
 from rocketmq_spark.wire.body.subscription import TAG, SubscriptionData
 
 Wanted = dict[str, tuple[str, frozenset[str] | str]]
@@ -29,11 +32,20 @@ class SubscriptionCheck:
     difference here: Java's push consumers always read it, its pull consumers never do.
     """
 
-    def __init__(self, group: str, client_id: str, subscriptions: Iterable[SubscriptionData], retry_topic: str) -> None:
+    def __init__(
+        self,
+        group: str,
+        client_id: str,
+        subscriptions: Iterable[SubscriptionData],
+        manner: Mapping[str, str],
+        retry_topic: str,
+    ) -> None:
         self._group = group
         self._client_id = client_id
         self._retry_topic = retry_topic
         self._ours = _wanted(subscriptions)
+        self._our_manner = manner_of(manner)
+        self._manners: dict[str, dict[str, str]] = {}
         self._listed: frozenset[str] = frozenset()
         self._theirs: dict[str, Wanted] = {}
         self._asked: Counter[str] = Counter()
@@ -51,14 +63,18 @@ class SubscriptionCheck:
 
     def _is_to_be_asked(self, client_id: str) -> bool:
         if client_id in self._theirs:
-            return self._differs(self._theirs[client_id])
+            return self._differs(self._theirs[client_id]) or bool(self._other_manner(client_id))
         return self._asked[client_id] < MOST_QUESTIONS
 
-    def answered(self, subscriptions: Mapping[str, Iterable[SubscriptionData]]) -> None:
+    def answered(self, infos: Mapping[str, ConsumerRunningInfo]) -> None:
         """What the members that were asked have answered, by client id."""
-        self._theirs |= {client_id: _wanted(told) for client_id, told in subscriptions.items()}
-        for client_id in subscriptions:
+        for client_id, info in infos.items():
+            self._theirs[client_id] = _wanted(info.subscriptions)
+            self._manners[client_id] = manner_of(info.properties)
             del self._asked[client_id]
+
+    def _other_manner(self, client_id: str) -> list[str]:
+        return differences(self._our_manner, self._manners.get(client_id, {}))
 
     def difference(self) -> MembershipError | None:
         """The error that names a member which differs, and what both subscribe to; None if there is none."""
@@ -71,6 +87,15 @@ class SubscriptionCheck:
                     ours=_described(self._ours),
                     other=client_id,
                     theirs=_described(theirs),
+                )
+            if options := self._other_manner(client_id):
+                return MembershipError(
+                    "MEMBERS_DIFFER",
+                    group=self._group,
+                    client_id=self._client_id,
+                    ours=_settings(self._our_manner, options),
+                    other=client_id,
+                    theirs=_settings(self._manners[client_id], options),
                 )
         return None
 
@@ -94,6 +119,10 @@ def _wanted(subscriptions: Iterable[SubscriptionData]) -> Wanted:
 
 def _without(wanted: Wanted, topic: str) -> Wanted:
     return {name: expression for name, expression in wanted.items() if name != topic}
+
+
+def _settings(manner: Mapping[str, str], options: Iterable[str]) -> str:
+    return ", ".join(f"{option}={manner[option]}" for option in options)
 
 
 def _described(wanted: Wanted) -> str:

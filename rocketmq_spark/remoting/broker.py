@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from rocketmq_spark.errors import BrokerError, DataLossError, RocketMQError
 from rocketmq_spark.model import Message, MessageQueue, QueueBounds, StoredMessage, retry_topic
 from rocketmq_spark.remoting.first_stored import first_stored
-from rocketmq_spark.remoting.peer import Peer, Question, code_only
+from rocketmq_spark.remoting.peer import Peer, Question, ResponseFuture, code_only
 from rocketmq_spark.remoting.send_result import STORED, SendResult, SendStatus, send_header
 from rocketmq_spark.wire.body.groups import decode_consumer_ids
 from rocketmq_spark.wire.body.heartbeat import Heartbeat, encode_heartbeat
@@ -98,9 +98,13 @@ class Broker(Peer):
 
     def topic_stats(self, topic: str) -> dict[MessageQueue, QueueBounds]:
         """Bounds of all queues of ``topic`` on this broker. BrokerError with TOPIC_NOT_EXIST where it has none."""
+        return self.submit_topic_stats(topic).result()
+
+    def submit_topic_stats(self, topic: str) -> ResponseFuture[dict[MessageQueue, QueueBounds]]:
+        """``topic_stats`` without waiting."""
         header = GetTopicStatsInfoRequest(topic=topic)
         command = _command(RequestCode.GET_TOPIC_STATS_INFO, header)
-        return self.ask(Question(command, lambda answer: decode_topic_stats(answer.body)))
+        return self.submit(Question(command, lambda answer: decode_topic_stats(answer.body)))
 
     def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """Of each queue the offset of the first message stored at its time (unix) or later, else its max offset.
@@ -199,17 +203,22 @@ class Broker(Peer):
 
     def heartbeat(self, heartbeat: Heartbeat) -> None:
         """Register or keep alive: the connection becomes a member of each group in it. One connection a client id."""
-        self.ask(Question(_command(RequestCode.HEART_BEAT, body=encode_heartbeat(heartbeat)), code_only))
+        self.submit_heartbeat(heartbeat).result()
+
+    def submit_heartbeat(self, heartbeat: Heartbeat) -> ResponseFuture[None]:
+        """``heartbeat`` without waiting."""
+        return self.submit(Question(_command(RequestCode.HEART_BEAT, body=encode_heartbeat(heartbeat)), code_only))
 
     def unregister(self, client_id: str, group: str) -> None:
         """Leave the group; what leaves is the connection."""
         header = UnregisterClientRequest(client_id=client_id, consumer_group=group)
         self.ask(Question(_command(RequestCode.UNREGISTER_CLIENT, header), code_only))
 
-    def consumer_ids(self, group: str) -> list[str]:
+    def submit_consumer_ids(self, group: str) -> ResponseFuture[list[str]]:
         """Client ids of the group's members, one for each of their connections; empty where it has no member."""
         command = _command(RequestCode.GET_CONSUMER_LIST_BY_GROUP, GetConsumerListByGroupRequest(consumer_group=group))
-        return self.ask(Question(command, self._read_consumer_ids, {ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR}))
+        accepted = {ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR}
+        return self.submit(Question(command, self._read_consumer_ids, accepted))
 
     def _read_consumer_ids(self, answer: RemotingCommand) -> list[str]:
         if answer.code == ResponseCode.SUCCESS:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import TopicRoute
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.namesrv import NameServers
@@ -20,6 +21,9 @@ class RemoteCluster:
 
     def topic_route(self, topic: str) -> TopicRoute:
         return self._name_servers.topic_route(topic)
+
+    def topic_routes(self, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]:
+        return self._name_servers.topic_routes(topics)
 
     def connects(self, address: str) -> int:
         """See ``ConnectionPool.connects``."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RocketMQError, RouteError
 from rocketmq_spark.model import TopicRoute
-from rocketmq_spark.remoting.peer import Peer, Question, code_only
+from rocketmq_spark.remoting.peer import Peer, Question, ResponseFuture, code_only
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
 from rocketmq_spark.wire.body.routes import ClusterInfo, decode_cluster_info, decode_topic_route
@@ -36,9 +36,24 @@ class NameServers:
         thing in a pull and another in a broker's statistics. Raises TransportError, BrokerError or RemoteProtocolError
         when none of them answers, or not as a name server does.
         """
-        command = _command(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest(topic=topic).to_fields())
-        question = Question(command, lambda answer: decode_topic_route(topic, answer.body))
-        return self._first_answer(lambda peer: _ask_route(peer, question, topic))
+        answer = self.topic_routes([topic])[topic]
+        if isinstance(answer, RocketMQError):
+            raise answer
+        return answer
+
+    def topic_routes(self, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]:
+        """``topic_route`` of each topic, or what it would raise. A name server is asked for all of them at once, and
+        the next one for those that it could not tell."""
+        told: dict[str, TopicRoute | RocketMQError] = {}
+        open_topics = list(topics)
+        for index in self._in_turn():
+            for topic, answer in _ask_routes(self._peers[index], open_topics).items():
+                if isinstance(answer, TopicRoute):
+                    self._preferred = index
+                if isinstance(answer, TopicRoute) or not isinstance(told.get(topic), RouteError):
+                    told[topic] = answer
+            open_topics = [topic for topic in open_topics if _is_open(told[topic])]
+        return told
 
     def cluster_info(self) -> ClusterInfo:
         """All brokers that are registered. Raises TransportError or BrokerError."""
@@ -72,16 +87,43 @@ class NameServers:
         return [(first + step) % count for step in range(count)]
 
 
-def _ask_route(peer: Peer, question: Question[TopicRoute], topic: str) -> TopicRoute:
-    try:
-        route = peer.ask(question)
-    except BrokerError as error:
-        if error.code == ResponseCode.TOPIC_NOT_EXIST:
-            raise RouteError("TOPIC_NOT_FOUND", topic=topic, address=peer.address) from error
-        raise
+def _ask_routes(peer: Peer, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]:
+    """What one name server says of each topic, or what went wrong."""
+    asked: dict[str, ResponseFuture[TopicRoute]] = {}
+    told: dict[str, TopicRoute | RocketMQError] = {}
+    for topic in topics:
+        try:
+            asked[topic] = peer.submit(_route_question(topic))
+        except RocketMQError as error:
+            return dict.fromkeys(topics, error)
+    for topic, answer in asked.items():
+        try:
+            told[topic] = _usable(answer.result())
+        except RocketMQError as error:
+            told[topic] = _named(error, topic, peer.address)
+    return told
+
+
+def _route_question(topic: str) -> Question[TopicRoute]:
+    command = _command(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest(topic=topic).to_fields())
+    return Question(command, lambda answer: decode_topic_route(topic, answer.body))
+
+
+def _usable(route: TopicRoute) -> TopicRoute:
     if route.is_static:
-        raise RouteError("STATIC_TOPIC", topic=topic)
+        raise RouteError("STATIC_TOPIC", topic=route.topic)
     return route
+
+
+def _named(error: RocketMQError, topic: str, address: str) -> RocketMQError:
+    """A refusal that means a missing topic, as that."""
+    if isinstance(error, BrokerError) and error.code == ResponseCode.TOPIC_NOT_EXIST:
+        return RouteError("TOPIC_NOT_FOUND", topic=topic, address=address)
+    return error
+
+
+def _is_open(answer: TopicRoute | RocketMQError) -> bool:
+    return isinstance(answer, RocketMQError) and _another_may_know(answer)
 
 
 def _another_may_know(error: RocketMQError) -> bool:

@@ -49,6 +49,7 @@ class _Slot:
 
 class ConnectionPool:
     """Connections by address. At most ``limit`` stay open when none is in use beyond it; long idle ones are closed.
+    None: as many as there are addresses, for who has to hold one to each (a member, whose heartbeats name it).
 
     There is no thread that looks for idle connections: they are closed when another one is opened.
     """
@@ -58,7 +59,7 @@ class ConnectionPool:
         connect_timeout_ms: int,
         on_request: OnRequest = support_nothing,
         *,
-        limit: int = 64,
+        limit: int | None = 64,
         idle_ms: int = IDLE_LIMIT_MS,
         connect: Connect = connect_tcp,
         clock: Clock = monotonic_ms,
@@ -135,7 +136,8 @@ class ConnectionPool:
     def _make_room(self) -> None:
         retired = self._retired
         current = [connection for connection in self._open_connections() if connection not in retired]
-        surplus = connections_to_close(current, self._limit - 1, self._clock() - self._idle_ms)
+        limit = len(current) if self._limit is None else self._limit - 1
+        surplus = connections_to_close(current, limit, self._clock() - self._idle_ms)
         for connection in (*surplus, *(one for one in retired if one.idle_since_ms is not None)):
             connection.close()
 

@@ -10,7 +10,7 @@ Not in here: a server that says GO_AWAY is asked once more over a new connection
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -133,6 +133,7 @@ class _Trouble:
     since_ms: int
     pause_ms: int
     next_try_ms: int
+    due_ms: int
     limit_ms: int
     is_over: bool
     error: RocketMQError
@@ -159,7 +160,8 @@ class Patience:
         since_ms = before.since_ms if before else now_ms if since_ms is None else since_ms
         pause_ms = ASKING.after(before.pause_ms if before else None)
         is_over = now_ms - since_ms >= limit_ms
-        self._troubles[subject] = _Trouble(since_ms, pause_ms, now_ms + pause_ms, limit_ms, is_over, error)
+        next_ms = now_ms + pause_ms
+        self._troubles[subject] = _Trouble(since_ms, pause_ms, next_ms, next_ms, limit_ms, is_over, error)
         return is_over and not (before and before.is_over)
 
     def succeeded(self, subject: str) -> bool:
@@ -181,10 +183,17 @@ class Patience:
         """When it began to fail, which it does."""
         return self._troubles[subject].since_ms
 
+    def postpone(self, now_ms: int) -> None:
+        """Everything that is due has just had its chance, and what was not tried could not be: others failed before
+        it. It may be tried at any time, but nobody needs to be woken for it before its pause."""
+        for subject, trouble in self._troubles.items():
+            if now_ms >= trouble.due_ms:
+                self._troubles[subject] = replace(trouble, due_ms=now_ms + trouble.pause_ms)
+
     @property
     def next_try_ms(self) -> int | None:
         """When something that failed is to be tried again; None while nothing fails."""
-        return min((trouble.next_try_ms for trouble in self._troubles.values()), default=None)
+        return min((trouble.due_ms for trouble in self._troubles.values()), default=None)
 
     @property
     def subjects(self) -> frozenset[str]:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.remoting.clock import Clock
+from rocketmq_spark.remoting.retry import ASKING, Pauses
 from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
 
 SHORTEST_SUSPEND_MS: Final = 15_000
@@ -27,34 +29,63 @@ class LongPoll(Protocol):
     def __call__(self, queue: MessageQueue, offset: int, suspend_ms: int, on_answer: PullCallback) -> None: ...
 
 
+class _Pause(NamedTuple):
+    """Until when a queue is not watched at ``offset``: its last poll there was news, and nothing came of it."""
+
+    offset: int
+    pause_ms: int
+    until_ms: int
+
+
 class TailWatch:
     """One long poll per watched queue, armed while the owner is idle.
 
     ``on_news`` hears of everything but silence: new messages, an offset that is none any more, a watch that failed.
-    Threads: ``watch`` from any thread, ``on_news`` and answers on reader threads; ``_lock`` covers the table and is
+    A queue that was news and is to be watched at the same offset again (its broker refuses pulls, is busy, or has a
+    message that nobody plans to read) is so after a pause, and after longer and longer ones, up to the time for which a
+    poll is held: so it costs no more than silence.
+
+    Threads: ``watch`` from any thread, ``on_news`` and answers on reader threads; ``_lock`` covers the tables and is
     never held while a request is sent.
     """
 
-    def __init__(self, long_poll: LongPoll, on_news: Callable[[], None]) -> None:
+    def __init__(self, long_poll: LongPoll, on_news: Callable[[], None], clock: Clock) -> None:
         self._long_poll = long_poll
         self._on_news = on_news
+        self._clock = clock
         self._lock = threading.Lock()
         self._armed: set[MessageQueue] = set()
+        self._pauses: dict[MessageQueue, _Pause] = {}
 
     def watch(self, positions: Mapping[MessageQueue, int]) -> None:
-        """Arm a long poll for each queue that has none, at its position."""
+        """Arm a long poll for each queue that has none and no pause, at its position. Others' pauses are over."""
         suspend_ms = max(SHORTEST_SUSPEND_MS, SUSPEND_MS_PER_QUEUE * len(positions))
+        now_ms = self._clock()
         with self._lock:
-            unarmed = [queue for queue in positions if queue not in self._armed]
-            self._armed.update(unarmed)
-        for queue in unarmed:
-            self._long_poll(queue, positions[queue], suspend_ms, self._callback_for(queue))
+            self._pauses = {
+                queue: pause for queue, pause in self._pauses.items() if positions.get(queue) == pause.offset
+            }
+            resting = {queue for queue, pause in self._pauses.items() if now_ms < pause.until_ms}
+            due = positions.keys() - self._armed - resting
+            self._armed |= due
+        for queue in due:
+            self._long_poll(
+                queue, positions[queue], suspend_ms, self._callback_for(queue, positions[queue], suspend_ms)
+            )
 
-    def _callback_for(self, queue: MessageQueue) -> PullCallback:
+    def _callback_for(self, queue: MessageQueue, offset: int, suspend_ms: int) -> PullCallback:
         def on_answer(answer: PullResult | RocketMQError) -> None:
+            is_news = isinstance(answer, RocketMQError) or answer.status is not PullStatus.NO_NEW_MSG
             with self._lock:
                 self._armed.discard(queue)
-            if isinstance(answer, RocketMQError) or answer.status is not PullStatus.NO_NEW_MSG:
+                before = self._pauses.pop(queue, None)
+                if is_news:
+                    self._pauses[queue] = self._pause(offset, suspend_ms, before)
+            if is_news:
                 self._on_news()
 
         return on_answer
+
+    def _pause(self, offset: int, suspend_ms: int, before: _Pause | None) -> _Pause:
+        pause_ms = Pauses(ASKING.shortest_ms, suspend_ms).after(None if before is None else before.pause_ms)
+        return _Pause(offset, pause_ms, self._clock() + pause_ms)

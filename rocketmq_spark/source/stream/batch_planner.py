@@ -25,6 +25,7 @@ from rocketmq_spark.options import BROADCASTING, ReadOptions
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.source.data_loss import report_loss
 from rocketmq_spark.source.stream.available_now import AvailableNowTargets
+from rocketmq_spark.source.stream.backlog import Backlog
 from rocketmq_spark.source.stream.first_positions import first_positions, unread_queues
 from rocketmq_spark.source.stream.incarnation import TrustedQueues, last_read, other_from, others, stored_later
 from rocketmq_spark.source.stream.missing_queues import MissingQueues
@@ -37,12 +38,20 @@ from rocketmq_spark.source.stream.planning import (
     plan_batch,
     position_of,
 )
-from rocketmq_spark.source.stream.waiting import WaitingTimes
 
 log = logging.getLogger(__name__)
 
 IDLE_WAIT_MS: Final = 200
-"""How long an idle call waits for news; Spark would ask again every 12 ms."""
+"""How long an idle call waits for news; Spark would ask again every 12 ms. Not longer: the other sources of the query
+wait for it, and so does a graceful stop."""
+
+IDLE_WAIT_QUEUES_PER_MS: Final = 4
+"""With many queues a call costs more, in Spark too, which reads and compares the offset; so there are fewer calls."""
+
+
+def idle_wait_ms(queue_count: int) -> int:
+    """How long an idle call waits for news, with so many queues in the offset."""
+    return max(IDLE_WAIT_MS, queue_count // IDLE_WAIT_QUEUES_PER_MS)
 
 
 class Member(Protocol):
@@ -78,14 +87,15 @@ class BatchPlanner:
         self._missing = MissingQueues(options)
         self._drain = drain
         self._clock = clock
+        self.backlog = Backlog()
         self._positions: dict[MessageQueue, int] = {}
-        self._max_offsets: dict[MessageQueue, int] = {}
-        self._waiting = WaitingTimes()
         self._started_topics: set[str] = set()
         self._unconfirmed_first: dict[MessageQueue, int] = {}
         self._trusted = TrustedQueues()
         self._served: list[MessageQueue] = []
         self._survey_at_once = True
+        self._has_seen_all = False
+        self._proven: SourceOffset | None = None
         self._targets: AvailableNowTargets | None = None
         self.masters: Mapping[str, str] = {}
         """Addresses by broker name: where the queues of the last plan were surveyed."""
@@ -94,20 +104,6 @@ class BatchPlanner:
         """AvailableNow: the first complete survey fixes where every queue of the topics ends, our own or not."""
         self._targets = AvailableNowTargets(self._options.cluster_timeout_ms)
 
-    @property
-    def lag(self) -> dict[MessageQueue, int]:
-        """Offsets not yet planned, for each queue of ours, as of the last survey."""
-        return {queue: max(0, self._max_offsets[queue] - at) for queue, at in self._positions.items()}
-
-    def waiting_ms(self, now_ms: int) -> dict[MessageQueue, int]:
-        """How long the first of those offsets has been waiting at least, see ``WaitingTimes``."""
-        return {queue: self._waiting.waiting_ms(queue, now_ms) for queue in self._positions}
-
-    @property
-    def max_offsets(self) -> Mapping[MessageQueue, int]:
-        """The brokers' max offsets of our queues, as of the last survey."""
-        return {queue: self._max_offsets[queue] for queue in self._positions}
-
     def latest_offset(self, start: SourceOffset, limit: int | None) -> SourceOffset:
         """The end of the next micro-batch; ``start`` itself when there is nothing to read.
 
@@ -115,13 +111,14 @@ class BatchPlanner:
         when it is settled where the topics begin. ``limit``: offsets in all, None for no limit.
         Raises DataLossError (with ``failOnDataLoss``) and what ``Membership.survey`` raises.
         """
-        with self._member.turn() as membership:
-            membership.prove({queue: progress.end_offset for queue, progress in start.queues.items()})
+        if start is not self._proven:
+            self._prove(start)
+        wait_ms = idle_wait_ms(len(start.queues))
         while True:
             if self._drain.is_made():
                 if self._has_handed_over(start):
                     return start
-            elif self._must_survey():
+            elif self._must_survey(wait_ms):
                 with self._member.turn() as membership:
                     end = self._plan(membership, start, limit)
                 if end is not start:
@@ -129,16 +126,25 @@ class BatchPlanner:
             if self._may_rest(start):
                 return start
 
-    def _must_survey(self) -> bool:
+    def _prove(self, start: SourceOffset) -> None:
+        """Once is enough, if the brokers have confirmed it: where a queue comes back later, a survey raises it."""
+        with self._member.turn() as membership:
+            membership.prove({queue: progress.end_offset for queue, progress in start.queues.items()})
+            self._proven = None if membership.offsets.unconfirmed else start
+
+    def _must_survey(self, wait_ms: int) -> bool:
         """Whether there may be something to plan. If nothing is known of that, wait a little for news."""
         if self._survey_at_once or self._missing.is_overdue(self._clock()):
             return True
-        return self._member.wait_for_news(self._positions, IDLE_WAIT_MS)
+        return self._member.wait_for_news(self._positions, wait_ms)
 
     def _may_rest(self, start: SourceOffset) -> bool:
-        """Whether Spark may be told that there is nothing to read now."""
+        """Whether Spark may be told that there is nothing to read now. The first time, everybody must have said so: it
+        may be a ``Trigger.Once``, which does not ask again and looks like any other."""
         if self._targets is not None:
             return self._has_ended(start, self._targets)
+        if not self._has_seen_all:
+            return False
         return bool(start.queues) or self._started_topics.issuperset(self._options.read_topics)
 
     def _has_ended(self, start: SourceOffset, targets: AvailableNowTargets) -> bool:
@@ -187,6 +193,7 @@ class BatchPlanner:
         self._start_topics(membership, start, survey)
         candidates = self._candidates(membership, start, survey)
         survey, positions = self._settle(membership, start, survey, self._stored(membership, candidates))
+        self._note_unsettled(start, survey, set(candidates) - positions.keys())
         targets = None if self._targets is None else self._targets.offsets
         planned = plan_batch(
             positions, survey.bounds, limit=limit, targets=targets, served=self._served, checkpoint=start
@@ -202,6 +209,13 @@ class BatchPlanner:
             return start
         return start.advanced(self._at_rest(start, survey) | planned)
 
+    def _note_unsettled(self, start: SourceOffset, survey: Survey, queues: Collection[MessageQueue]) -> None:
+        """Of these a broker did not confirm where they go on. They are not watched meanwhile: what has come since is
+        known, and they are due again after the broker's pause."""
+        self._positions = {queue: at for queue, at in self._positions.items() if queue not in queues}
+        is_known = survey.is_complete or (bool(start.queues) and start.queues.keys() <= survey.away.keys())
+        self._has_seen_all |= is_known and not queues and not self._missing.waited_for
+
     def _start_topics(self, membership: Membership, start: SourceOffset, survey: Survey) -> None:
         """Write first positions for topics without any. Only complete knowledge tells that a topic has none."""
         if not survey.is_complete:
@@ -211,7 +225,7 @@ class BatchPlanner:
         if len(stored) < len(queues):
             return
         unread = unread_queues(start, stored)
-        found = self._found_by_time(membership, unread)
+        found = _found_by_time(membership, self._starting_point.timestamp_ms, unread)
         if found is None:
             return
         first = first_positions(self._starting_point, {queue: survey.bounds[queue] for queue in unread}, found)
@@ -221,16 +235,6 @@ class BatchPlanner:
         self._unconfirmed_first = {queue: offset for queue, offset in first.items() if queue not in confirmed}
         if not self._unconfirmed_first:
             self._started_topics |= {queue.topic for queue in queues}
-
-    def _found_by_time(
-        self, membership: Membership, queues: Collection[MessageQueue]
-    ) -> dict[MessageQueue, int] | None:
-        """Where each queue begins if a time says so; None: not all are known, and a topic starts as a whole."""
-        timestamp_ms = self._starting_point.timestamp_ms
-        if timestamp_ms is None:
-            return {}
-        found = membership.servers.search_offsets(dict.fromkeys(queues, timestamp_ms))
-        return found if len(found) == len(queues) else None
 
     def _candidates(self, membership: Membership, start: SourceOffset, survey: Survey) -> list[MessageQueue]:
         """Our queues that have grown, that we have just gained or that may be other ones, if it is known where they
@@ -348,8 +352,7 @@ class BatchPlanner:
         # A broker that was silent may have forgotten offsets: its queues are looked at anew when it is back.
         seen = survey.owned & survey.bounds.keys()
         self._positions = {queue: at for queue, at in self._positions.items() if queue in seen}
-        self._max_offsets |= {queue: bounds.max_offset for queue, bounds in survey.bounds.items()}
-        self._waiting.surveyed(self._positions, survey.bounds)
+        self.backlog.surveyed(self._positions, survey.bounds)
 
     def _at_rest(self, start: SourceOffset, survey: Survey) -> dict[MessageQueue, QueueProgress]:
         """A queue that is where it was keeps its store time too: what has been stored since may be another queue's."""
@@ -366,3 +369,13 @@ class BatchPlanner:
 
 def _is_known(progress: QueueProgress | None, position: int) -> bool:
     return progress is not None and progress.end_offset == position and progress.last_store_timestamp_ms > 0
+
+
+def _found_by_time(
+    membership: Membership, timestamp_ms: int | None, queues: Collection[MessageQueue]
+) -> dict[MessageQueue, int] | None:
+    """Where each queue begins if a time says so; None: not all are known, and a topic starts as a whole."""
+    if timestamp_ms is None:
+        return {}
+    found = membership.servers.search_offsets(dict.fromkeys(queues, timestamp_ms))
+    return found if len(found) == len(queues) else None

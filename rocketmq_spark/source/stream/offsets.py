@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import MessageQueue, QueueRange, flat, nested
@@ -20,8 +20,7 @@ from rocketmq_spark.model import MessageQueue, QueueRange, flat, nested
 VERSION: Final = 1
 
 
-@dataclass(frozen=True, slots=True)
-class QueueProgress:
+class QueueProgress(NamedTuple):
     """One queue in an offset. ``last_store_timestamp_ms`` is the queue's newest message's when the batch was
     planned."""
 
@@ -31,6 +30,8 @@ class QueueProgress:
 
     def at_rest(self) -> QueueProgress:
         """The same position, with nothing left to read."""
+        if self.begin_offset == self.end_offset:
+            return self
         return QueueProgress(self.end_offset, self.end_offset, self.last_store_timestamp_ms)
 
 
@@ -71,6 +72,27 @@ class SourceOffset:
             return offset
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
             raise OptionError("BAD_OFFSET", problem=f"{problem} in {str(value)[:200]}") from None
+
+
+class OffsetReader:
+    """Reads offsets from JSON values, and the last one but once: Spark hands it in again at each idle call."""
+
+    def __init__(self) -> None:
+        self._value: object = None
+        self._offset = SourceOffset()
+
+    def read(self, value: object) -> SourceOffset:
+        """``SourceOffset.from_json``; of an equal value the very same object."""
+        if value != self._value:
+            self._offset = SourceOffset.from_json(value)
+            self._value = value
+        return self._offset
+
+    def write(self, offset: SourceOffset) -> dict[str, Any]:
+        """``SourceOffset.to_json``, of an offset that is likely to be read next."""
+        value = offset.to_json()
+        self._value, self._offset = value, offset
+        return value
 
 
 def _text(value: object) -> str:

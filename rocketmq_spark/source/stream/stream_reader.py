@@ -23,7 +23,7 @@ from rocketmq_spark.source.given_up import named_together, without_given_up
 from rocketmq_spark.source.partitioning import Task, tasks_of
 from rocketmq_spark.source.schema import check_schema
 from rocketmq_spark.source.stream.graceful_stop import CONTROL
-from rocketmq_spark.source.stream.offsets import SourceOffset
+from rocketmq_spark.source.stream.offsets import OffsetReader, SourceOffset
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,13 +52,15 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._schema = schema
         self._run: SourceRun | None = None
+        self._offsets = OffsetReader()
+        self._reported_at_rest: tuple[int, dict[str, Any]] | None = None
         self._stops_at_what_is_there = False
         self._read_again: dict[str, Any] | None = None
         """The end of the batch that a restart reads again."""
 
     def __getstate__(self) -> dict[str, Any]:
         """What executors need; a running member stays where it is."""
-        return self.__dict__ | {"_run": None}
+        return self.__dict__ | {"_run": None, "_offsets": OffsetReader(), "_reported_at_rest": None}
 
     # ------------------------------------------------------------------------------------------ source runner
 
@@ -77,9 +79,9 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The end of the next batch; ``start`` itself, to the letter, when there is nothing to read."""
-        begin = SourceOffset.from_json(start)
+        begin = self._offsets.read(start)
         end = self._running().planner.latest_offset(begin, _max_offsets(limit))
-        return start if end is begin else end.to_json()
+        return start if end is begin else self._offsets.write(end)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """What the query progress shows as ``latestOffset``, as of the last survey; asks nobody.
@@ -92,20 +94,24 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         if self._run is None:
             return None
-        planner = self._run.planner
-        lag, waiting_ms = planner.lag, planner.waiting_ms(int(time.time() * 1000))
-        return {
+        backlog = self._run.planner.backlog
+        if self._reported_at_rest is not None and self._reported_at_rest[0] == backlog.surveys:
+            return self._reported_at_rest[1]
+        lag, waiting_ms = backlog.lag, backlog.waiting_ms(int(time.time() * 1000))
+        report: dict[str, Any] = {
             "clientId": self._run.client_id,
-            "maxOffsets": nested(planner.max_offsets),
+            "maxOffsets": nested(backlog.max_offsets),
             "lag": sum(lag.values()),
             "lagByQueue": nested({queue: {"messages": lag[queue], "ms": ms} for queue, ms in waiting_ms.items()}),
             CONTROL: self._run.drain.control._asdict(),
         }
+        self._reported_at_rest = None if report["lag"] else (backlog.surveys, report)
+        return report
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The ranges that ``end`` names, as tasks. Nothing else decides on them: a replay after a crash reads the
         same, but for what an operator gives up."""
-        offset = SourceOffset.from_json(end)
+        offset = self._offsets.read(end)
         if self._run is None:
             self._read_again = end
         logged = list(offset.ranges())

@@ -121,8 +121,8 @@ def _write(value: object) -> str:
     match value:
         case Mapping():
             return "{" + ",".join(f"{_write(key)}:{_write(entry)}" for key, entry in value.items()) + "}"
-        case list() | tuple():
-            return "[" + ",".join(map(_write, value)) + "]"
         case MessageQueue(topic, broker_name, queue_id):
             return _to_json({"brokerName": broker_name, "queueId": queue_id, "topic": topic})
+        case list() | tuple():
+            return "[" + ",".join(map(_write, value)) + "]"
     return _to_json(value)

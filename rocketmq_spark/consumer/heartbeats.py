@@ -1,0 +1,46 @@
+"""Heartbeats: one round of them. It knows no membership, so it can be sent while somebody else has the turn."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.wire.body.heartbeat import Heartbeat
+
+if TYPE_CHECKING:
+    from rocketmq_spark.consumer.servers import Answer, Cluster
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeats:
+    """The same to each address."""
+
+    beat: Heartbeat
+    addresses: tuple[str, ...]
+
+    def send(self, cluster: Cluster) -> set[str]:
+        """All at once; who has answered. Who has not is told again by the timer."""
+        sent: dict[str, Answer[None]] = {}
+        answered: set[str] = set()
+        for address in self.addresses:
+            with _warning_of(address):
+                sent[address] = cluster.broker(address).submit_heartbeat(self.beat)
+        for address, answer in sent.items():
+            with _warning_of(address):
+                answer.result()
+                answered.add(address)
+        return answered
+
+
+@contextmanager
+def _warning_of(address: str) -> Iterator[None]:
+    try:
+        yield
+    except RocketMQError as error:
+        log.warning("no heartbeat to address=%s: %s", address, error)
