@@ -96,6 +96,7 @@ class BatchPlanner:
         self._survey_at_once = True
         self._has_seen_all = False
         self._proven: SourceOffset | None = None
+        self._is_unconfirmed = False
         self._targets: AvailableNowTargets | None = None
         self.masters: Mapping[str, str] = {}
         """Addresses by broker name: where the queues of the last plan were surveyed."""
@@ -111,7 +112,7 @@ class BatchPlanner:
         when it is settled where the topics begin. ``limit``: offsets in all, None for no limit.
         Raises DataLossError (with ``failOnDataLoss``) and what ``Membership.survey`` raises.
         """
-        if start is not self._proven:
+        if start is not self._proven or self._is_unconfirmed:
             self._prove(start)
         wait_ms = idle_wait_ms(len(start.queues))
         while True:
@@ -127,10 +128,12 @@ class BatchPlanner:
                 return start
 
     def _prove(self, start: SourceOffset) -> None:
-        """Once is enough, if the brokers have confirmed it: where a queue comes back later, a survey raises it."""
+        """Once: where a queue comes back later, a survey raises it; where it has become another one, ``start`` says
+        nothing of that. What the brokers have not confirmed is told again."""
+        new = {} if start is self._proven else start.queues
         with self._member.turn() as membership:
-            membership.prove({queue: progress.end_offset for queue, progress in start.queues.items()})
-            self._proven = None if membership.offsets.unconfirmed else start
+            membership.prove({queue: progress.end_offset for queue, progress in new.items()})
+            self._proven, self._is_unconfirmed = start, bool(membership.offsets.unconfirmed)
 
     def _must_survey(self, wait_ms: int) -> bool:
         """Whether there may be something to plan. If nothing is known of that, wait a little for news."""
