@@ -43,7 +43,7 @@ def test_a_header_comes_back_from_its_java_class(
 
 
 def test_there_are_headers_to_compare() -> None:
-    assert len(OURS) > 20
+    assert len(OURS) >= 20
     assert set(OTHER_NAMES) <= set(OURS)
 
 

@@ -25,9 +25,10 @@ OUR_OWN = {
     "wire/arrow/column_table.py", "wire/arrow/columns.py", "wire/arrow/property_table.py",
     "wire/arrow/record_columns.py", "wire/arrow/record_index.py", "wire/arrow/slices.py",
     # What the member needs because it lives in Spark, and what no Java class has as a subject.
-    "consumer/balanced_hash.py", "consumer/group_members.py", "consumer/group_offsets.py", "consumer/membership.py",
-    "consumer/offset_file.py", "consumer/outages.py", "consumer/resets.py", "consumer/servers.py",
-    "consumer/sliding_window.py", "consumer/strategy_names.py", "consumer/subscription_check.py", "consumer/turn.py",
+    "consumer/balanced_hash.py", "consumer/group_members.py", "consumer/group_offsets.py", "consumer/heartbeats.py",
+    "consumer/manner.py", "consumer/membership.py", "consumer/offset_file.py", "consumer/outages.py",
+    "consumer/queue_life.py", "consumer/resets.py", "consumer/servers.py", "consumer/sliding_window.py",
+    "consumer/strategy_names.py", "consumer/subscription_check.py", "consumer/survey.py", "consumer/turn.py",
 }  # fmt: skip
 MODULES = [*PACKAGE.rglob("*.py")]
 

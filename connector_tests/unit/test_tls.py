@@ -89,7 +89,14 @@ def test_plain_bytes_are_received_into_the_room_that_is_given(serve: Callable[[S
     stream.sendall(b"abcd", 1000)
     assert [stream.recv_into(room[2:], 10_000), bytes(room)] == [4, b"..abcd"]
     stream.shutdown()
-    assert stream.recv_into(room, 10_000) == 0
+    stream.close()
+
+
+def test_nothing_is_received_into_a_room_once_the_peer_has_taken_leave(serve: Callable[[Serve], str]) -> None:
+    stream = connect_tcp(serve(greet_and_take_leave), 5000, trusting())
+    room = memoryview(bytearray(8))
+    assert [stream.recv_into(room, 10_000), stream.recv_into(room, 10_000)] == [5, 0]
+    stream.shutdown()
     stream.close()
 
 
