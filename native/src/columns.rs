@@ -16,8 +16,8 @@ pub enum Column {
     /// Milliseconds as microseconds.
     Time(fn(&Record) -> i64, Vec<i64>),
     Bodies(Slices),
-    /// The same text for all.
-    Constant(Vec<u8>, Slices),
+    /// The same text for all, and how many there are.
+    Constant(Vec<u8>, usize),
     /// The value of a property, null where it has none.
     Property(Known, Slices, Validity),
     /// The first of these properties, else the topic where it is stored.
@@ -30,30 +30,29 @@ pub enum Column {
 
 impl Column {
     /// The column of a field of `MessageExt` (Python's names); None for any other.
-    pub fn of_field(field: &str, broker_name: &[u8], rows: usize) -> Option<Self> {
-        let slices = Slices::with_capacity;
+    pub fn of_field(field: &str, broker_name: &[u8]) -> Option<Self> {
         Some(match field {
-            "topic" => Self::Topic(&[], slices(rows)),
-            "origin_topic" => Self::Topic(&[Known::RetryTopic], slices(rows)),
-            "broker_name" => Self::Constant(broker_name.to_vec(), slices(rows)),
-            "queue_id" => Self::Int32(|record| record.queue_id, Vec::with_capacity(rows)),
-            "queue_offset" => Self::Int64(|record| record.queue_offset, Vec::with_capacity(rows)),
-            "msg_id" => Self::Id(&[Known::UniqKey], slices(rows)),
-            "origin_msg_id" => Self::Id(&[Known::UniqKey, Known::OriginMessageId], slices(rows)),
-            "offset_msg_id" => Self::Id(&[], slices(rows)),
-            "keys" => Self::Property(Known::Keys, slices(rows), Validity::default()),
-            "tags" => Self::Property(Known::Tags, slices(rows), Validity::default()),
-            "body" => Self::Bodies(slices(rows)),
-            "properties" => Self::Properties(Map::with_capacity(rows)),
-            "born_timestamp_ms" => Self::Time(|record| record.born_timestamp_ms, Vec::with_capacity(rows)),
-            "store_timestamp_ms" => Self::Time(|record| record.store_timestamp_ms, Vec::with_capacity(rows)),
-            "reconsume_times" => Self::Int32(|record| record.reconsume_times, Vec::with_capacity(rows)),
-            "born_host" => Self::Host(|record| record.born_host, Hosts::with_capacity(rows)),
-            "store_host" => Self::Host(|record| record.store_host, Hosts::with_capacity(rows)),
-            "commit_log_offset" => Self::Int64(|record| record.commit_log_offset, Vec::with_capacity(rows)),
-            "sys_flag" => Self::Int32(|record| record.sys_flag(), Vec::with_capacity(rows)),
-            "flag" => Self::Int32(|record| record.flag, Vec::with_capacity(rows)),
-            "body_crc" => Self::Int32(|record| record.body_crc, Vec::with_capacity(rows)),
+            "topic" => Self::Topic(&[], Slices::default()),
+            "origin_topic" => Self::Topic(&[Known::RetryTopic], Slices::default()),
+            "broker_name" => Self::Constant(broker_name.to_vec(), 0),
+            "queue_id" => Self::Int32(|record| record.queue_id, Vec::new()),
+            "queue_offset" => Self::Int64(|record| record.queue_offset, Vec::new()),
+            "msg_id" => Self::Id(&[Known::UniqKey], Slices::default()),
+            "origin_msg_id" => Self::Id(&[Known::UniqKey, Known::OriginMessageId], Slices::default()),
+            "offset_msg_id" => Self::Id(&[], Slices::default()),
+            "keys" => Self::Property(Known::Keys, Slices::default(), Validity::default()),
+            "tags" => Self::Property(Known::Tags, Slices::default(), Validity::default()),
+            "body" => Self::Bodies(Slices::default()),
+            "properties" => Self::Properties(Map::default()),
+            "born_timestamp_ms" => Self::Time(|record| record.born_timestamp_ms, Vec::new()),
+            "store_timestamp_ms" => Self::Time(|record| record.store_timestamp_ms, Vec::new()),
+            "reconsume_times" => Self::Int32(|record| record.reconsume_times, Vec::new()),
+            "born_host" => Self::Host(|record| record.born_host, Hosts::default()),
+            "store_host" => Self::Host(|record| record.store_host, Hosts::default()),
+            "commit_log_offset" => Self::Int64(|record| record.commit_log_offset, Vec::new()),
+            "sys_flag" => Self::Int32(|record| record.sys_flag(), Vec::new()),
+            "flag" => Self::Int32(|record| record.flag, Vec::new()),
+            "body_crc" => Self::Int32(|record| record.body_crc, Vec::new()),
             _ => return None,
         })
     }
@@ -77,7 +76,10 @@ impl Column {
             Self::Int64(of, values) => values.push(of(record)),
             Self::Time(of, values) => values.push(of(record).checked_mul(1000)?),
             Self::Bodies(values) => values.push(record.stored_body)?,
-            Self::Constant(value, values) => values.push(value)?,
+            Self::Constant(value, count) => {
+                *count += 1;
+                i32::try_from(count.checked_mul(value.len())?).ok()?;
+            }
             Self::Property(name, values, validity) => {
                 let value = properties.value(*name);
                 validity.push(value.is_some());
@@ -97,14 +99,37 @@ impl Column {
         Some(())
     }
 
+    /// Makes room for `rows` like the only one so far.
+    pub fn expect(&mut self, rows: usize) {
+        match self {
+            Self::Int32(_, values) => values.reserve(rows),
+            Self::Int64(_, values) | Self::Time(_, values) => values.reserve(rows),
+            Self::Bodies(values) | Self::Property(_, values, _) | Self::Topic(_, values) | Self::Id(_, values) => {
+                values.expect(rows);
+            }
+            Self::Host(_, hosts) => hosts.values.expect(rows),
+            Self::Properties(map) => {
+                map.row_ends.reserve(rows);
+                map.names.expect(rows);
+                map.values.expect(rows);
+            }
+            Self::Constant(..) => {}
+        }
+    }
+
     pub fn finish(self) -> Buffers {
         match self {
-            Self::Int32(_, values) => vec![None, Some(Buffer::Int32(values))],
-            Self::Int64(_, values) | Self::Time(_, values) => vec![None, Some(Buffer::Int64(values))],
-            Self::Property(_, values, validity) => with_validity(validity.finish(), values),
-            Self::Bodies(values) | Self::Constant(_, values) | Self::Topic(_, values) | Self::Id(_, values) => {
-                with_validity(None, values)
+            Self::Int32(_, mut values) => {
+                values.shrink_to_fit();
+                vec![None, Some(Buffer::Int32(values))]
             }
+            Self::Int64(_, mut values) | Self::Time(_, mut values) => {
+                values.shrink_to_fit();
+                vec![None, Some(Buffer::Int64(values))]
+            }
+            Self::Property(_, values, validity) => with_validity(validity.finish(), values),
+            Self::Bodies(values) | Self::Topic(_, values) | Self::Id(_, values) => with_validity(None, values),
+            Self::Constant(value, count) => with_validity(None, Slices::repeated(&value, count)),
             Self::Host(_, hosts) => with_validity(None, hosts.values),
             Self::Properties(map) => map.finish(),
         }
@@ -122,13 +147,13 @@ fn first_value<'a>(names: &[Known], properties: &Properties<'a>) -> Option<&'a [
 
 /// Upper-case hex of the store host and the place in the commit log.
 fn push_offset_msg_id(values: &mut Slices, record: &Record) -> Option<()> {
-    let place = record.commit_log_offset.to_be_bytes();
-    let digits = record.store_host.iter().chain(&place).flat_map(|byte| [byte >> 4, byte & 0xF]);
-    values.data().extend(digits.map(|digit| if digit < 10 { b'0' + digit } else { b'A' - 10 + digit }));
+    values.push_hex(record.store_host);
+    values.push_hex(&record.commit_log_offset.to_be_bytes());
     values.end_value()
 }
 
 /// Hosts as `ip:port`. Few hosts send and store many messages, so the last one is kept.
+#[derive(Default)]
 pub struct Hosts {
     values: Slices,
     stored: Vec<u8>,
@@ -136,10 +161,6 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    fn with_capacity(rows: usize) -> Self {
-        Self { values: Slices::with_capacity(rows), stored: Vec::new(), text: String::new() }
-    }
-
     fn push(&mut self, stored: &[u8]) -> Option<()> {
         if self.stored != stored {
             self.text = format_host(stored)?;
@@ -168,13 +189,13 @@ pub struct Map {
     last_names: Option<u64>,
 }
 
-impl Map {
-    fn with_capacity(rows: usize) -> Self {
-        let mut row_ends = Vec::with_capacity(rows + 1);
-        row_ends.push(0);
-        Self { row_ends, names: Slices::with_capacity(0), values: Slices::with_capacity(0), last_names: None }
+impl Default for Map {
+    fn default() -> Self {
+        Self { row_ends: vec![0], names: Slices::default(), values: Slices::default(), last_names: None }
     }
+}
 
+impl Map {
     fn push(&mut self, properties: &Properties) -> Option<()> {
         let pairs = properties.pairs();
         if self.last_names == Some(properties.names_version()) {
@@ -224,12 +245,12 @@ mod tests {
 
     #[test]
     fn no_field_that_is_not_a_column() {
-        assert!(Column::of_field("prepared_transaction_offset", b"", 0).is_none());
+        assert!(Column::of_field("prepared_transaction_offset", b"").is_none());
     }
 
     #[test]
     fn names_are_repeated_only_of_the_row_before() {
-        let mut map = Map::with_capacity(0);
+        let mut map = Map::default();
         let mut properties = Properties::default();
         for (stored, is_kept) in
             [(&b"a\x01b\x02"[..], true), (b"c\x01d\x02", false), (b"a\x01e\x02", true), (b"a\x01f\x02", true)]

@@ -20,7 +20,7 @@ impl Decoder {
     /// None if one of `fields`, attributes of `MessageExt`, is no column.
     pub fn new(fields: Vec<String>, broker_name: String, tags: Option<Vec<String>>) -> Option<Self> {
         let decoder = Self { fields, broker_name, tags };
-        decoder.new_columns(0)?;
+        decoder.new_columns()?;
         Some(decoder)
     }
 
@@ -30,7 +30,7 @@ impl Decoder {
         if data_bytes >= DATA_LIMIT_BYTES {
             return None;
         }
-        let mut growing = self.nothing_yet(expected_rows(bodies, data_bytes))?;
+        let mut growing = self.nothing_yet(data_bytes)?;
         for body in bodies {
             each_record(body, |record| {
                 let is_wanted = (begin_offset..end_offset).contains(&record.queue_offset);
@@ -46,8 +46,8 @@ impl Decoder {
         Some((growing.row_count, growing.columns.into_iter().map(Column::finish).collect()))
     }
 
-    fn nothing_yet<'a>(&self, rows: usize) -> Option<Growing<'a, '_>> {
-        let columns = self.new_columns(rows)?;
+    fn nothing_yet<'a>(&self, data_bytes: usize) -> Option<Growing<'a, '_>> {
+        let columns = self.new_columns()?;
         Some(Growing {
             needs_properties: self.tags.is_some() || columns.iter().any(Column::needs_properties),
             needs_body: columns.iter().any(Column::needs_body),
@@ -55,11 +55,12 @@ impl Decoder {
             properties: Properties::default(),
             columns,
             row_count: 0,
+            data_bytes,
         })
     }
 
-    fn new_columns(&self, rows: usize) -> Option<Vec<Column>> {
-        self.fields.iter().map(|field| Column::of_field(field, self.broker_name.as_bytes(), rows)).collect()
+    fn new_columns(&self) -> Option<Vec<Column>> {
+        self.fields.iter().map(|field| Column::of_field(field, self.broker_name.as_bytes())).collect()
     }
 }
 
@@ -71,6 +72,7 @@ struct Growing<'a, 'd> {
     properties: Properties<'a>,
     columns: Vec<Column>,
     row_count: usize,
+    data_bytes: usize,
 }
 
 impl<'a> Growing<'a, '_> {
@@ -88,17 +90,15 @@ impl<'a> Growing<'a, '_> {
             column.push(record, &self.properties)?;
         }
         self.row_count += 1;
+        if self.row_count == 1 {
+            // Most are as long as the first. What it has fits as often into the data as it does itself.
+            let rows = self.data_bytes / record.total_bytes;
+            self.columns.iter_mut().for_each(|column| column.expect(rows));
+        }
         Some(())
     }
 }
 
 fn has_one_of(tags: &[String], properties: &Properties) -> bool {
     properties.value(Known::Tags).is_some_and(|found| tags.iter().any(|tag| tag.as_bytes() == found))
-}
-
-/// If all are as long as the first. No more than the bytes have room for, whatever that one says.
-fn expected_rows(bodies: &[&[u8]], data_bytes: usize) -> usize {
-    const SMALLEST_BYTES: usize = 91;
-    let first = bodies.iter().find_map(|body| body.first_chunk()).map_or(0, |size| i32::from_be_bytes(*size));
-    data_bytes / usize::try_from(first).unwrap_or_default().max(SMALLEST_BYTES)
 }

@@ -14,11 +14,17 @@ pub struct Slices {
     data: Vec<u8>,
 }
 
+impl Default for Slices {
+    fn default() -> Self {
+        Self { offsets: vec![0], data: Vec::new() }
+    }
+}
+
 impl Slices {
-    pub fn with_capacity(values: usize) -> Self {
-        let mut offsets = Vec::with_capacity(values + 1);
-        offsets.push(0);
-        Self { offsets, data: Vec::new() }
+    /// Makes room for `count` times what is there.
+    pub fn expect(&mut self, count: usize) {
+        self.offsets.reserve(self.value_count() * count);
+        self.data.reserve(self.data.len() * count);
     }
 
     pub fn push(&mut self, value: &[u8]) -> Option<()> {
@@ -26,9 +32,19 @@ impl Slices {
         self.end_value()
     }
 
-    /// The bytes of a value, to be appended to; `end_value` is then due.
-    pub fn data(&mut self) -> &mut Vec<u8> {
-        &mut self.data
+    /// As many as `count` of the same; together less than 2 GiB.
+    pub fn repeated(value: &[u8], count: usize) -> Self {
+        let ends = (0..=count).map(|number| (number * value.len()) as i32);
+        Self { offsets: ends.collect(), data: value.repeat(count) }
+    }
+
+    /// Appends two upper-case digits a byte; `end_value` is then due.
+    pub fn push_hex(&mut self, bytes: &[u8]) {
+        const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+        let digit = |four_bits: u8| DIGITS.get(usize::from(four_bits)).copied().unwrap_or_default();
+        for &byte in bytes {
+            self.data.extend_from_slice(&[digit(byte >> 4), digit(byte & 0xF)]);
+        }
     }
 
     /// What was appended since the last value is the next one.
@@ -95,7 +111,7 @@ mod tests {
 
     #[test]
     fn slices_know_where_they_end() {
-        let mut slices = Slices::with_capacity(0);
+        let mut slices = Slices::default();
         for value in [&b"a"[..], b"", b"bcd"] {
             slices.push(value).expect("it is short");
         }
@@ -105,8 +121,28 @@ mod tests {
     }
 
     #[test]
+    fn hex_has_two_digits_a_byte() {
+        let mut slices = Slices::default();
+        slices.push_hex(&[0x0A, 0xF0]);
+        slices.push_hex(&[0x99]);
+        slices.end_value().expect("it is short");
+        assert_eq!(slices.finish(), [Buffer::Int32(vec![0, 6]), Buffer::Bytes(b"0AF099".to_vec())]);
+    }
+
+    #[test]
+    fn the_same_value_may_be_there_any_number_of_times() {
+        for count in [0, 1, 3] {
+            let mut slices = Slices::default();
+            for _ in 0..count {
+                slices.push(b"ab").expect("it is short");
+            }
+            assert_eq!(Slices::repeated(b"ab", count).finish(), slices.finish());
+        }
+    }
+
+    #[test]
     fn no_more_is_repeated_than_there_is() {
-        let mut slices = Slices::with_capacity(0);
+        let mut slices = Slices::default();
         slices.push(b"a").expect("it is short");
         assert_eq!(slices.repeat_last(2), None);
     }

@@ -4,7 +4,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::decoder;
-use crate::memory::{Bodies, Memory};
+use crate::memory::{Bodies, Memory, keep_memory};
 
 /// How many messages, and of each column its buffers.
 type Batch = (usize, Vec<Vec<Option<Memory>>>);
@@ -40,6 +40,7 @@ impl Decoder {
 /// The module as Python sees it.
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    keep_memory();
     module.add_class::<Decoder>()?;
     module.add_class::<Memory>()
 }

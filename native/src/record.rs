@@ -10,6 +10,7 @@ const INNER_BATCH: i32 = 0xC0;
 
 /// A message as it is stored; each slice is a part of the pull response body.
 pub struct Record<'a> {
+    pub total_bytes: usize,
     pub body_crc: i32,
     pub queue_id: i32,
     pub flag: i32,
@@ -57,6 +58,7 @@ impl<'a> Record<'a> {
         let properties_bytes = reader.i16()?;
         let properties = reader.take(properties_bytes.try_into().ok()?)?;
         reader.0.is_empty().then_some(Self {
+            total_bytes: bytes.len(),
             body_crc,
             queue_id,
             flag,

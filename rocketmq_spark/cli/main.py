@@ -24,9 +24,9 @@ INTERRUPTED: Final = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a subcommand; returns the exit code."""
-    arguments = new_parser().parse_args(argv)
-    command = import_module(f"rocketmq_spark.cli.{arguments.command}")
     try:
+        arguments = new_parser().parse_args(argv)
+        command = import_module(f"rocketmq_spark.cli.{arguments.command}")
         return int(command.main(arguments.rest))
     except RocketMQError as error:
         print(error, file=sys.stderr)
