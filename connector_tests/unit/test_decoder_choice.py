@@ -45,12 +45,12 @@ def test_without_it_python_does_the_same(not_built: None) -> None:
 
 
 def test_what_is_asked_for_and_missing_is_an_error(not_built: None) -> None:
-    with pytest.raises(OptionError, match="ROCKETMQ_SPARK_IMPL asks for the native decoder.*make native"):
+    with pytest.raises(OptionError, match=r"ROCKETMQ_SPARK_IMPL asks for the native decoder.*make native"):
         choose_decoder(NATIVE)
 
 
 def test_what_nobody_has_is_an_error() -> None:
-    with pytest.raises(OptionError, match="'ROCKETMQ_SPARK_IMPL' cannot be 'rust'.*'python' or 'native'"):
+    with pytest.raises(OptionError, match=r"'ROCKETMQ_SPARK_IMPL' cannot be 'rust'.*'python' or 'native'"):
         choose_decoder("rust")
 
 
