@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import sys
 import threading
 from collections.abc import Iterator
@@ -41,6 +42,10 @@ MAPPED = ("::ffff:10.0.0.1", 10911)
 
 def properties_of(count: int) -> bytes:
     return b"".join(b"name-%d\x01v\x02" % number for number in range(count))
+
+
+def one_byte_longer(record: bytes) -> bytes:
+    return struct.pack(">i", len(record) + 1) + record[4:] + b"\0"
 
 
 def ordinary(
@@ -86,6 +91,7 @@ REFUSED = [
     pytest.param(pull_body(replace(MESSAGE, magic=1)), id="magic"),
     pytest.param(MESSAGE.encode()[:-1], id="cut"),
     pytest.param(MESSAGE.encode() + b"\0", id="more"),
+    pytest.param(one_byte_longer(MESSAGE.encode()), id="more inside"),
     pytest.param(MESSAGE.encode() + bytes(100), id="zeros"),
     pytest.param(with_a_v1_topic_of_128_bytes(), id="topic of -128 bytes"),
     pytest.param(replace(MESSAGE, sys_flag=INNER_BATCH, body=inner_batch([(b"", b"")])).encode(), id="inner batch"),
