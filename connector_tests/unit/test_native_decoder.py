@@ -72,6 +72,10 @@ def ordinary(
         pytest.param([MESSAGE, replace(MESSAGE, properties=b""), MESSAGE], id="a row without properties"),
         pytest.param([replace(MESSAGE, properties=properties_of(256))], id="256 properties"),
         pytest.param([replace(MESSAGE, properties=b"a\x01\x02\x01b\x02c\x02\x02d\x01e\x01f")], id="odd properties"),
+        pytest.param(
+            [replace(MESSAGE, properties=text) for text in (b"TAGS\x01x\x02a\x01b\x02", b"TAGS\x01\x02a\x01b\x02")],
+            id="the same names, and no value",
+        ),
         pytest.param([replace(MESSAGE, magic=V2, topic="t" * 200)], id="a long topic"),
         pytest.param([replace(MESSAGE, topic="话题", properties={"KEYS": "订单"})], id="text beyond ASCII"),
         pytest.param([replace(MESSAGE, born_host=("2001:db8::1", 1), store_host=("::1", -1))], id="IPv6"),
