@@ -25,7 +25,7 @@ from connector_tests.vectors.test_captured_frames import answer
 from rocketmq_spark.wire.arrow.column_table import COLUMNS
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 from rocketmq_spark.wire.message.compression import compress
-from rocketmq_spark.wire.remoting.codes import MessageSysFlag
+from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
 NATIVE = native_decoder()
 EVERYTHING: Final = (-(2**63), 2**63 - 1)

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import NoReturn
 
 import pyarrow as pa
 import pytest
@@ -24,7 +25,7 @@ from connector_tests.support.message_bytes import (
 from rocketmq_spark.wire.arrow.column_table import COLUMNS
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 from rocketmq_spark.wire.message.compression import compress
-from rocketmq_spark.wire.remoting.codes import MessageSysFlag
+from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
 NATIVE = native_decoder()
 EVERYTHING = (-(2**63), 2**63 - 1)
@@ -143,6 +144,23 @@ def test_damage_outside_the_range_is_refused() -> None:
 def test_a_compressed_body_is_refused_whatever_its_tag() -> None:
     """Python looks into it before it looks at tags."""
     assert ordinary(MESSAGE.encode(), PACKED.encode(), tags=frozenset({"other"})) is None
+
+
+class WithoutPython(NATIVE):
+    """Fails where it would ask Python."""
+
+    def _records(self, bodies: object, wanted: object) -> NoReturn:
+        raise AssertionError("decoded by Python")
+
+
+def test_what_is_taken_is_not_decoded_by_python() -> None:
+    decoder = WithoutPython(tuple(COLUMNS), broker_name="b", tags=None)
+    batch, bad = decoder.decode_around([MESSAGE.encode()], *EVERYTHING)
+    assert bad == []
+    assert batch.equals(ordinary(MESSAGE.encode()))
+    assert batch.equals(decoder.decode([MESSAGE.encode()], *EVERYTHING))
+    with pytest.raises(AssertionError, match="decoded by Python"):
+        decoder.decode_around([PACKED.encode()], *EVERYTHING)
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])

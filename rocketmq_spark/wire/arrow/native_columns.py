@@ -13,6 +13,7 @@ from typing import ClassVar, TypeAlias
 import pyarrow as pa
 
 from rocketmq_spark.wire.arrow import _native
+from rocketmq_spark.wire.arrow.bad_messages import BadMessage
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 from rocketmq_spark.wire.message.compression import Buffer
 
@@ -40,6 +41,13 @@ class NativeColumnDecoder(ColumnDecoder):
         """See ``ColumnDecoder``. The GIL is released; the bodies must not be written to meanwhile."""
         batch = self.decode_ordinary(bodies, begin_offset, end_offset)
         return super().decode(bodies, begin_offset, end_offset) if batch is None else batch
+
+    def decode_around(
+        self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int
+    ) -> tuple[pa.RecordBatch, list[BadMessage]]:
+        """See ``ColumnDecoder``: what is ordinary has no bad messages."""
+        batch = self.decode_ordinary(bodies, begin_offset, end_offset)
+        return super().decode_around(bodies, begin_offset, end_offset) if batch is None else (batch, [])
 
     def decode_ordinary(self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int) -> pa.RecordBatch | None:
         """The same; None where something is out of the ordinary."""
