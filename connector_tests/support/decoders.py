@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from rocketmq_spark.wire.arrow.native_columns import NativeColumnDecoder
 
 IMPLEMENTATIONS = (PYTHON, NATIVE)
+
+
+class NewDecoder(Protocol):
+    """A decoder of some columns."""
+
+    def __call__(self, *names: str, tags: frozenset[str] | None = None) -> ColumnDecoder: ...
 
 
 def decoder_class(implementation: str) -> type[ColumnDecoder]:

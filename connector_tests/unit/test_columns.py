@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import replace
-from typing import Protocol
 
 import pyarrow as pa
 import pytest
 
+from connector_tests.support.decoders import NewDecoder
 from connector_tests.support.message_bytes import (
     COMPRESSED,
     INNER_BATCH,
@@ -38,10 +38,6 @@ MESSAGE = Record(
     body_crc=99,
 )
 ALL = (0, 1_000)
-
-
-class NewDecoder(Protocol):
-    def __call__(self, *names: str, tags: frozenset[str] | None = None) -> ColumnDecoder: ...
 
 
 @pytest.fixture(scope="module")

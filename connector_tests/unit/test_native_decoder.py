@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import pyarrow as pa
 import pytest
@@ -27,7 +27,10 @@ from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 from rocketmq_spark.wire.message.compression import compress
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
-NATIVE = native_decoder()
+if TYPE_CHECKING:
+    from rocketmq_spark.wire.arrow.native_columns import NativeColumnDecoder as Native
+else:
+    Native = native_decoder()
 EVERYTHING = (-(2**63), 2**63 - 1)
 LIMIT_MS = (2**63 - 1) // 1000
 MESSAGE = Record(
@@ -56,7 +59,7 @@ def ordinary(
     wanted: tuple[int, int] = EVERYTHING,
 ) -> pa.RecordBatch | None:
     """The batch of native code alone, which is that of Python alone; None if it refuses."""
-    batch = NATIVE(columns, broker_name="b", tags=tags).decode_ordinary(bodies, *wanted)
+    batch = Native(columns, broker_name="b", tags=tags).decode_ordinary(bodies, *wanted)
     if batch is not None:
         batch.validate(full=True)
         expected = ColumnDecoder(columns, broker_name="b", tags=tags).decode(bodies, *wanted)
@@ -146,7 +149,7 @@ def test_a_compressed_body_is_refused_whatever_its_tag() -> None:
     assert ordinary(MESSAGE.encode(), PACKED.encode(), tags=frozenset({"other"})) is None
 
 
-class WithoutPython(NATIVE):
+class WithoutPython(Native):
     """Fails where it would ask Python."""
 
     def _records(self, bodies: object, wanted: object) -> NoReturn:
@@ -176,14 +179,14 @@ def test_bytes_that_are_not_in_a_row_are_refused() -> None:
     apart = bytes(byte for pair in zip(MESSAGE.encode(), MESSAGE.encode(), strict=True) for byte in pair)
     assert ordinary(memoryview(apart)[::2]) is None
     with pytest.raises(TypeError, match="bytes-like"):
-        NATIVE(("body",), broker_name="b", tags=None).decode([memoryview(apart)[::2]], *EVERYTHING)
+        Native(("body",), broker_name="b", tags=None).decode([memoryview(apart)[::2]], *EVERYTHING)
 
 
 def test_two_gibibytes_are_refused() -> None:
     """For Python to say so: Arrow's offsets would overflow."""
     head_bytes = len(replace(MESSAGE, body=b"").encode())
     body = replace(MESSAGE, body=bytes(2**21 - head_bytes)).encode()
-    decoder = NATIVE(("queueOffset",), broker_name="b", tags=None)
+    decoder = Native(("queueOffset",), broker_name="b", tags=None)
     batch = decoder.decode_ordinary([body] * 1023, *EVERYTHING)
     assert batch is not None
     assert len(batch) == 1023
@@ -194,7 +197,7 @@ def test_a_column_of_two_gibibytes_is_refused() -> None:
     """The name of the broker, which is in no message."""
     name = "b" * 2**20
     body = MESSAGE.encode()
-    decoder = NATIVE(("brokerName",), broker_name=name, tags=None)
+    decoder = Native(("brokerName",), broker_name=name, tags=None)
     assert decoder.decode_ordinary([body] * 2048, *EVERYTHING) is None
 
 
@@ -231,7 +234,7 @@ def never_switched() -> Iterator[None]:
 
 def test_other_threads_run_meanwhile(never_switched: None) -> None:
     bodies = [pull_body(*[MESSAGE] * 1000)] * 4
-    decoder = NATIVE(("body",), broker_name="b", tags=None)
+    decoder = Native(("body",), broker_name="b", tags=None)
     begun, seen = threading.Event(), threading.Event()
     rounds = 0
 
