@@ -27,10 +27,10 @@ def decoder_class(implementation: str) -> type[ColumnDecoder]:
     """The decoder, or a skipped test where it is not built; a failure where the environment asks for it."""
     try:
         return choose_decoder(implementation)
-    except OptionError as not_built:
+    except OptionError:
         if os.environ.get(VARIABLE) == implementation:
             raise
-        pytest.skip(str(not_built), allow_module_level=True)
+        pytest.skip(f"the {implementation} decoder is not built", allow_module_level=True)
 
 
 def native_decoder() -> type[NativeColumnDecoder]:
