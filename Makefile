@@ -5,16 +5,22 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 
-.PHONY: demo test test-stories test-versions test-long mutate mutate-sample bench bench-quick check docs clean
+# The Rust twin of wire/arrow. Nothing needs it; what is there is used.
+NATIVE_STAMP := native/target/.installed
+NATIVE_SOURCES := $(wildcard native/src/*.rs) native/Cargo.toml native/Cargo.lock setup.py setup.cfg
+CARGO_ARGS := --locked --manifest-path native/Cargo.toml
+
+.PHONY: demo test test-stories test-versions test-long mutate mutate-sample bench bench-quick check docs native wheel check-native \
+	fuzz-native clean
 
 $(STAMP): setup.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	ROCKETMQ_SPARK_BUILD_NATIVE=0 $(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@
 
 $(BENCH_STAMP): $(STAMP)
-	$(BIN)/python -m pip install --quiet --editable '.[bench]'
+	ROCKETMQ_SPARK_BUILD_NATIVE=0 $(BIN)/python -m pip install --quiet --editable '.[bench]'
 	touch $@
 
 demo: $(STAMP) ## a real broker, a stream of orders, a second member that joins and leaves
@@ -56,5 +62,22 @@ check: $(STAMP) ## lint, format, types, layers, generated docs
 docs: $(STAMP) ## write the generated parts of the documentation
 	$(BIN)/python tools/generate_docs.py
 
+native: $(NATIVE_STAMP) ## build the Rust decoder into the source tree; needs cargo
+
+$(NATIVE_STAMP): $(STAMP) $(NATIVE_SOURCES)
+	ROCKETMQ_SPARK_BUILD_NATIVE=1 $(BIN)/python -m pip install --quiet --no-deps --editable .
+	touch $@
+
+wheel: $(STAMP) ## a wheel with the Rust decoder, for every Python from 3.11 on this platform; writes dist
+	ROCKETMQ_SPARK_BUILD_NATIVE=1 $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+check-native: ## format, lint and test of the Rust decoder
+	cargo fmt --check --manifest-path native/Cargo.toml
+	cargo clippy $(CARGO_ARGS) --all-targets --features python -- -D warnings
+	cargo test --quiet $(CARGO_ARGS)
+
+fuzz-native: native ## 10 million mutated bodies through both decoders
+	$(BIN)/python -m pytest -m long connector_tests/properties/test_native_fuzz.py
+
 clean:
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) build dist *.egg-info native/target rocketmq_spark/wire/arrow/_native.*.so

@@ -1,7 +1,10 @@
 """Package metadata. Tool settings are in pyproject.toml."""
 
+import os
 import re
+import shutil
 from pathlib import Path
+from typing import Any
 
 from setuptools import find_packages, setup
 
@@ -23,6 +26,31 @@ BENCH = ["matplotlib>=3.9", "psutil>=6", "tqdm>=4.66"]
 MUTATE = ["mutmut==3.8.1"]
 CHECK = ["ruff>=0.15,<0.18", "mypy>=1.15,<3", "import-linter>=2.7,<3"]
 
+
+def native() -> dict[str, Any]:
+    """The Rust twin of wire/arrow, by ROCKETMQ_SPARK_BUILD_NATIVE: 1 fails where it cannot be built, 0 leaves it out;
+    without the variable it is tried where cargo is, and left out where that fails."""
+    wanted = os.environ.get("ROCKETMQ_SPARK_BUILD_NATIVE", "")
+    if wanted == "0" or (wanted != "1" and shutil.which("cargo") is None):
+        return {}
+    try:
+        from setuptools_rust import Binding, RustExtension
+    except ImportError:
+        if wanted == "1":
+            raise
+        return {}
+    twin = RustExtension(
+        "rocketmq_spark.wire.arrow._native",
+        path="native/Cargo.toml",
+        args=["--locked"],
+        features=["python"],
+        binding=Binding.PyO3,
+        debug=False,  # an editable install would be slower than Python otherwise
+        optional=wanted != "1",
+    )
+    return {"rust_extensions": [twin], "zip_safe": False}
+
+
 setup(
     name="rocketmq-spark",
     version=VERSION,
@@ -35,6 +63,7 @@ setup(
     packages=find_packages(include=["rocketmq_spark", "rocketmq_spark.*"]),
     py_modules=["pyspark_rocketmq"],
     package_data={"rocketmq_spark": ["py.typed"], "rocketmq_spark.embedded": ["locks/*.lock", "*.xml"]},
+    **native(),
     # numpy comes along because PySpark's Arrow path imports it; plain pyspark brings neither it nor pyarrow.
     install_requires=["pyspark>=4.2,<4.4", "py4j>=0.10.9.9", "pyarrow>=18", "numpy>=1.26"],
     extras_require={"test": TEST, "dev": TEST + CHECK + MUTATE, "bench": BENCH},

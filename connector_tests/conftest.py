@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pytest
 
+from connector_tests.support.decoders import IMPLEMENTATIONS, decoder_class, implementations_line
 from connector_tests.support.executor_process import close_executor_connections
 from connector_tests.support.java import java_oracle
 from connector_tests.support.leaks import LeakCheck
@@ -17,6 +18,7 @@ from rocketmq_spark.embedded import EmbeddedCluster
 # By name, because the plugin that an installed package registers must not be registered twice.
 from rocketmq_spark.embedded.pytest_plugin import rocketmq_cluster as rocketmq_cluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
+from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 
 FASTEST_FIRST: Final = (
     "unit",
@@ -80,6 +82,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(SessionResources())
 
 
+def pytest_report_header() -> str:
+    return implementations_line()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def own_temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """For us and for our children, so that what is left in it is ours. Set up before, and removed after, all else."""
@@ -97,6 +103,12 @@ def no_leaks(request: pytest.FixtureRequest, own_temporary_folder: None) -> Iter
     with request.config.stash[LEAKS].nothing_left():
         yield
         close_executor_connections()
+
+
+@pytest.fixture(scope="module", params=IMPLEMENTATIONS)
+def column_decoder(request: pytest.FixtureRequest) -> type[ColumnDecoder]:
+    """One contract, two implementations. For a module, because hypothesis does not set fixtures up anew."""
+    return decoder_class(request.param)
 
 
 @pytest.fixture(scope="session")

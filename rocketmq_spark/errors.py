@@ -74,6 +74,11 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "'.bak': the query then goes on from its checkpoint, or begins anew without one.",
         ),
         "NOT_THERE_YET": Condition("format('rocketmq') reads streams; it has no {subject} yet.", "{instead}"),
+        "NATIVE_NOT_BUILT": Condition(
+            "{variable} asks for the native decoder, which cannot be loaded: {problem}.",
+            "Install a wheel that has it, or build it with 'make native'; without the variable the decoder in Python "
+            "is used, which reads the same, slower.",
+        ),
         # ---- protocol
         "FRAME_TOO_LARGE": Condition(
             "{peer} announced a frame of {length_bytes} bytes; at most {limit_bytes} are accepted.",

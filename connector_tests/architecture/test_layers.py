@@ -49,6 +49,7 @@ SHELLS = {
         "remoting.unique_id",
         "source.bad_messages",
         "source.datasource",
+        "source.implementation",
         "source.partition_reader",
         "source.schema",
         "source.stream.batch_planner",

@@ -1,7 +1,8 @@
 """Part ``decode``: how fast pulled bytes become Arrow batches; alone ``python -m connector_tests.benchmarks.decode``.
 
-No broker; seconds are CPU time, so rates are per core. Messages have the properties that a 5.x broker stores for a Java
-producer (7 of them, 140 bytes). The best round is what the code can do, the median what the machine let it do.
+Both decoders, in Python and native (where that is built), each round of one after that of the other. No broker; seconds
+are CPU time, so rates are per core. Messages have the properties that a 5.x broker stores for a Java producer (7 of
+them, 140 bytes). The best round is what the code can do, the median what the machine let it do.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from connector_tests.support.message_bytes import Record, pull_body
 from rocketmq_spark.source.partition_reader import BATCH_BYTES
 from rocketmq_spark.wire.arrow.column_table import COLUMNS, DEFAULT_COLUMNS
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
+from rocketmq_spark.wire.arrow.decoder import PYTHON, choose_decoder
 from rocketmq_spark.wire.message.stored_message import decode_messages
 
 PART: Final = "decode"
@@ -94,24 +96,38 @@ def column_runs(
     case: str, projections: Mapping[str, tuple[str, ...]], bodies: Sequence[bytes], rounds: int
 ) -> Iterator[Run]:
     for name, columns in projections.items():
-        decoder = ColumnDecoder(columns, broker_name="broker-a", tags=None)
-        row_count = decoder.decode(bodies, 0, 2**62).num_rows
-        yield from timed(case, name, row_count, partial(decoder.decode, bodies, 0, 2**62), rounds)
+        decoders = [kind(columns, broker_name="broker-a", tags=None) for kind in decoder_classes()]
+        (row_count,) = {decoder.decode(bodies, 0, 2**62).num_rows for decoder in decoders}
+        racing = {title(name, decoder): partial(decoder.decode, bodies, 0, 2**62) for decoder in decoders}
+        yield from timed(case, racing, row_count, rounds)
+
+
+def decoder_classes() -> list[type[ColumnDecoder]]:
+    """Python's, and the native one where it is built."""
+    return list(dict.fromkeys((choose_decoder(PYTHON), choose_decoder(None))))
+
+
+def title(columns: str, decoder: ColumnDecoder) -> str:
+    """What is decoded, and by whom if not by Python."""
+    return columns if decoder.implementation == PYTHON else f"{columns}, {decoder.implementation}"
 
 
 def scalar_runs(case: str, body_bytes: int, rounds: int) -> Iterator[Run]:
     (body,) = pulls(body_bytes, 2**31, 2**20)
     row_count = len(decode_messages(body, broker_name="broker-a"))
-    yield from timed(case, "scalar decoder", row_count, partial(decode_messages, body, broker_name="broker-a"), rounds)
+    work = partial(decode_messages, body, broker_name="broker-a")
+    yield from timed(case, {"scalar decoder": work}, row_count, rounds)
 
 
-def timed(case: str, name: str, row_count: int, work: Callable[[], object], rounds: int) -> Iterator[Run]:
-    for _ in range(UNCOUNTED_ROUNDS):
-        work()
-    for number in range(1, rounds + 1):
-        begin = process_time()
-        work()
-        yield Run(PART, case, name, number, {"rows": row_count, "seconds": process_time() - begin})
+def timed(case: str, racing: Mapping[str, Callable[[], object]], row_count: int, rounds: int) -> Iterator[Run]:
+    """Each round of one after that of the other."""
+    for number in range(1 - UNCOUNTED_ROUNDS, rounds + 1):
+        for name, work in racing.items():
+            begin = process_time()
+            work()
+            seconds = process_time() - begin
+            if number > 0:
+                yield Run(PART, case, name, number, {"rows": row_count, "seconds": seconds})
 
 
 def main(*rounds: str) -> None:

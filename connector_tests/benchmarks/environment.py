@@ -18,6 +18,7 @@ from connector_tests.benchmarks.spark import DEFAULT_SETTINGS, RECOMMENDED_SETTI
 from rocketmq_spark._version import __version__
 from rocketmq_spark.embedded.jars import read_lock, version_of
 from rocketmq_spark.embedded.jvm import find_java
+from rocketmq_spark.source.implementation import column_decoder
 
 PACKAGES = ("pyspark", "pyarrow", "numpy", "py4j")
 
@@ -45,7 +46,7 @@ def machine() -> dict[str, Any]:
 def versions() -> dict[str, str]:
     java = subprocess.run([find_java(), "-version"], capture_output=True, text=True, check=True)
     return {
-        "rocketmq_spark": __version__,
+        "rocketmq_spark": f"{__version__} (decoder: {column_decoder().implementation})",
         "python": platform.python_version(),
         **{name: version(name) for name in PACKAGES},
         "java": java.stderr.splitlines()[0],

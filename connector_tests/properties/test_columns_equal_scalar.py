@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from connector_tests.support.message_bytes import COMPRESSED, INNER_BATCH, V2, Record, inner_batch, pull_body
+from connector_tests.support.message_rows import EXPECTED, Row, expected_rows, rows
 from connector_tests.support.message_strategies import TAG_VALUES, pull_bodies, records
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import MessageExt
@@ -18,62 +19,16 @@ from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 from rocketmq_spark.wire.message.stored_message import decode_messages
 
 EVERYTHING = (-(2**63), 2**63 - 1)
-Row = dict[str, object]
-
-
-def microseconds(milliseconds: int) -> int | None:
-    return milliseconds * 1000 if -(2**63) <= milliseconds * 1000 < 2**63 else None
-
-
-EXPECTED: dict[str, Callable[[MessageExt], object]] = {
-    "topic": lambda message: message.topic,
-    "brokerName": lambda message: message.broker_name,
-    "queueId": lambda message: message.queue_id,
-    "queueOffset": lambda message: message.queue_offset,
-    "msgId": lambda message: message.msg_id,
-    "keys": lambda message: message.keys,
-    "tags": lambda message: message.tags,
-    "body": lambda message: message.body,
-    "properties": lambda message: message.properties,
-    "bornTimestamp": lambda message: microseconds(message.born_timestamp_ms),
-    "storeTimestamp": lambda message: microseconds(message.store_timestamp_ms),
-    "reconsumeTimes": lambda message: message.reconsume_times,
-    "bornHost": lambda message: message.born_host,
-    "storeHost": lambda message: message.store_host,
-    "offsetMsgId": lambda message: message.offset_msg_id,
-    "commitLogOffset": lambda message: message.commit_log_offset,
-    "sysFlag": lambda message: message.sys_flag,
-    "flag": lambda message: message.flag,
-    "bodyCRC": lambda message: message.body_crc,
-}
 
 
 def scalar_messages(bodies: Sequence[bytes]) -> list[MessageExt]:
     return [message for body in bodies for message in decode_messages(body, broker_name="b")]
 
 
-def expected_rows(messages: Sequence[MessageExt], columns: Sequence[str]) -> list[Row]:
-    return [{name: EXPECTED[name](message) for name in columns} for message in messages]
-
-
-def rows(batch: pa.RecordBatch) -> list[Row]:
-    batch.validate(full=True)
-    columns = {name: _values(batch.column(name)) for name in batch.schema.names}
-    return [{name: values[row] for name, values in columns.items()} for row in range(batch.num_rows)]
-
-
-def _values(column: pa.Array) -> list[object]:
-    if pa.types.is_timestamp(column.type):
-        return list(column.view(pa.int64()).to_pylist())
-    if pa.types.is_map(column.type):
-        maps = column.to_pylist()
-        assert all(len(dict(pairs)) == len(pairs) for pairs in maps), "a map repeats a name"
-        return [dict(pairs) for pairs in maps]
-    return list(column.to_pylist())
-
-
-def decode(bodies: Sequence[bytes], columns: Sequence[str] = tuple(COLUMNS)) -> pa.RecordBatch:
-    return ColumnDecoder(columns, broker_name="b", tags=None).decode(bodies, *EVERYTHING)
+def decode(
+    column_decoder: type[ColumnDecoder], bodies: Sequence[bytes], columns: Sequence[str] = tuple(COLUMNS)
+) -> pa.RecordBatch:
+    return column_decoder(columns, broker_name="b", tags=None).decode(bodies, *EVERYTHING)
 
 
 def outcome(decode_bodies: Callable[[], list[Row]]) -> object:
@@ -84,9 +39,9 @@ def outcome(decode_bodies: Callable[[], list[Row]]) -> object:
         return error.condition, dict(error.context)
 
 
-def outcomes_agree(bodies: Sequence[bytes]) -> bool:
+def outcomes_agree(column_decoder: type[ColumnDecoder], bodies: Sequence[bytes]) -> bool:
     scalar = outcome(lambda: expected_rows(scalar_messages(bodies), list(COLUMNS)))
-    return outcome(lambda: rows(decode(bodies))) == scalar
+    return outcome(lambda: rows(decode(column_decoder, bodies))) == scalar
 
 
 @given(pull_bodies)
@@ -97,15 +52,19 @@ def outcomes_agree(bodies: Sequence[bytes]) -> bool:
 @example([[Record(properties=b"a\x01b\x02c\x01\x02"), Record(properties=b"a\x01ccc\x02c\x01")]])
 @example([[Record(properties=b"word\x02a\x01b\x01c\x02")]])
 @example([[Record(sys_flag=COMPRESSED, body=b"")]])
-def test_all_columns_of_all_messages_are_the_same(pulls: list[list[Record]]) -> None:
+def test_all_columns_of_all_messages_are_the_same(
+    column_decoder: type[ColumnDecoder], pulls: list[list[Record]]
+) -> None:
     bodies = [pull_body(*pull) for pull in pulls]
-    assert rows(decode(bodies)) == expected_rows(scalar_messages(bodies), list(COLUMNS))
+    assert rows(decode(column_decoder, bodies)) == expected_rows(scalar_messages(bodies), list(COLUMNS))
 
 
 @given(pull_bodies, st.lists(st.sampled_from(sorted(COLUMNS)), unique=True, min_size=1))
-def test_any_projection_has_its_columns_in_its_order(pulls: list[list[Record]], columns: list[str]) -> None:
+def test_any_projection_has_its_columns_in_its_order(
+    column_decoder: type[ColumnDecoder], pulls: list[list[Record]], columns: list[str]
+) -> None:
     bodies = [pull_body(*pull) for pull in pulls]
-    batch = decode(bodies, columns)
+    batch = decode(column_decoder, bodies, columns)
     assert batch.schema == pa.schema([(name, COLUMNS[name].type) for name in columns])
     assert rows(batch) == expected_rows(scalar_messages(bodies), columns)
 
@@ -117,7 +76,11 @@ def test_any_projection_has_its_columns_in_its_order(pulls: list[list[Record]], 
     st.sampled_from([("queueOffset", "body"), ("msgId",), tuple(COLUMNS)]),
 )
 def test_range_and_tags_choose_the_same_messages(
-    pulls: list[list[Record]], wanted: tuple[int, int], tags: frozenset[str] | None, columns: tuple[str, ...]
+    column_decoder: type[ColumnDecoder],
+    pulls: list[list[Record]],
+    wanted: tuple[int, int],
+    tags: frozenset[str] | None,
+    columns: tuple[str, ...],
 ) -> None:
     bodies = [pull_body(*pull) for pull in pulls]
     kept = [
@@ -125,7 +88,7 @@ def test_range_and_tags_choose_the_same_messages(
         for message in scalar_messages(bodies)
         if wanted[0] <= message.queue_offset < wanted[1] and (tags is None or message.tags in tags)
     ]
-    decoder = ColumnDecoder(columns, broker_name="b", tags=tags)
+    decoder = column_decoder(columns, broker_name="b", tags=tags)
     assert rows(decoder.decode(bodies, *wanted)) == expected_rows(kept, columns)
 
 
@@ -153,11 +116,13 @@ def damaged_bodies(draw: st.DrawFn) -> list[bytes]:
 
 
 @given(damaged_bodies())
-def test_damaged_bytes_give_the_same_rows_or_the_same_error(bodies: list[bytes]) -> None:
-    assert outcomes_agree(bodies)
+def test_damaged_bytes_give_the_same_rows_or_the_same_error(
+    column_decoder: type[ColumnDecoder], bodies: list[bytes]
+) -> None:
+    assert outcomes_agree(column_decoder, bodies)
 
 
-def test_each_byte_damaged_alone_gives_the_same_rows_or_the_same_error() -> None:
+def test_each_byte_damaged_alone_gives_the_same_rows_or_the_same_error(column_decoder: type[ColumnDecoder]) -> None:
     body = pull_body(
         Record(magic=V2, properties=b"a\x01b\x02", store_host=("::1", 10911), queue_offset=1),
         Record(properties=b"TAGS\x01c", queue_offset=2),
@@ -166,12 +131,12 @@ def test_each_byte_damaged_alone_gives_the_same_rows_or_the_same_error() -> None
     for position, byte in enumerate(body):
         for value in {0x00, 0x7F, 0x80, 0xFF, byte ^ 0x01} - {byte}:
             damaged = body[:position] + bytes([value]) + body[position + 1 :]
-            assert outcomes_agree([damaged]), (position, value)
+            assert outcomes_agree(column_decoder, [damaged]), (position, value)
 
 
-def test_a_pull_cut_anywhere_gives_the_same_rows_or_the_same_error() -> None:
+def test_a_pull_cut_anywhere_gives_the_same_rows_or_the_same_error(column_decoder: type[ColumnDecoder]) -> None:
     body = pull_body(Record(properties=b"a\x01b\x02"), Record(magic=V2, born_host=("::1", 10911)))
-    assert all(outcomes_agree([body[:length]]) for length in range(len(body)))
+    assert all(outcomes_agree(column_decoder, [body[:length]]) for length in range(len(body)))
 
 
 SENT_BACK = Record(properties=b"RETRY_TOPIC\x01origin\x02ORIGIN_MESSAGE_ID\x01O\x02UNIQ_KEY\x01U\x02")
@@ -180,9 +145,11 @@ SENT_BACK = Record(properties=b"RETRY_TOPIC\x01origin\x02ORIGIN_MESSAGE_ID\x01O\
 @given(pull_bodies)
 @example([[SENT_BACK, Record(properties=b""), replace(SENT_BACK, sys_flag=COMPRESSED, body=b"")]])
 @example([[Record(properties=b"ORIGIN_MESSAGE_ID\x01O\x02"), Record(properties=b"RETRY_TOPIC\x01origin\x02")]])
-def test_topic_and_id_of_sent_back_messages_are_restored(pulls: list[list[Record]]) -> None:
+def test_topic_and_id_of_sent_back_messages_are_restored(
+    column_decoder: type[ColumnDecoder], pulls: list[list[Record]]
+) -> None:
     bodies = [pull_body(*pull) for pull in pulls]
-    decoder = ColumnDecoder(("topic", "msgId"), broker_name="b", tags=None, restores_origin=True)
+    decoder = column_decoder(("topic", "msgId"), broker_name="b", tags=None, restores_origin=True)
     assert rows(decoder.decode(bodies, *EVERYTHING)) == [
         {"topic": message.origin_topic, "msgId": message.origin_msg_id} for message in scalar_messages(bodies)
     ]

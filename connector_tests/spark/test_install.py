@@ -8,17 +8,26 @@ import subprocess
 import sys
 import sysconfig
 import venv
+import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import pyarrow.parquet as pq
 import pytest
 
+from connector_tests.support.message_bytes import Record
 from connector_tests.support.streams import Topic
 from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.wire.arrow.decoder import NATIVE, VARIABLE
 
 ROOT = Path(__file__).parents[2]
-PACKAGE = ("setup.py", "pyproject.toml", "README.md", "pyspark_rocketmq.py")
+PACKAGE = ("setup.py", "setup.cfg", "MANIFEST.in", "pyproject.toml", "README.md", "pyspark_rocketmq.py")
+CRATE = ("Cargo.toml", "Cargo.lock", "src")
+BUILD_NATIVE = "ROCKETMQ_SPARK_BUILD_NATIVE"
+BUILD_TIMEOUT_S = 900
+STORED = Record(body=b"payload", properties={"TAGS": "TagA"}, queue_offset=7)
 TIMEOUT_S = 120
 QUICK_START = (
     "--conf spark.ui.enabled=false --conf spark.driver.bindAddress=127.0.0.1 --conf spark.driver.host=127.0.0.1 "
@@ -36,12 +45,25 @@ writer = messages.writeStream.format("parquet").option("checkpointLocation", f"{
 writer.trigger(availableNow=True).start(f"{folder}/table").awaitTermination()
 """
 
+DECODE = f"""\
+import rocketmq_spark, sys
+from rocketmq_spark.source.implementation import column_decoder
+from rocketmq_spark.wire.arrow.column_table import COLUMNS
+
+assert rocketmq_spark.__file__.startswith(sys.prefix), rocketmq_spark.__file__
+decoder = column_decoder()(tuple(COLUMNS), broker_name="b", tags=None)
+(row,) = decoder.decode_ordinary([bytes.fromhex({STORED.encode().hex()!r})], 0, 10).to_pylist()
+assert (row["queueOffset"], row["body"], row["tags"], row["bornHost"]) == (7, b"payload", "TagA", "10.0.0.1:40001"), row
+"""
+NEEDS_CARGO = pytest.mark.skipif(shutil.which("cargo") is None, reason="cargo, which builds the wheel, is not here")
+
 
 @dataclass(frozen=True)
 class Installation:
     """A virtual environment with this package, and all others from ours, in a folder of its own."""
 
     folder: Path
+    environment: Mapping[str, str]
 
     @property
     def python(self) -> str:
@@ -58,6 +80,8 @@ class Installation:
             "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
             "PYSPARK_PYTHON": self.python,
             "PYSPARK_SUBMIT_ARGS": f"--master local[2] {QUICK_START} pyspark-shell",
+            BUILD_NATIVE: "0",
+            **self.environment,
         }
         done = subprocess.run(
             command, env=environment, cwd=self.folder, timeout=TIMEOUT_S, capture_output=True, text=True, check=False
@@ -75,11 +99,13 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return source
 
 
-def installed(source: Path, folder: Path, *how: str) -> Installation:
+def installed(
+    source: Path, folder: Path, *how: str, environment: Mapping[str, str] = MappingProxyType({})
+) -> Installation:
     """Our own packages are added by a path file. Python follows no path files in what is added so, which leaves out an
     editable install of this package in our own environment."""
     venv.create(folder / "venv", symlinks=True)
-    one = Installation(folder)
+    one = Installation(folder, environment)
     (site_packages,) = (folder / "venv" / "lib").glob("python*/site-packages")
     ours = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
     (site_packages / "ours.pth").write_text("\n".join(ours), encoding="utf-8")
@@ -97,6 +123,33 @@ def ordinary(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Installa
 @pytest.fixture(scope="module")
 def editable(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Installation:
     return installed(source, tmp_path_factory.mktemp("editable"), "--editable")
+
+
+@pytest.fixture(scope="module")
+def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What ``make wheel`` makes. Only here a compiler is needed, and a network."""
+    folder = tmp_path_factory.mktemp("wheel")
+    crate = folder / "source"
+    shutil.copytree(source, crate, ignore=shutil.ignore_patterns("*.egg-info", "build", "*.so"))
+    (crate / "native").mkdir()
+    for name in CRATE:
+        part = ROOT / "native" / name
+        (shutil.copytree if part.is_dir() else shutil.copy)(part, crate / "native" / name)
+    command = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(crate))
+    environment = os.environ | {BUILD_NATIVE: "1", "CARGO_TARGET_DIR": str(ROOT / "native" / "target")}
+    done = subprocess.run(
+        command, env=environment, timeout=BUILD_TIMEOUT_S, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    (made,) = folder.glob("*.whl")
+    return made
+
+
+@pytest.fixture(scope="module")
+def from_a_wheel(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    """Installed without building anything; a decoder that is missing is an error."""
+    folder = tmp_path_factory.mktemp("from_a_wheel")
+    return installed(wheel, folder, "--only-binary", ":all:", environment={VARIABLE: NATIVE})
 
 
 @pytest.fixture
@@ -157,3 +210,29 @@ def test_an_editable_install_is_the_source_tree_and_an_ordinary_one_a_copy(
     for installation, place in ((ordinary, ordinary.folder), (editable, source)):
         where = f"import rocketmq_spark as r; assert r.__file__.startswith({str(place)!r}), r.__file__"
         installation.run(installation.python, "-c", where)
+
+
+@pytest.mark.story
+@NEEDS_CARGO
+def test_a_wheel_is_for_every_python_from_the_oldest_on_and_holds_the_native_decoder(wheel: Path) -> None:
+    assert "-cp311-abi3-" in wheel.name
+    with zipfile.ZipFile(wheel) as archive:
+        assert "rocketmq_spark/wire/arrow/_native.abi3.so" in archive.namelist()
+
+
+@pytest.mark.story
+@NEEDS_CARGO
+def test_what_a_wheel_installed_decodes_natively(from_a_wheel: Installation) -> None:
+    from_a_wheel.run(from_a_wheel.python, "-c", DECODE)
+    from_a_wheel.run(str(from_a_wheel.folder / "venv" / "bin" / "rocketmq-spark"), "--version")
+
+
+@pytest.mark.story
+@NEEDS_CARGO
+def test_a_query_of_what_a_wheel_installed_reads_each_message_once(
+    from_a_wheel: Installation, messages: Topic, group: str, arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    sent = messages.send(30)
+    from_a_wheel.run(from_a_wheel.python, from_a_wheel.script, *arguments)
+    assert table(tmp_path) == sorted(sent)
+    assert messages.lag(group) == 0

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from connector_tests.support.decoders import NewDecoder
 from connector_tests.support.message_bytes import COMPRESSED, INNER_BATCH, Record, inner_batch, pull_body
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.wire.arrow import bad_messages
@@ -29,22 +30,26 @@ def at(record: Record, offset: int) -> Record:
     return replace(record, queue_offset=offset, commit_log_offset=1_000 + offset)
 
 
-def decoder(*names: str, tags: frozenset[str] | None = None) -> ColumnDecoder:
-    return ColumnDecoder(names or COLUMNS, broker_name="b", tags=tags)
+@pytest.fixture(scope="module")
+def decoder(column_decoder: type[ColumnDecoder]) -> NewDecoder:
+    def new_decoder(*names: str, tags: frozenset[str] | None = None) -> ColumnDecoder:
+        return column_decoder(names or tuple(COLUMNS), broker_name="b", tags=tags)
+
+    return new_decoder
 
 
 def values(batch: pa.RecordBatch, *names: str) -> list[tuple[object, ...]]:
     return [tuple(row[name] for name in names) for row in batch.to_pylist()]
 
 
-def test_good_messages_give_what_they_give_without_it() -> None:
+def test_good_messages_give_what_they_give_without_it(decoder: NewDecoder) -> None:
     bodies = [pull_body(at(GOOD, 1), at(GOOD, 2))]
     batch, bad = decoder().decode_around(bodies, *ALL)
     assert batch == decoder().decode(bodies, *ALL)
     assert bad == []
 
 
-def test_a_bad_body_is_null_between_the_others_and_named_with_what_is_wrong() -> None:
+def test_a_bad_body_is_null_between_the_others_and_named_with_what_is_wrong(decoder: NewDecoder) -> None:
     bodies = [pull_body(at(GOOD, 5)), pull_body(at(GOOD, 6), at(POISON, 7), at(GOOD, 8))]
     batch, (bad,) = decoder().decode_around(bodies, *ALL)
     assert values(batch, *COLUMNS) == [
@@ -58,25 +63,25 @@ def test_a_bad_body_is_null_between_the_others_and_named_with_what_is_wrong() ->
     assert (bad.message.body, bad.message.commit_log_offset) == (b"plain", 1_007)
 
 
-def test_all_may_be_bad() -> None:
+def test_all_may_be_bad(decoder: NewDecoder) -> None:
     batch, bad = decoder().decode_around([pull_body(at(POISON, 1), at(POISON, 2))], *ALL)
     assert values(batch, "queueOffset", "body") == [(1, None), (2, None)]
     assert [one.offsets for one in bad] == [range(1, 2), range(2, 3)]
 
 
-def test_bodies_that_nobody_reads_are_not_bad() -> None:
+def test_bodies_that_nobody_reads_are_not_bad(decoder: NewDecoder) -> None:
     batch, bad = decoder("queueOffset").decode_around([pull_body(at(POISON, 1))], *ALL)
     assert values(batch, "queueOffset") == [(1,)]
     assert bad == []
 
 
-def test_a_poison_beside_a_bad_batch_is_not_bad_where_nobody_reads_bodies() -> None:
+def test_a_poison_beside_a_bad_batch_is_not_bad_where_nobody_reads_bodies(decoder: NewDecoder) -> None:
     batch, (bad,) = decoder("queueOffset").decode_around([pull_body(at(POISON, 1), at(BATCH, 2))], *ALL)
     assert values(batch, "queueOffset") == [(1,), (2,), (3,), (4,)]
     assert bad.is_inner_batch
 
 
-def test_a_bad_message_with_an_unwanted_tag_or_out_of_the_range_is_no_bad_message() -> None:
+def test_a_bad_message_with_an_unwanted_tag_or_out_of_the_range_is_no_bad_message(decoder: NewDecoder) -> None:
     bodies = [pull_body(at(POISON, 1), at(GOOD, 2), at(POISON, 3))]
     batch, bad = decoder(tags=frozenset({"a"})).decode_around(bodies, *ALL)
     assert (values(batch, "queueOffset"), bad) == ([(2,)], [])
@@ -84,13 +89,13 @@ def test_a_bad_message_with_an_unwanted_tag_or_out_of_the_range_is_no_bad_messag
     assert (values(batch, "queueOffset"), bad) == ([(2,)], [])
 
 
-def test_a_bad_message_with_a_wanted_tag_is_one() -> None:
+def test_a_bad_message_with_a_wanted_tag_is_one(decoder: NewDecoder) -> None:
     batch, bad = decoder(tags=frozenset({"b"})).decode_around([pull_body(at(POISON, 1), at(GOOD, 2))], *ALL)
     assert (values(batch, "queueOffset"), len(bad)) == ([(1,)], 1)
 
 
 @pytest.mark.parametrize("kind", [0, int(LZ4)])
-def test_a_batch_that_is_none_has_a_row_for_each_offset_that_it_takes(kind: int) -> None:
+def test_a_batch_that_is_none_has_a_row_for_each_offset_that_it_takes(decoder: NewDecoder, kind: int) -> None:
     body = compress(b"no batch", MessageSysFlag.LZ4) if kind else b"no batch"
     record = replace(BATCH, body=body, sys_flag=INNER_BATCH | kind)
     batch, (bad,) = decoder(tags=frozenset({"a"})).decode_around([pull_body(at(record, 4), at(GOOD, 7))], *ALL)
@@ -100,7 +105,9 @@ def test_a_batch_that_is_none_has_a_row_for_each_offset_that_it_takes(kind: int)
 
 
 @pytest.mark.parametrize(("wanted", "rows"), [((5, 9), [5, 6]), ((0, 6), [4, 5]), ((7, 9), []), ((0, 4), [])])
-def test_a_range_has_what_is_in_it_of_a_bad_batch(wanted: tuple[int, int], rows: list[int]) -> None:
+def test_a_range_has_what_is_in_it_of_a_bad_batch(
+    decoder: NewDecoder, wanted: tuple[int, int], rows: list[int]
+) -> None:
     batch, bad = decoder().decode_around([pull_body(at(BATCH, 4))], *wanted)
     assert batch.column("queueOffset").to_pylist() == rows
     assert len(bad) == bool(rows)
@@ -109,27 +116,27 @@ def test_a_range_has_what_is_in_it_of_a_bad_batch(wanted: tuple[int, int], rows:
 @pytest.mark.parametrize(
     ("text", "count"), [("", 1), ("0", 1), ("-3", 1), ("x", 1), ("7", 7), ("99999", 2**15 - 1), ("9" * 5_000, 1)]
 )
-def test_a_count_that_cannot_be_is_not_believed(text: str, count: int) -> None:
+def test_a_count_that_cannot_be_is_not_believed(decoder: NewDecoder, text: str, count: int) -> None:
     record = at(replace(BATCH, properties=f"INNER_NUM\x01{text}\x02".encode()), 4)
     _, (bad,) = decoder().decode_around([pull_body(record)], *ALL)
     assert bad.offsets == range(4, 4 + count)
 
 
-def test_good_inner_batches_stay_in_their_places() -> None:
+def test_good_inner_batches_stay_in_their_places(decoder: NewDecoder) -> None:
     whole = Record(body=inner_batch([(b"1", b""), (b"2", b"")]), sys_flag=INNER_BATCH)
     batch, (bad,) = decoder().decode_around([pull_body(at(whole, 1), at(POISON, 3), at(whole, 4))], *ALL)
     assert values(batch, "queueOffset", "body") == [(1, b"1"), (2, b"2"), (3, None), (4, b"1"), (5, b"2")]
     assert bad.message.queue_offset == 3
 
 
-def test_wrong_lengths_are_an_error_because_nobody_knows_what_comes_after() -> None:
+def test_wrong_lengths_are_an_error_because_nobody_knows_what_comes_after(decoder: NewDecoder) -> None:
     record = at(POISON, 1).encode()
     longer = struct.pack(">i", len(record) + 4) + record[4:]
     with pytest.raises(RemoteProtocolError, match="CORRUPT_MESSAGE"):
         decoder().decode_around([pull_body(at(POISON, 0)) + longer], *ALL)
 
 
-def test_an_error_names_the_layout_that_is_wrong_not_a_body_before_it() -> None:
+def test_an_error_names_the_layout_that_is_wrong_not_a_body_before_it(decoder: NewDecoder) -> None:
     longer = struct.pack(">i", 2**20) + at(POISON, 1).encode()[4:]
     with pytest.raises(RemoteProtocolError) as raised:
         decoder().decode_around([pull_body(at(POISON, 0)), pull_body(at(POISON, 0)) + longer], *ALL)
@@ -138,6 +145,7 @@ def test_an_error_names_the_layout_that_is_wrong_not_a_body_before_it() -> None:
 
 
 def test_a_body_that_is_too_large_alone_is_bad_and_those_too_large_together_are_not(
+    decoder: NewDecoder,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def packed(size_bytes: int) -> Record:

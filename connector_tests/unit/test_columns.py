@@ -8,6 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from connector_tests.support.decoders import NewDecoder
 from connector_tests.support.message_bytes import (
     COMPRESSED,
     INNER_BATCH,
@@ -39,8 +40,12 @@ MESSAGE = Record(
 ALL = (0, 1_000)
 
 
-def decoder(*names: str, tags: frozenset[str] | None = None) -> ColumnDecoder:
-    return ColumnDecoder(names, broker_name="broker-a", tags=tags)
+@pytest.fixture(scope="module")
+def decoder(column_decoder: type[ColumnDecoder]) -> NewDecoder:
+    def new_decoder(*names: str, tags: frozenset[str] | None = None) -> ColumnDecoder:
+        return column_decoder(names, broker_name="broker-a", tags=tags)
+
+    return new_decoder
 
 
 def offsets(batch: pa.RecordBatch) -> list[int]:
@@ -51,14 +56,14 @@ def at(*queue_offsets: int) -> list[bytes]:
     return [pull_body(*(replace(MESSAGE, queue_offset=offset) for offset in queue_offsets))]
 
 
-def test_a_column_is_null_when_its_row_says_so_and_else_never() -> None:
+def test_a_column_is_null_when_its_row_says_so_and_else_never(decoder: NewDecoder) -> None:
     bare = replace(MESSAGE, properties={}, born_timestamp_ms=2**62, store_timestamp_ms=-(2**62), body=b"")
     (row,) = decoder(*COLUMNS).decode([bare.encode()], *ALL).to_pylist()
     nullable = {name for name, column in COLUMNS.items() if column.null_when is not None}
     assert {name for name, value in row.items() if value is None} == nullable
 
 
-def test_every_column_has_its_value() -> None:
+def test_every_column_has_its_value(decoder: NewDecoder) -> None:
     (row,) = decoder(*COLUMNS).decode([MESSAGE.encode()], *ALL).to_pylist()
     assert row == {
         "topic": "TopicA",
@@ -87,23 +92,23 @@ def test_the_default_columns_end_with_reconsume_times() -> None:
     assert (len(DEFAULT_COLUMNS), DEFAULT_COLUMNS[0], DEFAULT_COLUMNS[-1]) == (12, "topic", "reconsumeTimes")
 
 
-def test_nothing_pulled_is_an_empty_batch_of_the_same_schema() -> None:
+def test_nothing_pulled_is_an_empty_batch_of_the_same_schema(decoder: NewDecoder) -> None:
     for bodies in ([], [b""], [b"", b""]):
         batch = decoder(*COLUMNS).decode(bodies, *ALL)
         assert (batch.num_rows, batch.schema) == (0, decoder(*COLUMNS).schema)
 
 
-def test_a_range_excludes_its_end() -> None:
+def test_a_range_excludes_its_end(decoder: NewDecoder) -> None:
     decode = decoder("queueOffset").decode
     assert offsets(decode(at(4, 5, 6, 9), 5, 9)) == [5, 6]
     assert offsets(decode(at(4, 5), 6, 9)) == []
 
 
-def test_messages_of_several_bodies_stay_in_order() -> None:
+def test_messages_of_several_bodies_stay_in_order(decoder: NewDecoder) -> None:
     assert offsets(decoder("queueOffset").decode([*at(1, 2), b"", *at(5)], *ALL)) == [1, 2, 5]
 
 
-def test_slow_messages_stay_in_their_places() -> None:
+def test_slow_messages_stay_in_their_places(decoder: NewDecoder) -> None:
     batch = replace(MESSAGE, queue_offset=11, sys_flag=INNER_BATCH, body=inner_batch([(b"b0", b""), (b"b1", b"")]))
     packed = compress(b"packed", MessageSysFlag.ZSTD)
     zstd = replace(MESSAGE, queue_offset=13, sys_flag=COMPRESSED | MessageSysFlag.ZSTD, body=packed)
@@ -119,12 +124,12 @@ def test_slow_messages_stay_in_their_places() -> None:
     assert decoded.column("body").to_pylist() == [b"payload", b"b0", b"b1", b"packed", b"payload", b"b0", b"b1"]
 
 
-def test_a_range_may_begin_and_end_inside_an_inner_batch() -> None:
+def test_a_range_may_begin_and_end_inside_an_inner_batch(decoder: NewDecoder) -> None:
     batch = replace(MESSAGE, queue_offset=5, sys_flag=INNER_BATCH, body=inner_batch([(b"", b"")] * 4))
     assert offsets(decoder("queueOffset").decode([batch.encode()], 6, 8)) == [6, 7]
 
 
-def test_only_messages_with_a_wanted_tag_are_kept() -> None:
+def test_only_messages_with_a_wanted_tag_are_kept(decoder: NewDecoder) -> None:
     tagged = [replace(MESSAGE, queue_offset=n, properties={"TAGS": tag}) for n, tag in enumerate(("Aa", "BB", "Aa"))]
     untagged = replace(MESSAGE, queue_offset=3, properties=b"")
     inner = inner_batch([(b"", {"TAGS": "BB"}), (b"", {"TAGS": "Aa"})])
@@ -134,14 +139,14 @@ def test_only_messages_with_a_wanted_tag_are_kept() -> None:
     assert offsets(decoder("queueOffset", tags=frozenset()).decode(bodies, *ALL)) == []
 
 
-def test_a_column_may_be_null_where_there_is_nothing() -> None:
+def test_a_column_may_be_null_where_there_is_nothing(decoder: NewDecoder) -> None:
     bare = replace(MESSAGE, properties=b"", born_timestamp_ms=2**62, store_timestamp_ms=-(2**63))
     names = ("keys", "tags", "properties", "bornTimestamp", "storeTimestamp")
     (row,) = decoder(*names).decode([bare.encode()], *ALL).to_pylist()
     assert row == {"keys": None, "tags": None, "properties": [], "bornTimestamp": None, "storeTimestamp": None}
 
 
-def test_the_widest_times_that_microseconds_hold_are_kept() -> None:
+def test_the_widest_times_that_microseconds_hold_are_kept(decoder: NewDecoder) -> None:
     limit_ms = (2**63 - 1) // 1000
     for born_ms in (limit_ms, -limit_ms):
         plain = replace(MESSAGE, born_timestamp_ms=born_ms)
@@ -150,7 +155,7 @@ def test_the_widest_times_that_microseconds_hold_are_kept() -> None:
         assert column.view(pa.int64()).to_pylist() == [born_ms * 1000] * 2
 
 
-def test_of_a_repeated_name_the_last_value_stays() -> None:
+def test_of_a_repeated_name_the_last_value_stays(decoder: NewDecoder) -> None:
     repeated = replace(MESSAGE, properties=b"TAGS\x01x\x02a\x01b\x02TAGS\x01y\x02")
     other = replace(MESSAGE, properties=b"TAGS\x01z\x02")
     batch = decoder("tags", "properties").decode([pull_body(other, repeated, other)], *ALL)
@@ -162,13 +167,13 @@ def test_of_a_repeated_name_the_last_value_stays() -> None:
     ]
 
 
-def test_names_that_never_repeat_in_a_row_may_be_many() -> None:
+def test_names_that_never_repeat_in_a_row_may_be_many(decoder: NewDecoder) -> None:
     records = [replace(MESSAGE, properties={f"name-{n}": "v"}) for n in range(300)]
     batch = decoder("properties").decode([pull_body(*records)], *ALL)
     assert batch.column("properties").to_pylist() == [[(f"name-{n}", "v")] for n in range(300)]
 
 
-def test_a_batch_does_not_look_into_the_bodies_any_more() -> None:
+def test_a_batch_does_not_look_into_the_bodies_any_more(decoder: NewDecoder) -> None:
     body = bytearray(MESSAGE.encode())
     batch = decoder(*COLUMNS).decode([memoryview(body)], *ALL)
     before = batch.to_pylist()
@@ -176,7 +181,7 @@ def test_a_batch_does_not_look_into_the_bodies_any_more() -> None:
     assert batch.to_pylist() == before
 
 
-def test_a_body_that_nobody_asks_for_is_not_decompressed() -> None:
+def test_a_body_that_nobody_asks_for_is_not_decompressed(decoder: NewDecoder) -> None:
     broken = replace(MESSAGE, sys_flag=COMPRESSED, body=b"no zlib")
     assert decoder("queueOffset", "sysFlag").decode([broken.encode()], *ALL).to_pylist() == [
         {"queueOffset": 7, "sysFlag": 0}
@@ -185,12 +190,12 @@ def test_a_body_that_nobody_asks_for_is_not_decompressed() -> None:
         decoder("body").decode([broken.encode()], *ALL)
 
 
-def test_a_message_outside_the_range_is_not_decompressed() -> None:
+def test_a_message_outside_the_range_is_not_decompressed(decoder: NewDecoder) -> None:
     broken = replace(MESSAGE, sys_flag=COMPRESSED, body=b"no zlib")
     assert decoder("body").decode([broken.encode()], 0, 7).num_rows == 0
 
 
-def test_damage_is_reported_where_it_is_in_its_own_body() -> None:
+def test_damage_is_reported_where_it_is_in_its_own_body(decoder: NewDecoder) -> None:
     good, broken = MESSAGE.encode(), replace(MESSAGE, sys_flag=COMPRESSED, body=b"no zlib").encode()
     for bad in (good[:4] + b"?" + good[5:], broken):
         with pytest.raises(RemoteProtocolError) as caught:
@@ -200,12 +205,12 @@ def test_damage_is_reported_where_it_is_in_its_own_body() -> None:
         assert context["length_bytes"] == 3 * len(good) + len(bad)
 
 
-def test_the_topic_of_a_v1_record_has_at_most_127_bytes() -> None:
+def test_the_topic_of_a_v1_record_has_at_most_127_bytes(decoder: NewDecoder) -> None:
     with pytest.raises(RemoteProtocolError, match="topic should have -128 bytes"):
         decoder("topic").decode([with_a_v1_topic_of_128_bytes()], *ALL)
 
 
-def test_bodies_together_may_not_grow_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bodies_together_may_not_grow_beyond_the_limit(decoder: NewDecoder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subject, "DECOMPRESSED_LIMIT_BYTES", 1000)
     packed = replace(MESSAGE, sys_flag=COMPRESSED, body=compress(bytes(400), MessageSysFlag.ZLIB)).encode()
     assert decoder("body").decode([packed, packed], *ALL).num_rows == 2

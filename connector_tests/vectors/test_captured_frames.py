@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from connector_tests.support.message_rows import expected_rows, rows
 from rocketmq_spark.model import MessageExt, MessageQueue
+from rocketmq_spark.wire.arrow.column_table import COLUMNS
+from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 from rocketmq_spark.wire.body.locks import decode_lock_ok
 from rocketmq_spark.wire.body.routes import decode_cluster_info, decode_topic_route
 from rocketmq_spark.wire.body.stats import decode_topic_stats
@@ -110,3 +113,9 @@ def test_a_pull_without_messages_says_why_and_where_to_go_on(name: str, code: Re
 )
 def test_what_there_is_not_has_a_code(name: str, code: ResponseCode) -> None:
     assert answer(name).code == code
+
+
+@pytest.mark.parametrize("name", ["pull found", "pull by tag"])
+def test_the_columns_of_a_pull_are_what_its_messages_say(name: str, column_decoder: type[ColumnDecoder]) -> None:
+    decoder = column_decoder(tuple(COLUMNS), broker_name=QUEUE.broker_name, tags=None)
+    assert rows(decoder.decode([answer(name).body], 0, 2**62)) == expected_rows(messages(name), list(COLUMNS))

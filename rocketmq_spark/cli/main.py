@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Final
+from typing import Final, NoReturn
 
 from rocketmq_spark._version import __version__
 from rocketmq_spark.errors import RocketMQError
@@ -24,9 +24,9 @@ INTERRUPTED: Final = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a subcommand; returns the exit code."""
-    arguments = new_parser().parse_args(argv)
-    command = import_module(f"rocketmq_spark.cli.{arguments.command}")
     try:
+        arguments = new_parser().parse_args(argv)
+        command = import_module(f"rocketmq_spark.cli.{arguments.command}")
         return int(command.main(arguments.rest))
     except RocketMQError as error:
         print(error, file=sys.stderr)
@@ -42,10 +42,19 @@ def new_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="commands:\n" + "\n".join(f"  {name:<10} {does}" for name, does in COMMANDS.items()),
     )
-    parser.add_argument("--version", action="version", version=__version__)
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version, and who decodes messages")
     parser.add_argument("command", choices=COMMANDS, help="what to do; see below")
     parser.add_argument("rest", nargs=argparse.REMAINDER, help="its own options; '--help' lists them")
     return parser
+
+
+class _Version(argparse.Action):
+    """Imports the decoder only when asked."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        decoder = import_module("rocketmq_spark.source.implementation").column_decoder()
+        print(f"{__version__} (decoder: {decoder.implementation})")
+        parser.exit()
 
 
 if __name__ == "__main__":

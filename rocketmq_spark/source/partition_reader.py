@@ -26,9 +26,9 @@ from rocketmq_spark.remoting.retry import is_outage
 from rocketmq_spark.source.bad_messages import QUEUE_OFFSET, BadMessages
 from rocketmq_spark.source.data_loss import RETENTION, LostRange, report_loss
 from rocketmq_spark.source.given_up import as_option
+from rocketmq_spark.source.implementation import column_decoder
 from rocketmq_spark.source.schema import arrow_schema, canonical_names
 from rocketmq_spark.wire.arrow.bad_messages import BadMessage
-from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 from rocketmq_spark.wire.body.subscription import exact_tags
 from rocketmq_spark.wire.message.stored_message import check_layout
 
@@ -154,7 +154,7 @@ class _RangeReader:
         self._columns = columns
         self._tags = exact_tags(options.expression_of(wanted.queue.topic))
         decoded = tuple(dict.fromkeys((*columns, QUEUE_OFFSET)))
-        self._decoder = ColumnDecoder(
+        self._decoder = column_decoder()(
             decoded,
             broker_name=wanted.queue.broker_name,
             tags=self._tags,

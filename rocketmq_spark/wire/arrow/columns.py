@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
@@ -48,6 +48,8 @@ class ColumnDecoder:
     topic, and a message shows the topic and the id that it had before it was sent back, as Java's clients do it
     (``DefaultMQPushConsumerImpl#resetRetryAndNamespace``).
     """
+
+    implementation: ClassVar = "python"
 
     def __init__(
         self,

@@ -1,0 +1,47 @@
+"""The two implementations of ``ColumnDecoder``, for tests that hold both to the same contract."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+
+from rocketmq_spark.errors import OptionError
+from rocketmq_spark.wire.arrow.columns import ColumnDecoder
+from rocketmq_spark.wire.arrow.decoder import NATIVE, PYTHON, VARIABLE, choose_decoder
+
+if TYPE_CHECKING:
+    from rocketmq_spark.wire.arrow.native_columns import NativeColumnDecoder
+
+IMPLEMENTATIONS = (PYTHON, NATIVE)
+
+
+class NewDecoder(Protocol):
+    """A decoder of some columns."""
+
+    def __call__(self, *names: str, tags: frozenset[str] | None = None) -> ColumnDecoder: ...
+
+
+def decoder_class(implementation: str) -> type[ColumnDecoder]:
+    """The decoder, or a skipped test where it is not built; a failure where the environment asks for it."""
+    try:
+        return choose_decoder(implementation)
+    except OptionError:
+        if os.environ.get(VARIABLE) == implementation:
+            raise
+        pytest.skip(f"the {implementation} decoder is not built", allow_module_level=True)
+
+
+def native_decoder() -> type[NativeColumnDecoder]:
+    """The native decoder, or a skipped test."""
+    decoder_class(NATIVE)
+    from rocketmq_spark.wire.arrow.native_columns import NativeColumnDecoder
+
+    return NativeColumnDecoder
+
+
+def implementations_line() -> str:
+    """Which of them the tests meet."""
+    built = choose_decoder(None).implementation == NATIVE
+    return f"decoders: {PYTHON}, {NATIVE}" if built else f"decoders: {PYTHON}; {NATIVE} is not built ('make native')"

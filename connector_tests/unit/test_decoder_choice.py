@@ -1,0 +1,87 @@
+"""Who decodes: what is asked for, or the fastest that is there."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from connector_tests.support.decoders import native_decoder
+from rocketmq_spark._version import __version__
+from rocketmq_spark.errors import OptionError
+from rocketmq_spark.source.implementation import column_decoder
+from rocketmq_spark.wire.arrow.columns import ColumnDecoder
+from rocketmq_spark.wire.arrow.decoder import NATIVE, PYTHON, VARIABLE, choose_decoder
+
+
+@pytest.fixture
+def not_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where no native decoder is: importing it fails."""
+    monkeypatch.setitem(sys.modules, "rocketmq_spark.wire.arrow.native_columns", None)
+
+
+@pytest.fixture
+def chosen_anew() -> Iterator[None]:
+    column_decoder.cache_clear()
+    yield
+    column_decoder.cache_clear()
+
+
+def test_python_is_used_where_it_is_asked_for() -> None:
+    assert choose_decoder(PYTHON) is ColumnDecoder
+
+
+def test_native_is_used_where_it_is_built() -> None:
+    native = native_decoder()
+    assert (choose_decoder(None), choose_decoder(NATIVE)) == (native, native)
+
+
+def test_without_it_python_does_the_same(not_built: None) -> None:
+    assert choose_decoder(None) is ColumnDecoder
+
+
+def test_what_is_asked_for_and_missing_is_an_error(not_built: None) -> None:
+    with pytest.raises(OptionError, match=r"ROCKETMQ_SPARK_IMPL asks for the native decoder.*make native"):
+        choose_decoder(NATIVE)
+
+
+def test_what_nobody_has_is_an_error() -> None:
+    with pytest.raises(OptionError, match=r"'ROCKETMQ_SPARK_IMPL' cannot be 'rust'.*'python' or 'native'"):
+        choose_decoder("rust")
+
+
+@pytest.mark.parametrize(("asked", "said"), [(PYTHON, "python; the native decoder is not"), ("", "python; ")])
+def test_it_is_said_once_at_debug_level(
+    asked: str,
+    said: str,
+    not_built: None,
+    chosen_anew: None,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setenv(VARIABLE, asked)
+    with caplog.at_level(logging.DEBUG, "rocketmq_spark.source.implementation"):
+        assert column_decoder() is column_decoder() is ColumnDecoder
+    (record,) = caplog.records
+    assert record.levelno == logging.DEBUG
+    assert said in record.getMessage()
+
+
+def test_the_version_tells_who_decodes() -> None:
+    for asked, told in ((PYTHON, PYTHON), ("", choose_decoder(None).implementation)):
+        command = (sys.executable, "-m", "rocketmq_spark.cli.main", "--version")
+        environment = os.environ | {VARIABLE: asked}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        assert done.stdout == f"{__version__} (decoder: {told})\n"
+
+
+def test_the_version_with_a_wrong_name_is_one_sentence() -> None:
+    command = (sys.executable, "-m", "rocketmq_spark.cli.main", "--version")
+    environment = os.environ | {VARIABLE: "rust"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("[ROCKETMQ_BAD_OPTION_VALUE]")

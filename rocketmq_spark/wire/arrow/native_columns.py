@@ -1,0 +1,71 @@
+"""The decoder of columns with the Rust twin (``native/``) before it. Importing this fails where that is not built.
+
+The twin knows only what is ordinary and refuses all else as a whole: damage, inner batches, compressed bodies where
+``body`` is wanted, text that is no UTF-8, times beyond microseconds, names of properties that repeat or are more than
+256, IPv4 inside IPv6. What it refuses is decoded by ``columns.ColumnDecoder``, which says what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, TypeAlias
+
+import pyarrow as pa
+
+from rocketmq_spark.wire.arrow import _native
+from rocketmq_spark.wire.arrow.bad_messages import BadMessage
+from rocketmq_spark.wire.arrow.columns import ColumnDecoder
+from rocketmq_spark.wire.message.compression import Buffer
+
+Memories: TypeAlias = Sequence[_native.Memory | None]
+
+
+class NativeColumnDecoder(ColumnDecoder):
+    """As ``ColumnDecoder``, and faster."""
+
+    implementation: ClassVar = "native"
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        *,
+        broker_name: str,
+        tags: frozenset[str] | None,
+        restores_origin: bool = False,
+    ) -> None:
+        super().__init__(columns, broker_name=broker_name, tags=tags, restores_origin=restores_origin)
+        fields = [column.field for column in self._columns]
+        self._twin = _native.Decoder(fields, broker_name, None if tags is None else sorted(tags))
+
+    def decode(self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int) -> pa.RecordBatch:
+        """See ``ColumnDecoder``. The GIL is released; the bodies must not be written to meanwhile."""
+        batch = self.decode_ordinary(bodies, begin_offset, end_offset)
+        return super().decode(bodies, begin_offset, end_offset) if batch is None else batch
+
+    def decode_around(
+        self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int
+    ) -> tuple[pa.RecordBatch, list[BadMessage]]:
+        """See ``ColumnDecoder``: what is ordinary has no bad messages."""
+        batch = self.decode_ordinary(bodies, begin_offset, end_offset)
+        return super().decode_around(bodies, begin_offset, end_offset) if batch is None else (batch, [])
+
+    def decode_ordinary(self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int) -> pa.RecordBatch | None:
+        """The same; None where something is out of the ordinary."""
+        decoded = self._twin.decode(bodies, begin_offset, end_offset)
+        if decoded is None:
+            return None
+        row_count, memories = decoded
+        return self._batch(
+            [_array(field.type, row_count, parts) for field, parts in zip(self.schema, memories, strict=True)]
+        )
+
+
+def _array(kind: pa.DataType, length: int, memories: Memories) -> pa.Array:
+    """The array whose memory is ``memories``, in Arrow's order; of a map: row ends, then of names and values."""
+    if pa.types.is_map(kind):
+        row_begins = _array(pa.int32(), length + 1, [None, memories[0]])
+        count = row_begins[-1].as_py()
+        names, values = (_array(pa.string(), count, [None, *memories[at : at + 2]]) for at in (1, 3))
+        return pa.MapArray.from_arrays(row_begins, names, values)
+    buffers = [None if memory is None else pa.py_buffer(memory) for memory in memories]
+    return pa.Array.from_buffers(kind, length, buffers)
