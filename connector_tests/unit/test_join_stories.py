@@ -269,3 +269,24 @@ def test_a_member_that_is_cut_off_from_one_broker_still_has_its_queues_on_the_ot
         assert not held[cut] & held[other]
         group.settle()
         assert group.witness.duplicates() == 0
+
+
+def test_a_queue_that_became_another_one_while_its_query_stops_is_not_told_of_the_old_ones_proof() -> None:
+    """A call with the same start proved it once more, also for the queue that had just been set back."""
+    with SimulatedGroup({"t": {"a": 2}}, options={"failOnDataLoss": "false"}) as group:
+        for queue in group.cluster.queues():
+            group.cluster.produce(queue, 4)
+        runner = group.start(group.query("A", maxOffsetsPerTrigger="3"))
+        runner.go_on(stops=(LOG_OFFSETS,))
+        group.cluster.set_reach(Reach.SILENT)
+        runner.drain.is_wanted = True
+        runner.go_on()
+        group.cluster.set_reach(Reach.UP)
+        group.cluster.make_anew("t")
+        for queue in group.cluster.queues():
+            group.cluster.produce(queue, 1)
+        for _ in range(3):
+            group.pass_time(11_000)
+            runner.go_on()
+        assert not runner.is_alive
+        assert {group.cluster.group_offset(queue) for queue in group.cluster.queues()} == {0}
