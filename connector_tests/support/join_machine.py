@@ -224,6 +224,9 @@ class PeacefulGroup(RuleBasedStateMachine):
 class TroubledGroup(PeacefulGroup):
     """The same, and anything may break: processes at any point, brokers, single answers; notices come late or never."""
 
+    cuts_off = True
+    """Whether a member alone may not reach a broker."""
+
     # ------------------------------------------------------------------------------------------ members go away
 
     @precondition(lambda self: self.group.alive())
@@ -269,7 +272,7 @@ class TroubledGroup(PeacefulGroup):
         broker.reach = reach if cluster.shows_without(broker.name) else Reach.SILENT
         self.seen[f"a broker is {broker.reach.value}"] += 1
 
-    @precondition(lambda self: self.group.alive())
+    @precondition(lambda self: self.cuts_off and self.group.alive())
     @rule(number=NUMBERS, broker=NUMBERS)
     def cut_off(self, number: int, broker: int) -> None:
         """One member alone does not reach a broker any more, and the broker drops its connection."""
@@ -316,8 +319,11 @@ class ChangingGroup(TroubledGroup):
     """The same, and topics are deleted and made anew, while the queries are to go on without what is lost.
 
     A broker that loses the end of a queue keeps the group's offset, so only who has read that queue can tell: that is
-    for a query alone.
+    for a query alone. Not both at once, a topic that is made anew and a member that alone does not reach its broker:
+    what then is lost stands in ``what-does-not-hold``.
     """
+
+    cuts_off = False
 
     witness: type[Witness] = MessageWitness
     options: Mapping[str, str] = {"failOnDataLoss": "false"}

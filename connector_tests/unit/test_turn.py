@@ -6,6 +6,7 @@ import inspect
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from types import FunctionType, ModuleType
 from typing import Any
@@ -339,6 +340,30 @@ def test_a_running_member_its_planner_and_its_brokers_never_meet_in_the_membersh
     assert resets == dict.fromkeys(QUEUES, 3)
     assert len(asking.told) == 200
     assert None not in asking.told
+
+
+def test_what_a_broker_has_not_confirmed_is_told_again_after_the_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``persistOffsetIntervalMs``, with a clock by hand: not a moment sooner."""
+    clock = ManualClock(1_000_000)
+    asked: Counter[int] = Counter()
+    woken = threading.Event()
+
+    def persist(_: GroupOffsets) -> bool:
+        asked[clock()] += 1
+        woken.set()
+        return True
+
+    monkeypatch.setattr(GroupOffsets, "persist", persist)
+    monkeypatch.setattr(member_module, "RemoteCluster", lambda *_: ClusterDoor(cluster_of_one(), "us"))
+    member = Member(replace(OPTIONS, persist_offset_interval_ms=700), clock=clock)
+    member.start()
+    for passed_ms, is_due in ((0, True), (699, False), (1, True), (700, True)):
+        clock.advance(passed_ms)
+        member._woken.set()
+        assert woken.wait(5 if is_due else 0.3) is is_due
+        woken.clear()
+    member.stop()
+    assert [at - 1_000_000 for at in asked][:3] == [0, 700, 1_400]
 
 
 def test_a_broker_is_answered_while_somebody_has_the_turn() -> None:
