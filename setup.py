@@ -54,7 +54,7 @@ def native() -> dict[str, Any]:
 setup(
     name="rocketmq-spark",
     version=VERSION,
-    description="Apache RocketMQ as a PySpark streaming source, in pure Python",
+    description="Apache RocketMQ as a PySpark streaming source, in Python",
     long_description=(HERE / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     license="Apache-2.0",

@@ -90,9 +90,11 @@ def run_page(run: Run, cluster: EmbeddedCluster, messages: Topic, group: str, tm
     return run_blocks
 
 
-def test_every_page_of_the_guide_is_run_by_a_test() -> None:
+def test_every_page_of_the_guide_with_something_to_run_is_run_by_a_test() -> None:
     tested = Path(__file__).read_text(encoding="utf-8")
-    assert [page for page in PAGES[1:] if f'run_page(f"{{GUIDE}}/{Path(page).name}"' not in tested] == []
+    with_code = [page for page in PAGES[1:] if "```python" in (ROOT / page).read_text(encoding="utf-8")]
+    assert len(with_code) >= 4
+    assert [page for page in with_code if f'run_page(f"{{GUIDE}}/{Path(page).name}"' not in tested] == []
 
 
 def test_the_quick_start_shows_what_it_has_sent(

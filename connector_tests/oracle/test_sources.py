@@ -23,7 +23,8 @@ OUR_OWN = {
     "wire/message/byte_reader.py",
     # Arrow: Java's client decodes messages one by one, see wire/message.
     "wire/arrow/column_table.py", "wire/arrow/columns.py", "wire/arrow/property_table.py",
-    "wire/arrow/record_columns.py", "wire/arrow/record_index.py", "wire/arrow/slices.py",
+    "wire/arrow/decoder.py", "wire/arrow/native_columns.py", "wire/arrow/record_columns.py",
+    "wire/arrow/record_index.py", "wire/arrow/slices.py",
     # What the member needs because it lives in Spark, and what no Java class has as a subject.
     "consumer/balanced_hash.py", "consumer/group_members.py", "consumer/group_offsets.py", "consumer/heartbeats.py",
     "consumer/manner.py", "consumer/membership.py", "consumer/offset_file.py", "consumer/outages.py",
