@@ -6,6 +6,7 @@ Nothing else would notice: an error with a parameter too few breaks only when it
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,3 +120,25 @@ def test_each_condition_has_its_class() -> None:
 def test_every_condition_is_raised_somewhere() -> None:
     raised = {site.condition for site in SITES}
     assert CONDITIONS.keys() - raised == set()
+
+
+PROMISED = re.compile(r"(\w+Error)\[([A-Z_]+(?:\s*\|\s*[A-Z_]+)*)\]")
+
+
+def promises(text: str) -> list[tuple[str, str]]:
+    return [(name, condition.strip()) for name, listed in PROMISED.findall(text) for condition in listed.split("|")]
+
+
+def test_what_docstrings_say_is_raised_is_of_the_class_that_they_say() -> None:
+    wrong = {
+        f"{path.relative_to(PACKAGE)}: {name}[{condition}]"
+        for path in PACKAGE.rglob("*.py")
+        for name, condition in promises(path.read_text(encoding="utf-8"))
+        if condition not in CLASSES.get(name, set())
+    }
+    assert wrong == set()
+
+
+def test_a_promise_of_two_conditions_is_read_as_two() -> None:
+    said = "Raises TransportError[CONNECT_FAILED | CONNECTION_LOST]."
+    assert promises(said) == [("TransportError", "CONNECT_FAILED"), ("TransportError", "CONNECTION_LOST")]
