@@ -32,7 +32,7 @@ from rocketmq_spark.pull.range_puller import puller_of
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
-from rocketmq_spark.wire.remoting.codes import RequestCode
+from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import FLAG_RESPONSE, RemotingCommand, decode, encode
 from rocketmq_spark.wire.remoting.frame import FrameBuffer
 from rocketmq_spark.wire.remoting.pull_frames import pull_frames
@@ -44,6 +44,8 @@ ROUNDS: Final = 9
 TOPIC: Final = "pull-cost"
 QUEUE: Final = MessageQueue(TOPIC, "broker-a", 0)
 TIMEOUT_MS: Final = 10_000
+REFUSED: Final = ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+"""What a client that wants to know the broker's name is answered; it then goes on without."""
 MODULE: Final = "connector_tests.benchmarks.pull_cost"
 
 _OPAQUE: Final = re.compile(rb'"opaque":(\d+)')
@@ -104,8 +106,9 @@ class Replay:
         offset = _OFFSET.search(request)
         if offset is None:
             command = decode(request)
-            assert command.code == RequestCode.GET_ROUTEINFO_BY_TOPIC, command
-            return encode(RemotingCommand(0, opaque=command.opaque, flag=FLAG_RESPONSE, body=self._route()))
+            is_route = command.code == RequestCode.GET_ROUTEINFO_BY_TOPIC
+            code, body = (ResponseCode.SUCCESS, self._route()) if is_route else (REFUSED, b"")
+            return encode(RemotingCommand(code, opaque=command.opaque, flag=FLAG_RESPONSE, body=body))
         opaque = _OPAQUE.search(request)
         assert opaque is not None
         before, after, body = self._answers[int(offset[1])]
