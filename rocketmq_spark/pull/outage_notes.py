@@ -45,9 +45,10 @@ class OutageNotes:
             unnamed.replace(self._file)
 
     def answered(self) -> None:
-        """The broker is there."""
+        """The broker is there, or nobody waits for it any more. The last note takes the folder along."""
         with suppress(OSError):
             self._file.unlink()
+            self._folder.rmdir()
 
     def _remove_stale(self) -> None:
         for file in self._folder.iterdir():

@@ -96,6 +96,8 @@ class BatchPlanner:
         self._survey_at_once = True
         self._has_seen_all = False
         self._proven: SourceOffset | None = None
+        self._told: set[MessageQueue] = set()
+        """Queues of which the proven offset has been told to the membership."""
         self._is_unconfirmed = False
         self._targets: AvailableNowTargets | None = None
         self.masters: Mapping[str, str] = {}
@@ -112,8 +114,7 @@ class BatchPlanner:
         when it is settled where the topics begin. ``limit``: offsets in all, None for no limit.
         Raises DataLossError (with ``failOnDataLoss``) and what ``Membership.survey`` raises.
         """
-        if start is not self._proven or self._is_unconfirmed:
-            self._prove(start)
+        self._prove(start)
         wait_ms = idle_wait_ms(len(start.queues))
         while True:
             if self._drain.is_made():
@@ -128,12 +129,17 @@ class BatchPlanner:
                 return start
 
     def _prove(self, start: SourceOffset) -> None:
-        """Once: where a queue comes back later, a survey raises it; where it has become another one, ``start`` says
-        nothing of that. What the brokers have not confirmed is told again."""
-        new = {} if start is self._proven else start.queues
+        """Once for each queue, while it is ours: where one has become another since, ``start`` says nothing of that.
+        What the brokers have not confirmed is told again."""
+        if start is not self._proven:
+            self._proven, self._told = start, set()
+        if len(self._told) == len(start.queues) and not self._is_unconfirmed:
+            return
         with self._member.turn() as membership:
-            membership.prove({queue: progress.end_offset for queue, progress in new.items()})
-            self._proven, self._is_unconfirmed = start, bool(membership.offsets.unconfirmed)
+            untold = start.queues.keys() - self._told
+            membership.prove({queue: start.queues[queue].end_offset for queue in untold})
+            self._told |= untold & {held.queue for held in membership.process_queues}
+            self._is_unconfirmed = bool(membership.offsets.unconfirmed)
 
     def _must_survey(self, wait_ms: int) -> bool:
         """Whether there may be something to plan. If nothing is known of that, wait a little for news."""

@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import QueueRange, nested
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pull.outage_notes import OutageNotes
 from rocketmq_spark.source.given_up import named_together, without_given_up
 from rocketmq_spark.source.partitioning import Task, tasks_of
 from rocketmq_spark.source.schema import check_schema
@@ -55,6 +56,8 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._offsets = OffsetReader()
         self._reported_at_rest: tuple[int, dict[str, Any]] | None = None
         self._stops_at_what_is_there = False
+        self._notes: set[tuple[str, str]] = set()
+        """Batches and brokers of which tasks on this machine may have left notes."""
         self._read_again: dict[str, Any] | None = None
         """The end of the batch that a restart reads again."""
 
@@ -124,6 +127,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             max_records=self._options.max_records_per_partition,
         )
         batch_id = uuid4().hex
+        self._notes |= {(batch_id, queue_range.queue.broker_name) for queue_range in wanted}
         return [self._partition(task, logged, batch_id) for task in tasks]
 
     def _partition(self, task: Task, logged: Sequence[QueueRange], batch_id: str) -> RocketMQInputPartition:
@@ -136,7 +140,9 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Only a hint: what proves ``end`` is the next ``latestOffset``, and it commits, answers awaited."""
 
     def stop(self) -> None:
-        """Leave the group. May be called twice."""
+        """Leave the group, and take away what tasks have noted of brokers. May be called twice."""
+        for batch_id, broker_name in self._notes:
+            OutageNotes(batch_id, broker_name).answered()
         if self._run is not None:
             self._run.stop()
             self._run = None
