@@ -161,6 +161,7 @@ class BatchPlanner:
         if self._missing.waited_for:
             targets.wait(self._clock())
             return False
+        self._prove(start)
         with self._member.turn() as membership:
             stored = membership.offsets.keeper.stored_offsets(targets.offsets)
             return targets.are_reached(start, stored, self._clock()) and membership.offsets.persist()
