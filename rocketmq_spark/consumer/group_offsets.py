@@ -190,7 +190,8 @@ class GroupOffsets:
         return written
 
     def _confirm(self, offsets: Mapping[MessageQueue, int]) -> None:
+        links = {broker_name: self._link_to(broker_name) for broker_name in {queue.broker_name for queue in offsets}}
         for queue, offset in offsets.items():
             if self._is_ours(queue):
                 self._progress.confirm(queue, offset)
-                self._links[queue] = self._link_to(queue.broker_name)
+                self._links[queue] = links[queue.broker_name]

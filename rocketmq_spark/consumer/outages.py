@@ -72,7 +72,8 @@ class Outages:
 
     def forget_commits(self, queue: MessageQueue) -> None:
         """The queue's offset is stored, or another member's to store."""
-        self._commits.forget(_commits_of(queue))
+        if self._commits.is_anything_failing:
+            self._commits.forget(_commits_of(queue))
 
     def forget_brokers_that_left(self) -> None:
         """No route names them any more, so they are not asked."""
@@ -85,7 +86,7 @@ class Outages:
 
     def may_commit(self, queue: MessageQueue) -> bool:
         """Whether a queue's last commit was not refused, or that was long enough ago."""
-        return self._commits.may_try(_commits_of(queue), self._clock())
+        return not self._commits.is_anything_failing or self._commits.may_try(_commits_of(queue), self._clock())
 
     @property
     def next_try_ms(self) -> int | None:

@@ -179,6 +179,11 @@ class Patience:
     def is_failing(self, subject: str) -> bool:
         return subject in self._troubles
 
+    @property
+    def is_anything_failing(self) -> bool:
+        """Cheap, for whoever has many subjects of which hardly ever one fails."""
+        return bool(self._troubles)
+
     def since_ms(self, subject: str) -> int:
         """When it began to fail, which it does."""
         return self._troubles[subject].since_ms

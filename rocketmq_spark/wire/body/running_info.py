@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.wire.body.decoding import by_queue, decode_body
@@ -22,8 +22,7 @@ PROP_CLIENT_VERSION: Final = "PROP_CLIENT_VERSION"
 PROP_CONSUMER_START_TIMESTAMP: Final = "PROP_CONSUMER_START_TIMESTAMP"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessQueueInfo:
+class ProcessQueueInfo(NamedTuple):
     """One process queue. Cached is what is in flight: offsets ``[min, max]``, both ends included as Java has them."""
 
     commit_offset: int
