@@ -874,7 +874,9 @@ def test_a_backlog_in_which_a_clock_was_put_back_is_no_sign_of_another_topic() -
     assert ranges == [QueueRange(A, 5, 20)]
 
 
-def test_a_queue_that_was_emptied_after_it_had_been_read_begins_anew_without_a_loss() -> None:
+def test_a_queue_that_was_emptied_after_it_had_been_read_begins_anew_without_a_loss(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """``mqadmin cleanExpiredCQ`` lets a queue begin at 0 again once retention has deleted all of it. The group's offset
     stays what it was."""
     member = SteadyMember({A: holding(10)}, has_news=True)
@@ -887,6 +889,7 @@ def test_a_queue_that_was_emptied_after_it_had_been_read_begins_anew_without_a_l
     member.hold(A, holding(0))
     end, ranges = read(subject, end)
     assert (ranges, end.queues[A], member.stored) == ([], QueueProgress(0, 0, 1_000), {A: 0})
+    assert "orders@broker-a:0 was emptied" in caplog.text
     member.hold(A, holding(3, stored_at_ms=9_000))
     end, ranges = read(subject, end)
     assert ranges == [QueueRange(A, 0, 3)]
@@ -908,6 +911,13 @@ def test_a_queue_that_was_emptied_before_it_had_been_read_has_lost_something() -
     member.store_times(A)
     with pytest.raises(DataLossError, match=r"\[0, 6\)"):
         subject.latest_offset(end, None)
+
+
+def test_a_loss_that_ends_the_query_leaves_the_group_s_offset_to_whoever_looks_into_it() -> None:
+    member = SteadyMember({A: holding(10, stored_at_ms=9_000)}, stored={A: 40})
+    with pytest.raises(DataLossError):
+        planner(member).latest_offset(SourceOffset({A: QueueProgress(40, 40, 5_000)}), None)
+    assert member.stored == {A: 40}
 
 
 def test_a_queue_that_was_emptied_while_the_broker_was_away_may_have_lost_something() -> None:

@@ -30,14 +30,8 @@ from rocketmq_spark.source.stream.first_positions import first_positions, unread
 from rocketmq_spark.source.stream.incarnation import TrustedQueues, last_read, other_from, others, stored_later
 from rocketmq_spark.source.stream.missing_queues import MissingQueues
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
-from rocketmq_spark.source.stream.planning import (
-    Position,
-    later_of,
-    lost_ranges,
-    moved_back,
-    plan_batch,
-    position_of,
-)
+from rocketmq_spark.source.stream.planning import Position, later_of, moved_back, plan_batch
+from rocketmq_spark.source.stream.settlement import Findings, Settlement, reset_positions, settle
 
 log = logging.getLogger(__name__)
 
@@ -266,87 +260,60 @@ class BatchPlanner:
     ) -> tuple[Survey, dict[MessageQueue, Position]]:
         """Positions of ``stored``'s queues, with the broker raised to them, or lowered where a queue does not reach so
         far any more; those that it did not confirm are left out. The survey is as new as they need it."""
-        gone = {queue for queue, at in stored.items() if at is None} | (membership.offsets.vanished & stored.keys())
-        self._trusted.doubt(gone | {queue for queue in stored if not membership.offsets.has_confirmed(queue)})
-        survey, known = self._others(membership, start, survey, stored)
-        stored = {queue: stored[queue] for queue in known}
-        positions = {
-            queue: self._position_of(queue, start, survey, offset, known[queue])
-            for queue, offset in self._believed(stored, start).items()
-        }
-        for lost in lost_ranges(positions.values()):
-            report_loss(lost, is_failure=self._options.fail_on_data_loss)
-        for queue in gone & positions.keys():
-            membership.offsets.forget(queue)
-        lower = moved_back(positions, stored)
-        unsettled = lower.keys() - membership.offsets.lower_to(lower)
-        wanted = {queue: position.offset for queue, position in positions.items() if queue not in unsettled}
-        confirmed = membership.offsets.raise_to(wanted)
+        findings = self._look_at(membership, start, survey, stored)
+        survey = replace(survey, bounds=findings.bounds)
+        settlement = settle(start, findings, is_broadcasting=self._options.message_model == BROADCASTING)
+        confirmed = self._carry_out(membership, settlement)
         self._trusted.trust(confirmed, survey)
-        settled = {queue: position for queue, position in positions.items() if queue in confirmed}
+        settled = {queue: position for queue, position in settlement.positions.items() if queue in confirmed}
         return survey, settled | self._obey_resets(membership, survey)
 
-    def _position_of(
-        self,
-        queue: MessageQueue,
-        start: SourceOffset,
-        survey: Survey,
-        stored: int | None,
-        other_begin: int | None,
-    ) -> Position:
-        bounds, progress = survey.bounds[queue], start.queues.get(queue)
-        if self._is_emptied(queue, stored):
-            log.warning("queue=%s was emptied after all of it had been planned, and begins anew", queue)
-            return Position(bounds.min_offset)
-        return position_of(queue, bounds, progress, stored, other_begin)
-
-    def _is_emptied(self, queue: MessageQueue, stored: int | None) -> bool:
-        """Whether the queue begins anew and nothing of it is lost; the group's offset vanishes only with a topic."""
-        return queue in self._trusted.emptied and stored is not None
-
-    def _others(
+    def _look_at(
         self, membership: Membership, start: SourceOffset, survey: Survey, stored: Mapping[MessageQueue, int | None]
-    ) -> tuple[Survey, dict[MessageQueue, int | None]]:
-        """Where those of ``stored``'s queues begin to be others than the checkpoint has read; None: they are the same.
-        Left out are those of which that is not known now."""
-        servers = membership.servers
-        to_see = last_read([queue for queue in stored if queue not in self._trusted], start, survey.bounds)
+    ) -> Findings:
+        """What is to be known of ``stored``'s queues; left out are those of which that is not known now."""
+        offsets, servers, bounds = membership.offsets, membership.servers, survey.bounds
+        vanished = frozenset(offsets.vanished)
+        self._trusted.doubt(
+            queue for queue, at in stored.items() if at is None or queue in vanished or not offsets.has_confirmed(queue)
+        )
+        to_see = last_read([queue for queue in stored if queue not in self._trusted], start, bounds)
         seen = servers.stored_at(to_see)
         later = stored_later(seen, start)
-        if later or any(at is not None and at > survey.bounds[queue].max_offset for queue, at in stored.items()):
+        if later or any(at is not None and at > bounds[queue].max_offset for queue, at in stored.items()):
             # Another member may have read on since the survey; bounds that are asked for now cannot be older.
-            survey = replace(survey, bounds=servers.bounds())
-        known = [queue for queue in stored if queue in survey.bounds and (queue in seen or queue not in to_see)]
-        doubted = [queue for queue in known if not self._is_emptied(queue, stored[queue])]
-        after_ms = others(doubted, later, start, survey.bounds)
+            bounds = servers.bounds()
+        known = [queue for queue in stored if queue in bounds and (queue in seen or queue not in to_see)]
+        emptied = {queue for queue in self._trusted.emptied if stored.get(queue) is not None}
+        after_ms = others([queue for queue in known if queue not in emptied], later, start, bounds)
         begin = servers.search_offsets({queue: ms + 1 for queue, ms in after_ms.items()})
-        return survey, {
+        other = {
             queue: other_from(begin[queue], start.queues[queue]) if queue in begin else None
             for queue in known
             if queue in begin or queue not in after_ms
         }
+        return Findings(bounds, {queue: stored[queue] for queue in other}, other, vanished, emptied)
+
+    def _carry_out(self, membership: Membership, settlement: Settlement) -> set[MessageQueue]:
+        """Queues whose positions the broker has confirmed. Raises DataLossError (with ``failOnDataLoss``)."""
+        for queue in settlement.emptied:
+            log.warning("queue=%s was emptied after all of it had been planned, and begins anew", queue)
+        for lost in settlement.lost:
+            report_loss(lost, is_failure=self._options.fail_on_data_loss)
+        for queue in settlement.forget:
+            membership.offsets.forget(queue)
+        unsettled = settlement.lower_to.keys() - membership.offsets.lower_to(settlement.lower_to)
+        wanted = {queue: offset for queue, offset in settlement.raise_to.items() if queue not in unsettled}
+        return membership.offsets.raise_to(wanted)
 
     def _stored(self, membership: Membership, candidates: Collection[MessageQueue]) -> dict[MessageQueue, int | None]:
         """The group's offsets, in the order of ``candidates``."""
         stored = membership.offsets.keeper.stored_offsets(candidates)
         return {queue: stored[queue] for queue in candidates if queue in stored}
 
-    def _believed(
-        self, stored: Mapping[MessageQueue, int | None], start: SourceOffset
-    ) -> Mapping[MessageQueue, int | None]:
-        """What counts beside the checkpoint. In BROADCASTING the file is this query's alone: where the checkpoint knows
-        a queue it says nothing, though it were larger."""
-        if self._options.message_model != BROADCASTING:
-            return stored
-        return {queue: None if queue in start.queues else offset for queue, offset in stored.items()}
-
     def _obey_resets(self, membership: Membership, survey: Survey) -> dict[MessageQueue, Position]:
-        """Positions that an operator has set, also lower ones: they win over checkpoint and group."""
-        resets = {
-            queue: min(max(offset, survey.bounds[queue].min_offset), survey.bounds[queue].max_offset)
-            for queue, offset in membership.pending_resets().items()
-            if queue in survey.bounds and queue in survey.owned
-        }
+        """Positions that an operator has set, and the broker has confirmed."""
+        resets = reset_positions(membership.pending_resets(), survey)
         obeyed = membership.offsets.lower_to(resets)
         for queue in obeyed:
             membership.resets.forget(queue)

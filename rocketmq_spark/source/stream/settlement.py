@@ -1,0 +1,83 @@
+"""Settlement: where queues go on, and what that takes. Pure: the batch planner asks before, and acts afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from rocketmq_spark.consumer.survey import Survey
+from rocketmq_spark.model import MessageQueue, QueueBounds
+from rocketmq_spark.source.data_loss import LostRange
+from rocketmq_spark.source.stream.offsets import SourceOffset
+from rocketmq_spark.source.stream.planning import Position, lost_ranges, moved_back, position_of
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What is known of queues that may be planned.
+
+    ``stored``: the group's offsets; None: there is none. ``other_from``: of the same queues, where each begins to be
+    another one than the checkpoint has read; None: it is the same. ``bounds``: of these and perhaps of more.
+    ``vanished``: queues whose offset had been confirmed and is not there any more. ``emptied``: queues that begin anew
+    since all of them had been planned.
+    """
+
+    bounds: Mapping[MessageQueue, QueueBounds]
+    stored: Mapping[MessageQueue, int | None]
+    other_from: Mapping[MessageQueue, int | None]
+    vanished: Collection[MessageQueue] = ()
+    emptied: Collection[MessageQueue] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """Positions, and what is to be done, in the order of the fields, before anything is planned from there.
+
+    ``emptied``: begin anew, with nothing lost; to be told. ``lost``: to be reported, which may end the query.
+    ``forget``: what was confirmed of these offsets may be of another queue. ``lower_to``: these queues do not reach as
+    far as the group's offset any more. ``raise_to``: what the group's offsets must be at least, but for queues that
+    were not lowered.
+    """
+
+    positions: Mapping[MessageQueue, Position]
+    emptied: tuple[MessageQueue, ...]
+    lost: tuple[LostRange, ...]
+    forget: frozenset[MessageQueue]
+    lower_to: Mapping[MessageQueue, int]
+    raise_to: Mapping[MessageQueue, int]
+
+
+def settle(start: SourceOffset, findings: Findings, *, is_broadcasting: bool) -> Settlement:
+    """Where ``findings``'s queues go on after ``start``: at the larger of checkpoint and group, see ``position_of``."""
+    stored = _believed(findings.stored, start) if is_broadcasting else findings.stored
+    emptied = tuple(queue for queue, at in stored.items() if queue in findings.emptied and at is not None)
+    positions = {
+        queue: Position(findings.bounds[queue].min_offset)
+        if queue in emptied
+        else position_of(queue, findings.bounds[queue], start.queues.get(queue), at, findings.other_from[queue])
+        for queue, at in stored.items()
+    }
+    return Settlement(
+        positions,
+        emptied,
+        tuple(lost_ranges(positions.values())),
+        frozenset(queue for queue, at in findings.stored.items() if at is None or queue in findings.vanished),
+        moved_back(positions, findings.stored),
+        {queue: position.offset for queue, position in positions.items()},
+    )
+
+
+def _believed(stored: Mapping[MessageQueue, int | None], start: SourceOffset) -> dict[MessageQueue, int | None]:
+    """In BROADCASTING the file is this query's alone: where the checkpoint knows a queue it says nothing, though it
+    were larger."""
+    return {queue: None if queue in start.queues else offset for queue, offset in stored.items()}
+
+
+def reset_positions(pending: Mapping[MessageQueue, int], survey: Survey) -> dict[MessageQueue, int]:
+    """Where an operator lets our queues go on, also further back: it wins over checkpoint and group. Never beyond what
+    there is of a queue."""
+    return {
+        queue: min(max(offset, survey.bounds[queue].min_offset), survey.bounds[queue].max_offset)
+        for queue, offset in pending.items()
+        if queue in survey.bounds and queue in survey.owned
+    }
