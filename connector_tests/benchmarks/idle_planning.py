@@ -19,8 +19,9 @@ from typing import Final
 from connector_tests.support.join_witness import Witness
 from connector_tests.support.simulated_group import SimulatedGroup
 from connector_tests.support.simulated_query import SourceRunner
-from rocketmq_spark.model import nested
 from rocketmq_spark.source.stream.batch_planner import idle_wait_ms
+from rocketmq_spark.source.stream.drain import Control
+from rocketmq_spark.source.stream.progress import ProgressReporter
 
 SPARK_PAUSE_MS: Final = 12
 ROUNDS: Final = 5
@@ -74,11 +75,8 @@ def next_batch(runner: SourceRunner) -> None:
 
 def report(runner: SourceRunner) -> dict[str, object]:
     """What ``reportLatestOffset`` keeps while nothing changes; PySpark makes text of it at each trigger."""
-    planner = runner.planner
-    waiting_ms = planner.backlog.waiting_ms(0)
-    lag = planner.backlog.lag
-    by_queue = nested({queue: {"messages": lag[queue], "ms": ms} for queue, ms in waiting_ms.items()})
-    return {"maxOffsets": nested(planner.backlog.max_offsets), "lag": sum(lag.values()), "lagByQueue": by_queue}
+    control = Control("driver", runner.client_id)
+    return ProgressReporter().report(runner.planner.backlog, 0, client_id=runner.client_id, control=control, now_ms=0)
 
 
 def cpu_ms(call: Callable[[], object]) -> float:

@@ -21,6 +21,7 @@ HAPPENS_IN_PEACE: Final = {
     "moved",
     "moved while its last owner had it",
     "moved with a batch in flight",
+    "proven late",
     "read twice by a move",
     "stopped gracefully",
 }

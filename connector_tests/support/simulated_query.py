@@ -25,7 +25,9 @@ from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.source.stream.batch_planner import BatchPlanner
+from rocketmq_spark.source.stream.drain import Control
 from rocketmq_spark.source.stream.offsets import OffsetReader, SourceOffset
+from rocketmq_spark.source.stream.progress import ProgressReporter
 
 ASK: Final = "latestOffset"
 LOG_OFFSETS: Final = "offsets/N"
@@ -216,6 +218,7 @@ class SourceRunner:
         self._available_now = available_now
         self._once = once
         self._offsets = OffsetReader()
+        self._progress = ProgressReporter()
         self._is_jvm_dead = False
         self._has_joined = False
         self._has_left = False
@@ -341,6 +344,16 @@ class SourceRunner:
         end = self.planner.latest_offset(start, self.query.options.max_offsets_per_trigger)
         self._look()
         return start_text if end is start else json.dumps(self._offsets.write(end))
+
+    def progress(self) -> dict[str, Any]:
+        """As ``RocketMQStreamReader.reportLatestOffset``, through Spark's text."""
+        planner, now_ms = self.planner, self.query.cluster.clock()
+        control = Control("here", self.client_id)
+        report = self._progress.report(
+            planner.backlog, planner.late_proofs, client_id=self.client_id, control=control, now_ms=now_ms
+        )
+        shown: dict[str, Any] = json.loads(json.dumps(report))
+        return shown
 
     def partitions(self, end_text: str) -> list[QueueRange]:
         """As ``RocketMQStreamReader.partitions``."""

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from rocketmq_spark.errors import MembershipError
-from rocketmq_spark.source.stream.graceful_stop import CONTROL, DRAIN, DRAINED, Control, DrainRequest, stop
+from rocketmq_spark.source.stream.drain import CONTROL, Control
+from rocketmq_spark.source.stream.graceful_stop import DRAIN, DRAINED, DrainRequest, stop
 
 
 class RunningQuery:

@@ -53,6 +53,10 @@ class Group:
         return Membership(options, "me", door, self.clock, self.clock, started_ms=1)
 
 
+def lives(member: Membership) -> dict[MessageQueue, int]:
+    return {held.queue: held.life for held in member.process_queues}
+
+
 def test_a_member_alone_owns_every_queue() -> None:
     assert Group().member().survey().owned == set(QUEUES)
 
@@ -127,6 +131,23 @@ def test_a_concurrent_queue_is_released_at_once_and_what_is_proven_later_is_not_
     assert concurrent.survey().owned == {QUEUES[0], QUEUES[1]}
     concurrent.prove({QUEUES[3]: 10})
     assert group.broker.offsets == {}
+    assert concurrent.late_proofs == 1
+
+
+def test_a_proof_is_late_when_its_queue_has_another_life_by_then_or_none_and_is_counted_once() -> None:
+    group = Group()
+    member = group.member()
+    member.survey()
+    stays, comes_back, goes, _unplanned = QUEUES
+    member.take({stays: (0, 10), comes_back: (0, 10), goes: (0, 10)})
+    before = lives(member)
+    for others in (("x", "y", "z"), (), ("x",)):
+        group.cluster.set_others(*others)
+        member.survey()
+    assert lives(member) == {stays: before[stays], comes_back: 5}
+    for _ in range(2):
+        member.prove(dict.fromkeys(QUEUES, 10))
+    assert member.late_proofs == 2
 
 
 def test_leaving_keeps_the_locks_of_queues_with_unproven_ranges() -> None:

@@ -10,7 +10,7 @@ QUEUE = MessageQueue("orders", "broker-a", 2)
 
 
 def window(*ranges: tuple[int, int]) -> ProcessQueue:
-    process_queue = ProcessQueue(QUEUE)
+    process_queue = ProcessQueue(QUEUE, life=7)
     for begin, end in ranges:
         process_queue.put(begin, end)
     return process_queue
@@ -27,7 +27,7 @@ def test_ten_messages_finishing_0_gives_1_and_finishing_5_then_still_1() -> None
 
 
 def test_nothing_is_committable_before_something_was_taken() -> None:
-    assert ProcessQueue(QUEUE).committable is None
+    assert window().committable is None
 
 
 def test_offset_zero_is_a_real_offset() -> None:
@@ -93,10 +93,10 @@ def test_a_dropped_queue_still_finishes_what_it_has_in_flight() -> None:
 
 def test_its_state_is_visible_in_one_line() -> None:
     process_queue = window((0, 10), (10, 20))
-    assert repr(process_queue) == "<ProcessQueue orders@broker-a:2 OWNED, [0, 10) [10, 20)>"
+    assert repr(process_queue) == "<ProcessQueue orders@broker-a:2 life 7 OWNED, [0, 10) [10, 20)>"
     process_queue.remove(0, 20)
     process_queue.drop()
-    assert repr(process_queue) == "<ProcessQueue orders@broker-a:2 DROPPED, nothing in flight>"
+    assert repr(process_queue) == "<ProcessQueue orders@broker-a:2 life 7 DROPPED, nothing in flight>"
 
 
 def test_a_window_shows_what_is_in_flight() -> None:

@@ -80,6 +80,8 @@ class Membership:
         group = options.consumer_group
         self.crash: Exception | None = None
         """What ended the thread that does the timed work, if anything did."""
+        self.late_proofs = 0
+        """How many ranges were proven after the life of their queue in which they were planned had ended."""
         self._client_id = client_id
         self._options = options
         self._started_ms = started_ms
@@ -96,6 +98,7 @@ class Membership:
         self._locks = QueueLocks(group, client_id, self.servers, lease_clock)
         self._rebalance_impl = RebalanceImpl(group, client_id, strategy_of(options))
         self._positions: dict[MessageQueue, int] = {}
+        self._planned_in: dict[MessageQueue, int] = {}
         self._lives = QueueLives()
         self._moves = 0
         self._last_view: MemberView | None = None
@@ -133,8 +136,10 @@ class Membership:
         """These ranges are planned: in flight until they are proven."""
         self._last_view = None
         for queue, (begin_offset, end_offset) in ranges.items():
-            self._rebalance_impl.table[queue].put(begin_offset, end_offset)
+            process_queue = self._rebalance_impl.table[queue]
+            process_queue.put(begin_offset, end_offset)
             self._positions[queue] = end_offset
+            self._planned_in[queue] = process_queue.life
 
     def prove(self, end_offsets: Mapping[MessageQueue, int]) -> None:
         """Everything below these is in the sink: finish what is in flight there, and commit what is ours, answered.
@@ -256,10 +261,14 @@ class Membership:
     def _finish(self, end_offsets: Mapping[MessageQueue, int]) -> bool:
         """Move the windows of our queues past what is proven; says whether anything was in flight there.
 
-        What was planned before a queue was lost and came back is proven too, though its new window never held it.
+        What was planned before a queue was lost is late. Of a queue that is not ours it is left to the next owner; of
+        one that came back it is proven too, though its new window never held it.
         """
-        queues = self._rebalance_impl.table.keys() & end_offsets.keys()
-        finished = [self._finish_queue(self._rebalance_impl.table[queue], end_offsets[queue]) for queue in queues]
+        table = self._rebalance_impl.table
+        for queue in self._planned_in.keys() & end_offsets.keys():
+            planned_in = self._planned_in.pop(queue)
+            self.late_proofs += queue not in table or table[queue].life != planned_in
+        finished = [self._finish_queue(table[queue], end_offsets[queue]) for queue in table.keys() & end_offsets.keys()]
         return any(finished)
 
     def _finish_queue(self, process_queue: ProcessQueue, proven_to: int) -> bool:

@@ -15,14 +15,16 @@ from rocketmq_spark.model import MessageQueue
 class ProcessQueue(SlidingWindow):
     """The window of a queue from when it is gained to when it is lost.
 
-    ``dropped`` is a one-way latch: a queue that is lost and comes back gets a new ProcessQueue.
+    ``dropped`` is a one-way latch: a queue that is lost and comes back gets a new ProcessQueue. ``life`` tells the two
+    apart: of one member's ProcessQueues no two have the same.
     """
 
-    __slots__ = ("_dropped", "queue")
+    __slots__ = ("_dropped", "life", "queue")
 
-    def __init__(self, queue: MessageQueue) -> None:
+    def __init__(self, queue: MessageQueue, life: int) -> None:
         super().__init__()
         self.queue = queue
+        self.life = life
         self._dropped = False
 
     @property
@@ -40,4 +42,4 @@ class ProcessQueue(SlidingWindow):
 
     def __repr__(self) -> str:
         state = "DROPPED" if self._dropped else "OWNED"
-        return f"<ProcessQueue {self.queue} {state}, {self._ranges()}>"
+        return f"<ProcessQueue {self.queue} life {self.life} {state}, {self._ranges()}>"

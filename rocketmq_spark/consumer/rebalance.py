@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from rocketmq_spark.consumer.allocation import Strategy, allocate_all
 from rocketmq_spark.consumer.process_queue import ProcessQueue
@@ -35,6 +36,7 @@ class RebalanceImpl:
         self._client_id = client_id
         self._strategy = strategy
         self._table: dict[MessageQueue, ProcessQueue] = {}
+        self._lives = count(1)
 
     @property
     def table(self) -> Mapping[MessageQueue, ProcessQueue]:
@@ -64,11 +66,11 @@ class RebalanceImpl:
         return RebalancePlan(drop=_ordered(held - mine), add=_ordered(mine - held))
 
     def apply(self, plan: RebalancePlan) -> None:
-        """Carry the plan out on the table. A dropped ProcessQueue never revives."""
+        """Carry the plan out on the table. A dropped ProcessQueue never revives, and no life begins twice."""
         for queue in plan.drop:
             self._table.pop(queue).drop()
         for queue in plan.add:
-            self._table[queue] = ProcessQueue(queue)
+            self._table[queue] = ProcessQueue(queue, next(self._lives))
 
 
 def _ordered(queues: set[MessageQueue]) -> tuple[MessageQueue, ...]:

@@ -94,6 +94,8 @@ class BatchPlanner:
         """Queues of which the proven offset has been told to the membership."""
         self._is_unconfirmed = False
         self._targets: AvailableNowTargets | None = None
+        self.late_proofs = 0
+        """Of the membership, as of the last proof."""
         self.masters: Mapping[str, str] = {}
         """Addresses by broker name: where the queues of the last plan were surveyed."""
 
@@ -134,6 +136,7 @@ class BatchPlanner:
             membership.prove({queue: start.queues[queue].end_offset for queue in untold})
             self._told |= untold & {held.queue for held in membership.process_queues}
             self._is_unconfirmed = bool(membership.offsets.unconfirmed)
+            self.late_proofs = membership.late_proofs
 
     def _must_survey(self, wait_ms: int) -> bool:
         """Whether there may be something to plan. If nothing is known of that, wait a little for news."""

@@ -17,10 +17,10 @@ import platform
 import tempfile
 import time
 from contextlib import suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from rocketmq_spark.errors import MembershipError
+from rocketmq_spark.source.stream.drain import CONTROL, Control
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -30,22 +30,10 @@ log = logging.getLogger(__name__)
 DRAIN: Final = "drain"
 DRAINING: Final = "draining"
 DRAINED: Final = "drained"
-CONTROL: Final = "control"
 POLL_S: Final = 0.05
 
 HAND_OVER_S: Final = 10.0
 """How long handing over may take once it has begun: a request or two to each broker."""
-
-
-class Control(NamedTuple):
-    """Where a source runner can be asked. ``host``: the name of the machine that has ``folder``."""
-
-    host: str
-    folder: str
-
-    @property
-    def path(self) -> Path:
-        return Path(self.folder)
 
 
 class DrainRequest:

@@ -17,14 +17,14 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from rocketmq_spark.errors import OptionError
-from rocketmq_spark.model import QueueRange, nested
+from rocketmq_spark.model import QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.outage_notes import OutageNotes
 from rocketmq_spark.source.given_up import named_together, without_given_up
 from rocketmq_spark.source.partitioning import Task, tasks_of
 from rocketmq_spark.source.schema import check_schema
-from rocketmq_spark.source.stream.graceful_stop import CONTROL
 from rocketmq_spark.source.stream.offsets import OffsetReader, SourceOffset
+from rocketmq_spark.source.stream.progress import ProgressReporter
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,7 +54,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = schema
         self._run: SourceRun | None = None
         self._offsets = OffsetReader()
-        self._reported_at_rest: tuple[int, dict[str, Any]] | None = None
+        self._progress = ProgressReporter()
         self._stops_at_what_is_there = False
         self._notes: set[tuple[str, str]] = set()
         """Batches and brokers of which tasks on this machine may have left notes."""
@@ -63,7 +63,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __getstate__(self) -> dict[str, Any]:
         """What executors need; a running member stays where it is."""
-        return self.__dict__ | {"_run": None, "_offsets": OffsetReader(), "_reported_at_rest": None}
+        return self.__dict__ | {"_run": None, "_offsets": OffsetReader(), "_progress": ProgressReporter()}
 
     # ------------------------------------------------------------------------------------------ source runner
 
@@ -87,29 +87,17 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start if end is begin else self._offsets.write(end)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """What the query progress shows as ``latestOffset``, as of the last survey; asks nobody.
-
-        ``clientId``: who we are in the group. ``maxOffsets``: the brokers' of our queues. ``lagByQueue``: of each of
-        our queues, ``messages``, the offsets below the max offset that are in no batch yet, and ``ms``, how long the
-        first of them has been waiting at least (see ``WaitingTimes``), by this machine's clock against the broker's
-        store times; both are 0 when all is planned. ``lag``: the sum of the messages. ``control``: for
-        ``rocketmq_spark.stop``.
-        """
+        """What the query progress shows as ``latestOffset``, see ``ProgressReporter.report``; asks nobody."""
         if self._run is None:
             return None
-        backlog = self._run.planner.backlog
-        if self._reported_at_rest is not None and self._reported_at_rest[0] == backlog.surveys:
-            return self._reported_at_rest[1]
-        lag, waiting_ms = backlog.lag, backlog.waiting_ms(int(time.time() * 1000))
-        report: dict[str, Any] = {
-            "clientId": self._run.client_id,
-            "maxOffsets": nested(backlog.max_offsets),
-            "lag": sum(lag.values()),
-            "lagByQueue": nested({queue: {"messages": lag[queue], "ms": ms} for queue, ms in waiting_ms.items()}),
-            CONTROL: self._run.drain.control._asdict(),
-        }
-        self._reported_at_rest = None if report["lag"] else (backlog.surveys, report)
-        return report
+        planner = self._run.planner
+        return self._progress.report(
+            planner.backlog,
+            planner.late_proofs,
+            client_id=self._run.client_id,
+            control=self._run.drain.control,
+            now_ms=int(time.time() * 1000),
+        )
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The ranges that ``end`` names, as tasks. Nothing else decides on them: a replay after a crash reads the
