@@ -23,7 +23,6 @@ THROUGH = {
     "remoting.tls": "remoting.tcp",
     "sink.failed_rows": "",
     "sink.sending": "",
-    "source.stream.backlog": "source.stream.batch_planner",
     "source.stream.refused_reader": "source.datasource",
     "wire.arrow.record_columns": "wire.arrow.columns",
     "wire.arrow.slices": "wire.arrow.property_table",
