@@ -23,11 +23,12 @@ from rocketmq_spark.errors import CONDITIONS
 from rocketmq_spark.options import USES, ReadOptions
 from rocketmq_spark.options.read import READ_CONFLICTS
 from rocketmq_spark.options.table import Option, Section, rows
-from rocketmq_spark.pull.pull_request import BY_REASON, BY_STATUS
+from rocketmq_spark.pull.pull_request import BY_OFFSETS, BY_REASON, BY_STATUS
 from rocketmq_spark.remoting.retry import OUTLOOKS, Outlook, Outlooks
 from rocketmq_spark.source.schema import spark_type
 from rocketmq_spark.wire.arrow.column_table import COLUMNS, DEFAULT_COLUMNS
-from rocketmq_spark.wire.remoting.codes import ResponseCode, code_name
+from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode, code_name
+from rocketmq_spark.wire.remoting.meanings import MEANINGS
 
 GENERATED: Final = "<!-- Written by tools/generate_docs.py. -->"
 COMMENT_WIDTH: Final = 100
@@ -98,13 +99,13 @@ def errors_page(_: str) -> str:
         f"# Errors\n\n{GENERATED}\n\n"
         "Every error of the connector begins with its condition, `[ROCKETMQ_...]`, then says what happened and what\n"
         "to do about it. Words in braces are filled in. [What is tried again](#what-is-tried-again) says what comes\n"
-        "only after other attempts.\n"
+        "only after other attempts, [What is no error](#what-is-no-error) which answers are none.\n"
     )
     sections = (
         f"## {name}\n\n{row.what}\n\n{row.advice}\n" + outlooks_of(OUTLOOKS.get(name))
         for name, row in CONDITIONS.items()
     )
-    return "\n".join((head, *sections, retry_section()))
+    return "\n".join((head, *sections, retry_section(), meanings_section()))
 
 
 def outlooks_of(outlooks: Outlooks | None) -> str:
@@ -130,6 +131,21 @@ def retry_section() -> str:
     meanings = "".join(f"- {word(outlook)}: {outlook.value}\n" for outlook in Outlook)
     lines = ((subject(key), *map(word, outlooks)) for key, outlooks in OUTLOOKS.items())
     return f"{head}\n{meanings}\n{table(('failure', *Outlooks._fields), lines)}"
+
+
+def meanings_section() -> str:
+    """Of errors.md: the whole table of the codes that requests accept."""
+    head = (
+        "## What is no error\n\n"
+        "By request, the codes that a server may answer it with, and how the remark begins where that counts. Every\n"
+        "other code is BROKER_REFUSED; a request that is not in this table takes SUCCESS only.\n"
+    )
+    lines = (
+        (code_name(RequestCode, request), f"{code_name(ResponseCode, code)} ({int(code)})", remark, meaning.value)
+        for request, meanings in MEANINGS.items()
+        for (code, remark), meaning in meanings.items()
+    )
+    return f"{head}\n{table(('request', 'code', 'remark', 'which means'), lines)}"
 
 
 def subject(failure: int | str) -> str:
@@ -206,6 +222,17 @@ def pull_actions_table() -> str:
     return table(("status", "reason", "action", "which means"), lines)
 
 
+def pull_offsets_table() -> str:
+    """For docs/design/pulling.md: what the answer's offsets overrule."""
+    lines = (
+        (by.name, "yes" if is_later else "no", "yes" if is_deleted else "no", action.name)
+        for (by, is_later, is_deleted), action in BY_OFFSETS.items()
+    )
+    return table(
+        ("action", "`nextBeginOffset` above the asked one", "min offset above the asked one", "instead"), lines
+    )
+
+
 def queue_life_diagram() -> str:
     """For docs/design/orderly.md: the picture, then the words."""
     arrows = (f"    {before.name} --> {after.name}: {event.name}\n" for (before, event), after in TRANSITIONS.items())
@@ -247,6 +274,7 @@ def example_lines(option: Option) -> str:
 TABLES: Final[Mapping[str, Callable[[], str]]] = {
     "options": options_table,
     "pull_actions": pull_actions_table,
+    "pull_offsets": pull_offsets_table,
     "queue_life": queue_life_diagram,
 }
 MARKED: Final = re.compile(

@@ -63,6 +63,7 @@ def test_a_stale_or_missing_page_is_named_and_left_alone_by_a_check(copy: Path) 
     [
         ("pulling", "| OFFSET_ILLEGAL | `OFFSET_RESET` | AGAIN |", "| OFFSET_ILLEGAL | `OFFSET_RESET` | LOST |"),
         ("pulling", "| NO_MATCHED_MSG | any other | SKIP |", "| NO_MATCHED_MSG | any other | WAIT |"),
+        ("pulling", "| SKIP | no | no | WAIT |", "| SKIP | no | no | LOST |"),
         ("orderly", "OWNED --> LEAVING: GIVEN_AWAY", "OWNED --> NOT_OURS: GIVEN_AWAY"),
     ],
 )

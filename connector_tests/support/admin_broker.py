@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rocketmq_spark.errors import BrokerError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.peer import Question, code_only
@@ -43,8 +44,11 @@ class AdminBroker(Broker):
         A broker that may create groups does so when it is asked for one; others say SUBSCRIPTION_GROUP_NOT_EXIST.
         """
         command = RemotingCommand(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, fields={"group": group})
-        accepted = {ResponseCode.SUCCESS, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST}
-        if self.ask(Question(command, lambda answer: answer.code, accepted)) != ResponseCode.SUCCESS:
+        try:
+            self.ask(Question(command, code_only))
+        except BrokerError as error:
+            if error.code != ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
+                raise
             body = write_fastjson({"groupName": group})
             self.ask(Question(RemotingCommand(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body), code_only))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from connector_tests.support.pull_results import result, too_small
-from rocketmq_spark.pull.pull_request import PullAction, PulledRange, pull_action
+from rocketmq_spark.pull.pull_request import BY_OFFSETS, PullAction, PulledRange, pull_action
 from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
 
 
@@ -33,6 +33,23 @@ def test_what_an_answer_to_a_pull_at_100_means(answer: PullResult, action: PullA
 def test_every_status_has_an_action() -> None:
     for status in PullStatus:
         assert pull_action(result(status, "", 101), 100) in PullAction
+
+
+@pytest.mark.parametrize("action", PullAction)
+@pytest.mark.parametrize("is_deleted", [False, True])
+@pytest.mark.parametrize("is_later", [False, True])
+def test_whatever_an_answer_says_it_is_delivered_or_skipped_only_onwards_and_lost_only_where_deleted(
+    action: PullAction, is_later: bool, is_deleted: bool
+) -> None:
+    """What the table of offsets must hold, whatever stands in it."""
+    outcome = BY_OFFSETS.get((action, is_later, is_deleted), action)
+    if outcome in (PullAction.DELIVER, PullAction.SKIP):
+        assert is_later
+    if outcome is PullAction.WAIT:
+        assert not is_deleted
+    if outcome is PullAction.LOST is not action:
+        assert is_deleted
+    assert (outcome is PullAction.AGAIN) == (action is PullAction.AGAIN)
 
 
 @pytest.mark.parametrize("status", [PullStatus.FOUND, PullStatus.NO_MATCHED_MSG])

@@ -12,9 +12,10 @@ from dataclasses import replace
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, TransportError
 from rocketmq_spark.pull.pull_request import Completion, PullRequest
 from rocketmq_spark.remoting.correlation import command_from, gone_silent, opaques, timed_out
-from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import FLAG_RESPONSE, RemotingCommand
 from rocketmq_spark.wire.remoting.frame_arena import Arenas, FrameArena
+from rocketmq_spark.wire.remoting.meanings import is_going_away
 from rocketmq_spark.wire.remoting.ordinary_answer import AnswerTemplate, template_of
 from rocketmq_spark.wire.remoting.pull import PULL_STATUS, PullAnswer, read_pull
 from rocketmq_spark.wire.remoting.pull_frames import PullFrames
@@ -108,7 +109,7 @@ class PullExchange:
         return [] if asked is None else [(asked[0], self._answer(command, frame))]
 
     def _answer(self, answer: RemotingCommand, frame: memoryview) -> PullAnswer:
-        self.is_leaving |= answer.code == ResponseCode.GO_AWAY
+        self.is_leaving |= is_going_away(answer)
         if answer.code not in PULL_STATUS:
             return refusal(self._address, RequestCode.PULL_MESSAGE, answer)
         try:

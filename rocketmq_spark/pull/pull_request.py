@@ -51,18 +51,29 @@ BY_STATUS: Final[Mapping[PullStatus, PullAction]] = MappingProxyType(
 )
 
 
-def pull_action(result: PullResult, offset: int) -> PullAction:
-    """The table: what ``result`` means for a pull at ``offset``.
+_LATER, _NO_LATER = True, False
+_DELETED, _HELD = True, False
 
-    What claims to go on and names no later offset has read nothing (a store that failed, a slave), so it must wait.
-    Whatever must wait is lost once the broker's min offset has passed it.
-    """
+BY_OFFSETS: Final[Mapping[tuple[PullAction, bool, bool], PullAction]] = MappingProxyType(
+    {
+        # What claims to go on and names no later offset has read nothing: a store that failed, a slave.
+        (PullAction.DELIVER, _NO_LATER, _HELD): PullAction.WAIT,
+        (PullAction.DELIVER, _NO_LATER, _DELETED): PullAction.LOST,
+        (PullAction.SKIP, _NO_LATER, _HELD): PullAction.WAIT,
+        (PullAction.SKIP, _NO_LATER, _DELETED): PullAction.LOST,
+        # What must wait is lost once the broker's min offset has passed it.
+        (PullAction.WAIT, _NO_LATER, _DELETED): PullAction.LOST,
+        (PullAction.WAIT, _LATER, _DELETED): PullAction.LOST,
+    }
+)
+"""Actions where the answer's offsets overrule status and reason: by that action, whether the answer names an offset
+later than the asked one as the next, and whether its min offset is above the asked one."""
+
+
+def pull_action(result: PullResult, offset: int) -> PullAction:
+    """The three tables: what ``result`` means for a pull at ``offset``."""
     action = BY_REASON.get((result.status, result.reason), BY_STATUS[result.status])
-    if action in (PullAction.DELIVER, PullAction.SKIP) and result.next_begin_offset <= offset:
-        action = PullAction.WAIT
-    if action is PullAction.WAIT and result.min_offset > offset:
-        return PullAction.LOST
-    return action
+    return BY_OFFSETS.get((action, result.next_begin_offset > offset, result.min_offset > offset), action)
 
 
 NO_BODY: Final = memoryview(b"")

@@ -16,7 +16,7 @@ from rocketmq_spark.errors import BrokerError, DataLossError, RocketMQError
 from rocketmq_spark.model import Message, MessageQueue, QueueBounds, StoredMessage, retry_topic
 from rocketmq_spark.remoting.first_stored import first_stored
 from rocketmq_spark.remoting.peer import Peer, Question, ResponseFuture, code_only
-from rocketmq_spark.remoting.send_result import STORED, SendResult, SendStatus, send_header
+from rocketmq_spark.remoting.send_result import SendResult, SendStatus, send_header
 from rocketmq_spark.wire.body.groups import decode_consumer_ids
 from rocketmq_spark.wire.body.heartbeat import Heartbeat, encode_heartbeat
 from rocketmq_spark.wire.body.locks import decode_lock_ok, encode_lock_batch
@@ -26,7 +26,7 @@ from rocketmq_spark.wire.body.stats import ConsumeProgress, decode_consume_stats
 from rocketmq_spark.wire.message.batch import encode_batch, message_properties
 from rocketmq_spark.wire.message.properties import encode_properties
 from rocketmq_spark.wire.message.stored_message import first_of
-from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.fields import Header
 from rocketmq_spark.wire.remoting.headers import (
@@ -46,7 +46,8 @@ from rocketmq_spark.wire.remoting.headers import (
     UnregisterClientRequest,
     UpdateConsumerOffsetRequest,
 )
-from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PULL_STATUS, PullResult, PullStatus, read_pull
+from rocketmq_spark.wire.remoting.meanings import Meaning, meaning_of
+from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullResult, PullStatus, read_pull
 from rocketmq_spark.wire.remoting.pull_frames import pull_header
 
 HOLD_SLACK_MS: Final = 6_000
@@ -60,11 +61,6 @@ TOOLS_GROUP: Final = "TOOLS_CONSUMER"
 
 ROCKETMQ_5: Final = 412
 """V5_0_0_SNAPSHOT. Source: ``common/MQVersion.java``."""
-
-NO_CONSUMER: Final = "no consumer for this group"
-RESET_PENDING: Final = "Offset has been previously reset"
-MESSAGE_GONE: Final = "look message by offset failed"
-"""How a broker words answers that have no code of their own."""
 
 
 class Broker(Peer):
@@ -175,7 +171,7 @@ class Broker(Peer):
         )
 
         def read(answer: RemotingCommand) -> None:
-            if answer.remark is not None and answer.remark.startswith(RESET_PENDING):
+            if meaning_of(RequestCode.UPDATE_CONSUMER_OFFSET, answer) is Meaning.NOT_TAKEN:
                 raise BrokerError(
                     "OFFSET_NOT_TAKEN", address=self.address, queue=str(queue), group=group, code=answer.code
                 )
@@ -217,15 +213,7 @@ class Broker(Peer):
     def submit_consumer_ids(self, group: str) -> ResponseFuture[list[str]]:
         """Client ids of the group's members, one for each of their connections; empty where it has no member."""
         command = _command(RequestCode.GET_CONSUMER_LIST_BY_GROUP, GetConsumerListByGroupRequest(consumer_group=group))
-        accepted = {ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR}
-        return self.submit(Question(command, self._read_consumer_ids, accepted))
-
-    def _read_consumer_ids(self, answer: RemotingCommand) -> list[str]:
-        if answer.code == ResponseCode.SUCCESS:
-            return decode_consumer_ids(answer.body)
-        if answer.remark is not None and answer.remark.startswith(NO_CONSUMER):
-            return []
-        raise self.refusal(RequestCode.GET_CONSUMER_LIST_BY_GROUP, answer)
+        return self.submit(Question(command, _read_consumer_ids))
 
     def running_infos(self, group: str, client_ids: Iterable[str]) -> dict[str, ConsumerRunningInfo]:
         """What members of the group tell about themselves; the broker asks each. Who does not answer is left out."""
@@ -300,12 +288,10 @@ class Broker(Peer):
         command = _command(RequestCode.CONSUMER_SEND_MSG_BACK, header)
 
         def read(answer: RemotingCommand) -> None:
-            if (answer.remark or "").startswith(MESSAGE_GONE):
+            if meaning_of(RequestCode.CONSUMER_SEND_MSG_BACK, answer) is Meaning.GONE:
                 raise DataLossError("MESSAGE_GONE", message=str(message))
-            if answer.code != ResponseCode.SUCCESS:
-                raise self.refusal(command.code, answer)
 
-        self.ask(Question(command, read, {ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR}))
+        self.ask(Question(command, read))
 
     # ---------------------------------------------------------------------------------------------- administration
 
@@ -337,7 +323,12 @@ def _pull(
     group: str, queue: MessageQueue, offset: int, max_messages: int, expression: str, suspend_ms: int = 0
 ) -> Question[PullResult]:
     header = pull_header(group, queue, offset, max_messages, expression, suspend_ms)
-    return Question(_command(RequestCode.PULL_MESSAGE, header), read_pull, PULL_STATUS)
+    return Question(_command(RequestCode.PULL_MESSAGE, header), read_pull)
+
+
+def _read_consumer_ids(answer: RemotingCommand) -> list[str]:
+    is_none = meaning_of(RequestCode.GET_CONSUMER_LIST_BY_GROUP, answer) is Meaning.NOTHING
+    return [] if is_none else decode_consumer_ids(answer.body)
 
 
 def _running_info(group: str, client_id: str) -> Question[ConsumerRunningInfo]:
@@ -358,12 +349,12 @@ def _query_offset(group: str, queue: MessageQueue) -> Question[_StoredOffset]:
     command = _command(RequestCode.QUERY_CONSUMER_OFFSET, header)
 
     def read(answer: RemotingCommand) -> _StoredOffset:
-        if answer.code == ResponseCode.QUERY_NOT_FOUND:
+        if meaning_of(RequestCode.QUERY_CONSUMER_OFFSET, answer) is Meaning.NOTHING:
             return _StoredOffset(None, is_sure=True)
         offset = _read_offset(answer)
         return _StoredOffset(offset, is_sure=offset != 0 or answer.version >= ROCKETMQ_5)
 
-    return Question(command, read, {ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND})
+    return Question(command, read)
 
 
 def _read_offset(answer: RemotingCommand) -> int:
@@ -394,4 +385,4 @@ def _send(code: RequestCode, header: SendMessageRequest, body: bytes, queue: Mes
         where = MessageQueue(queue.topic, queue.broker_name, stored.queue_id)
         return SendResult(SendStatus(answer.code), where, stored.queue_offset, tuple(stored.message_id.split(",")))
 
-    return Question(_command(code, header, body), read, STORED)
+    return Question(_command(code, header, body), read)

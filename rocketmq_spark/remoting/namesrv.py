@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RocketMQError, RouteError
+from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, RouteError
 from rocketmq_spark.model import TopicRoute
 from rocketmq_spark.remoting.peer import Peer, Question, ResponseFuture, code_only
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
 from rocketmq_spark.wire.body.routes import ClusterInfo, decode_cluster_info, decode_topic_route
-from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.headers import DeleteTopicFromNamesrvRequest, GetRouteInfoRequest
+from rocketmq_spark.wire.remoting.meanings import Meaning, meaning_of
 
 T = TypeVar("T")
 
@@ -93,33 +94,32 @@ def _ask_routes(peer: Peer, topics: Iterable[str]) -> dict[str, TopicRoute | Roc
     told: dict[str, TopicRoute | RocketMQError] = {}
     for topic in topics:
         try:
-            asked[topic] = peer.submit(_route_question(topic))
+            asked[topic] = peer.submit(_route_question(topic, peer.address))
         except RocketMQError as error:
             return dict.fromkeys(topics, error)
     for topic, answer in asked.items():
         try:
             told[topic] = _usable(answer.result())
         except RocketMQError as error:
-            told[topic] = _named(error, topic, peer.address)
+            told[topic] = error
     return told
 
 
-def _route_question(topic: str) -> Question[TopicRoute]:
-    command = _command(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest(topic=topic).to_fields())
-    return Question(command, lambda answer: decode_topic_route(topic, answer.body))
+def _route_question(topic: str, address: str) -> Question[TopicRoute]:
+    """``address``: of the name server that is asked."""
+
+    def read(answer: RemotingCommand) -> TopicRoute:
+        if meaning_of(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer) is Meaning.NOTHING:
+            raise RouteError("TOPIC_NOT_FOUND", topic=topic, address=address)
+        return decode_topic_route(topic, answer.body)
+
+    return Question(_command(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest(topic=topic).to_fields()), read)
 
 
 def _usable(route: TopicRoute) -> TopicRoute:
     if route.is_static:
         raise RouteError("STATIC_TOPIC", topic=route.topic)
     return route
-
-
-def _named(error: RocketMQError, topic: str, address: str) -> RocketMQError:
-    """A refusal that means a missing topic, as that."""
-    if isinstance(error, BrokerError) and error.code == ResponseCode.TOPIC_NOT_EXIST:
-        return RouteError("TOPIC_NOT_FOUND", topic=topic, address=address)
-    return error
 
 
 def _is_open(answer: TopicRoute | RocketMQError) -> bool:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
-from rocketmq_spark.errors import BrokerError, RocketMQError
+from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.remoting.connection import Connection, Pending
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.wire.remoting.codes import ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
+from rocketmq_spark.wire.remoting.meanings import is_going_away, meaning_of
 from rocketmq_spark.wire.remoting.refusal import refusal
 
 T = TypeVar("T")
-
-ONLY_SUCCESS: Final = frozenset({int(ResponseCode.SUCCESS)})
 
 
 def code_only(_answer: RemotingCommand) -> None:
@@ -24,14 +22,13 @@ def code_only(_answer: RemotingCommand) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Question(Generic[T]):
-    """A request and how to understand its answer: ``read`` makes the value, for the codes that are ``accepted``.
+    """A request and how to understand its answer: ``read`` makes the value of one that ``meaning_of`` knows.
 
     ``read`` may raise RemoteProtocolError.
     """
 
     command: RemotingCommand
     read: Callable[[RemotingCommand], T]
-    accepted: Collection[int] = ONLY_SUCCESS
 
 
 class ResponseFuture(Generic[T]):
@@ -51,9 +48,9 @@ class ResponseFuture(Generic[T]):
         Raises TransportError, BrokerError[BROKER_REFUSED], RemoteProtocolError. Threads: any but the reader.
         """
         answer = self._pending.result()
-        if answer.code == ResponseCode.GO_AWAY:
+        if is_going_away(answer):
             answer = self._peer.ask_again(self._connection, self._question.command, self._pending.timeout_ms)
-        return self._peer.value(self._question.command, answer, self._question.read, self._question.accepted)
+        return self._peer.value(self._question.command, answer, self._question.read)
 
 
 class Peer:
@@ -85,7 +82,7 @@ class Peer:
         """
 
         def settled(pending: Pending) -> None:
-            on_answer(self._outcome(connection, pending, question.read, question.accepted))
+            on_answer(self._outcome(connection, pending, question.read))
 
         try:
             connection = self._pool.get(self.address)
@@ -94,11 +91,7 @@ class Peer:
             on_answer(error)
 
     def _outcome(
-        self,
-        connection: Connection,
-        pending: Pending,
-        read: Callable[[RemotingCommand], T],
-        accepted: Collection[int],
+        self, connection: Connection, pending: Pending, read: Callable[[RemotingCommand], T]
     ) -> T | RocketMQError:
         """Of a request that is settled: the value, or what went wrong.
 
@@ -106,9 +99,9 @@ class Peer:
         """
         try:
             answer = pending.result()
-            if answer.code == ResponseCode.GO_AWAY:
+            if is_going_away(answer):
                 self._pool.retire(connection)
-            return self.value(pending.request, answer, read, accepted)
+            return self.value(pending.request, answer, read)
         except RocketMQError as error:
             return error
 
@@ -120,18 +113,8 @@ class Peer:
         self._pool.retire(leaving)
         return self._pool.get(self.address).request(command, timeout_ms)
 
-    def value(
-        self,
-        request: RemotingCommand,
-        answer: RemotingCommand,
-        read: Callable[[RemotingCommand], T],
-        accepted: Collection[int],
-    ) -> T:
-        """Raises BrokerError[BROKER_REFUSED] for a code that is not accepted, and what ``read`` raises."""
-        if answer.code not in accepted:
-            raise self.refusal(request.code, answer)
+    def value(self, request: RemotingCommand, answer: RemotingCommand, read: Callable[[RemotingCommand], T]) -> T:
+        """Raises BrokerError[BROKER_REFUSED] for an answer without a meaning, and what ``read`` raises."""
+        if meaning_of(request.code, answer) is None:
+            raise refusal(self.address, request.code, answer)
         return read(answer)
-
-    def refusal(self, request_code: int, answer: RemotingCommand) -> BrokerError:
-        """What an answer of this server means that is no value."""
-        return refusal(self.address, request_code, answer)

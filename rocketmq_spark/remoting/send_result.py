@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
 
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.wire.remoting.codes import ResponseCode
@@ -19,9 +18,6 @@ class SendStatus(Enum):
     FLUSH_DISK_TIMEOUT = ResponseCode.FLUSH_DISK_TIMEOUT
     SLAVE_NOT_AVAILABLE = ResponseCode.SLAVE_NOT_AVAILABLE
     FLUSH_SLAVE_TIMEOUT = ResponseCode.FLUSH_SLAVE_TIMEOUT
-
-
-STORED: Final = frozenset(status.value for status in SendStatus)
 
 
 @dataclass(frozen=True, slots=True)

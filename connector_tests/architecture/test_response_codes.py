@@ -1,0 +1,64 @@
+"""Only tables decide by an answer's code; who else names one answers a server with it."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import rocketmq_spark
+
+PACKAGE = Path(rocketmq_spark.__file__).parent
+NAMING = {
+    "remoting/retry.py": "the table of what may be tried again",
+    "remoting/send_result.py": "the table of what became of a message",
+    "wire/remoting/meanings.py": "the table of what an answer means to its request",
+    "wire/remoting/pull.py": "the table of what became of a pull",
+    "consumer/answers.py": "answers a broker",
+    "consumer/servers.py": "a topic that a broker does not have any more is not asked for there",
+    "wire/remoting/refusal.py": "answers a server",
+}
+COMPARING = {"wire/remoting/meanings.py"}
+
+
+def named_codes(node: ast.AST) -> list[str]:
+    """``ResponseCode.X``, anywhere in ``node``."""
+    return [
+        inner.attr
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.Attribute) and isinstance(inner.value, ast.Name) and inner.value.id == "ResponseCode"
+    ]
+
+
+def compares_codes(tree: ast.AST) -> bool:
+    return any(isinstance(node, ast.Compare | ast.match_case) and named_codes(node) for node in ast.walk(tree))
+
+
+def trees() -> dict[str, ast.Module]:
+    files = PACKAGE.rglob("*.py")
+    return {file.relative_to(PACKAGE).as_posix(): ast.parse(file.read_text(encoding="utf-8")) for file in files}
+
+
+def test_a_code_is_named_where_a_table_is_or_where_a_server_is_answered() -> None:
+    assert {name for name, tree in trees().items() if named_codes(tree)} == NAMING.keys()
+
+
+def test_a_code_is_compared_in_one_module() -> None:
+    assert {name for name, tree in trees().items() if compares_codes(tree)} == COMPARING
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "if answer.code == ResponseCode.SUCCESS: pass",
+        "is_bad = answer.code not in (ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND)",
+        "match code:\n case ResponseCode.GO_AWAY: pass",
+    ],
+)
+def test_a_comparison_is_found(line: str) -> None:
+    assert compares_codes(ast.parse(line))
+
+
+def test_a_table_is_no_comparison() -> None:
+    assert not compares_codes(ast.parse("TABLE = {ResponseCode.SUCCESS: 1}"))

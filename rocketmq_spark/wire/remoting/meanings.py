@@ -1,0 +1,85 @@
+"""Meanings: what the code of an answer says to the request that it answers. All that is not in the table refuses.
+
+What becomes of a refusal is decided elsewhere: ``remoting.retry``. Source: ``client/impl/MQClientAPIImpl.java``, where
+each method has a switch of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from types import MappingProxyType
+from typing import Final
+
+from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
+from rocketmq_spark.wire.remoting.pull import PULL_STATUS
+
+ANY: Final = ""
+"""Whatever the remark."""
+
+
+class Meaning(Enum):
+    """Of an answer that is no refusal."""
+
+    ANSWERED = "it answers what was asked"
+    NOTHING = "there is nothing of the kind"
+    NOT_TAKEN = "an operator has reset this offset, so what we sent was not stored"
+    GONE = "the message is deleted"
+
+
+Meanings = Mapping[tuple[int, str], Meaning]
+
+ONLY_SUCCESS: Final[Meanings] = MappingProxyType({(ResponseCode.SUCCESS, ANY): Meaning.ANSWERED})
+
+_STORED: Final[Meanings] = MappingProxyType(
+    {
+        (ResponseCode.SUCCESS, ANY): Meaning.ANSWERED,
+        (ResponseCode.FLUSH_DISK_TIMEOUT, ANY): Meaning.ANSWERED,
+        (ResponseCode.SLAVE_NOT_AVAILABLE, ANY): Meaning.ANSWERED,
+        (ResponseCode.FLUSH_SLAVE_TIMEOUT, ANY): Meaning.ANSWERED,
+    }
+)
+
+MEANINGS: Final[Mapping[int, Meanings]] = MappingProxyType(
+    {
+        RequestCode.PULL_MESSAGE: {(code, ANY): Meaning.ANSWERED for code in PULL_STATUS},
+        RequestCode.QUERY_CONSUMER_OFFSET: {
+            (ResponseCode.SUCCESS, ANY): Meaning.ANSWERED,
+            (ResponseCode.QUERY_NOT_FOUND, ANY): Meaning.NOTHING,
+        },
+        RequestCode.UPDATE_CONSUMER_OFFSET: {
+            (ResponseCode.SUCCESS, "Offset has been previously reset"): Meaning.NOT_TAKEN,
+            (ResponseCode.SUCCESS, ANY): Meaning.ANSWERED,
+        },
+        RequestCode.CONSUMER_SEND_MSG_BACK: {
+            (ResponseCode.SUCCESS, ANY): Meaning.ANSWERED,
+            (ResponseCode.SYSTEM_ERROR, "look message by offset failed"): Meaning.GONE,
+        },
+        RequestCode.GET_CONSUMER_LIST_BY_GROUP: {
+            (ResponseCode.SUCCESS, ANY): Meaning.ANSWERED,
+            (ResponseCode.SYSTEM_ERROR, "no consumer for this group"): Meaning.NOTHING,
+        },
+        RequestCode.GET_ROUTEINFO_BY_TOPIC: {
+            (ResponseCode.SUCCESS, ANY): Meaning.ANSWERED,
+            (ResponseCode.TOPIC_NOT_EXIST, ANY): Meaning.NOTHING,
+        },
+        RequestCode.SEND_MESSAGE_V2: _STORED,
+        RequestCode.SEND_BATCH_MESSAGE: _STORED,
+    }
+)
+"""By request: code and beginning of the remark, for what has no code of its own, to what it means; the first line that
+fits counts. A request that is not in here takes SUCCESS only."""
+
+
+def meaning_of(request_code: int, answer: RemotingCommand) -> Meaning | None:
+    """None: the server refuses."""
+    for (code, remark), meaning in MEANINGS.get(request_code, ONLY_SUCCESS).items():
+        if answer.code == code and (answer.remark or "").startswith(remark):
+            return meaning
+    return None
+
+
+def is_going_away(answer: RemotingCommand) -> bool:
+    """Whether a server that stops wants the same request over another connection, whatever it was."""
+    return answer.code == ResponseCode.GO_AWAY
