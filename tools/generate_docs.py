@@ -10,15 +10,16 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import Enum
 from pathlib import Path
 from textwrap import fill
-from typing import Final
+from typing import Final, TypeVar
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from file_map import file_map
 
-from rocketmq_spark.consumer.queue_life import TRANSITIONS, QueueEvent, QueueState
+from rocketmq_spark.consumer import queue_life
 from rocketmq_spark.errors import CONDITIONS
 from rocketmq_spark.options import USES, ReadOptions
 from rocketmq_spark.options.read import READ_CONFLICTS
@@ -26,9 +27,13 @@ from rocketmq_spark.options.table import Option, Section, rows
 from rocketmq_spark.pull.pull_request import BY_OFFSETS, BY_REASON, BY_STATUS
 from rocketmq_spark.remoting.retry import OUTLOOKS, Outlook, Outlooks
 from rocketmq_spark.source.schema import spark_type
+from rocketmq_spark.source.stream import drain
 from rocketmq_spark.wire.arrow.column_table import COLUMNS, DEFAULT_COLUMNS
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode, code_name
 from rocketmq_spark.wire.remoting.meanings import MEANINGS
+
+State = TypeVar("State", bound=Enum)
+Event = TypeVar("Event", bound=Enum)
 
 GENERATED: Final = "<!-- Written by tools/generate_docs.py. -->"
 COMMENT_WIDTH: Final = 100
@@ -234,12 +239,24 @@ def pull_offsets_table() -> str:
 
 
 def queue_life_diagram() -> str:
-    """For docs/design/orderly.md: the picture, then the words."""
-    arrows = (f"    {before.name} --> {after.name}: {event.name}\n" for (before, event), after in TRANSITIONS.items())
-    states = table(("state", "a queue that is"), ((state.name, state.value) for state in QueueState))
-    events = table(("event", "which means"), ((event.name, event.value) for event in QueueEvent))
-    first = next(iter(QueueState)).name
-    return f"```mermaid\nstateDiagram-v2\n    [*] --> {first}\n{''.join(arrows)}```\n\n{states}\n{events}"
+    """For docs/design/orderly.md."""
+    return state_diagram(queue_life.TRANSITIONS, "a queue that is", queue_life.QueueState, queue_life.QueueEvent)
+
+
+def drain_diagram() -> str:
+    """For docs/design/processes-threads-locks.md."""
+    return state_diagram(drain.TRANSITIONS, "which means", drain.DrainState, drain.DrainEvent)
+
+
+def state_diagram(
+    transitions: Mapping[tuple[State, Event], State], meaning: str, states: type[State], events: type[Event]
+) -> str:
+    """The picture, then the words."""
+    arrows = (f"    {before.name} --> {after.name}: {event.name}\n" for (before, event), after in transitions.items())
+    of_states = table(("state", meaning), ((state.name, state.value) for state in states))
+    of_events = table(("event", "which means"), ((event.name, event.value) for event in events))
+    first = next(iter(states)).name
+    return f"```mermaid\nstateDiagram-v2\n    [*] --> {first}\n{''.join(arrows)}```\n\n{of_states}\n{of_events}"
 
 
 def table(header: tuple[str, ...], lines: Iterable[tuple[str, ...]]) -> str:
@@ -276,6 +293,7 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
     "pull_actions": pull_actions_table,
     "pull_offsets": pull_offsets_table,
     "queue_life": queue_life_diagram,
+    "drain": drain_diagram,
 }
 MARKED: Final = re.compile(
     r"(?P<begin><!-- (?P<name>\w+): written by tools/generate_docs\.py -->\n).*?(?P<end><!-- end of (?P=name) -->)",
@@ -288,6 +306,7 @@ PAGES: Final[Mapping[str, Callable[[str], str]]] = {
     "docs/reference/columns.md": columns_page,
     "docs/design/file-map.md": file_map_page,
     "docs/design/orderly.md": with_tables,
+    "docs/design/processes-threads-locks.md": with_tables,
     "docs/design/pulling.md": with_tables,
     "README.md": with_tables,
     "conf/connector.options.example": options_example,

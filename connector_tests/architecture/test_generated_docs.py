@@ -20,6 +20,7 @@ PAGES = (
     "docs/reference/columns.md",
     "docs/design/file-map.md",
     "docs/design/orderly.md",
+    "docs/design/processes-threads-locks.md",
     "docs/design/pulling.md",
     "conf/connector.options.example",
 )
@@ -65,6 +66,7 @@ def test_a_stale_or_missing_page_is_named_and_left_alone_by_a_check(copy: Path) 
         ("pulling", "| NO_MATCHED_MSG | any other | SKIP |", "| NO_MATCHED_MSG | any other | WAIT |"),
         ("pulling", "| SKIP | no | no | WAIT |", "| SKIP | no | no | LOST |"),
         ("orderly", "OWNED --> LEAVING: GIVEN_AWAY", "OWNED --> NOT_OURS: GIVEN_AWAY"),
+        ("processes-threads-locks", "ASKED --> HANDING_OVER: CLAIM", "GOING_ON --> HANDING_OVER: CLAIM"),
     ],
 )
 def test_a_decision_that_is_told_otherwise_than_it_is_made_is_stale(

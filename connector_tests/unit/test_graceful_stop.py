@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from rocketmq_spark.errors import MembershipError
-from rocketmq_spark.source.stream.drain import CONTROL, Control
-from rocketmq_spark.source.stream.graceful_stop import DRAIN, DRAINED, DrainRequest, stop
+from rocketmq_spark.source.stream.drain import CONTROL, FILES, Control, DrainState
+from rocketmq_spark.source.stream.graceful_stop import DrainRequest, stop
+
+DRAIN, DRAINED = FILES[DrainState.ASKED], FILES[DrainState.HANDED_OVER]
 
 
 class RunningQuery:
@@ -123,7 +125,7 @@ def test_who_asks_asks_again_when_the_request_is_cleaned_away(runner: DrainReque
             seen += 1
             if seen == 1:
                 shutil.rmtree(runner.control.folder)
-            else:
+            elif runner.claim():
                 runner.answer()
 
     stop_query(query := RunningQuery([runner.control], turn))
@@ -140,11 +142,58 @@ def test_the_folder_made_again_is_private_and_removed_in_the_end() -> None:
     assert not folder.exists()
 
 
+def claimed(runner: DrainRequest) -> None:
+    (runner.control.path / DRAIN).touch()
+    assert runner.is_made()
+    assert runner.claim()
+
+
 def test_an_answer_is_given_though_the_folder_was_cleaned_away(runner: DrainRequest) -> None:
+    claimed(runner)
     shutil.rmtree(runner.control.folder)
     runner.answer()
     assert (runner.control.path / DRAINED).exists()
     assert runner.is_made(), "what was handed over stays so"
+
+
+def test_an_answer_that_was_cleaned_away_is_given_again(runner: DrainRequest) -> None:
+    claimed(runner)
+    runner.answer()
+    shutil.rmtree(runner.control.folder)
+    stop_query(query := RunningQuery([runner.control], answering(runner)))
+    assert query.is_stopped
+
+
+@pytest.mark.parametrize("is_asked", [False, True])
+def test_a_runner_that_has_claimed_nothing_answers_nothing(runner: DrainRequest, is_asked: bool) -> None:
+    if is_asked:
+        (runner.control.path / DRAIN).touch()
+    assert runner.is_made() is is_asked
+    before = sorted(runner.control.path.iterdir())
+    with pytest.raises(ValueError, match=f"{'ASKED' if is_asked else 'GOING_ON'} cannot ANSWER"):
+        runner.answer()
+    assert sorted(runner.control.path.iterdir()) == before
+    assert runner.is_made() is is_asked
+
+
+def test_a_request_that_another_asker_makes_anew_is_not_taken_for_a_runner_without_a_way_back(
+    runner: DrainRequest,
+) -> None:
+    """The first one's time is over; its query goes on for as long as the second one waits."""
+    has_ended = threading.Event()
+
+    def ask_again_and_again() -> None:
+        while not has_ended.is_set():
+            (runner.control.path / DRAIN).touch()
+
+    other = threading.Thread(target=ask_again_and_again)
+    other.start()
+    query = RunningQuery([runner.control])
+    with pytest.raises(MembershipError, match="NOT_DRAINED"):
+        stop_query(query, timeout_s=0.1)
+    has_ended.set()
+    other.join()
+    assert not query.is_stopped
 
 
 def test_a_folder_that_cannot_be_made_is_said_once_and_fails_no_query(

@@ -2,11 +2,9 @@
 
 They are two processes on one machine that know nothing of each other; PySpark stops a query without telling the source.
 So each source runner has a folder of its own, private to its user, and names it and its machine in the query progress
-(``control`` in ``sources[i].latestOffset``). A file called ``drain`` in it asks the runner to plan nothing new and to
-hand its queues over once the running batch is proven; the runner answers with ``drained``. Who does not wait so long
-withdraws the request, and the query goes on, unless the runner has begun to hand over: it renames the file then, to
-``draining``, so that of the two only one succeeds. Where somebody has cleaned
-up the temporary files, the runner makes the folder again, and whoever asks asks again.
+(``control`` in ``sources[i].latestOffset``). What the two may do with the files in it, and what that means, is the
+table of ``drain``; here it is done. Where somebody has cleaned up the temporary files, the runner makes the folder
+again, and whoever asks asks again.
 """
 
 from __future__ import annotations
@@ -20,16 +18,24 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from rocketmq_spark.errors import MembershipError
-from rocketmq_spark.source.stream.drain import CONTROL, Control
+from rocketmq_spark.source.stream.drain import (
+    CONTROL,
+    FILES,
+    NO_WAY_BACK,
+    Control,
+    DrainEvent,
+    DrainState,
+    after,
+    shown_by,
+)
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql.streaming.query import StreamingQuery
 
 log = logging.getLogger(__name__)
 
-DRAIN: Final = "drain"
-DRAINING: Final = "draining"
-DRAINED: Final = "drained"
 POLL_S: Final = 0.05
 
 HAND_OVER_S: Final = 10.0
@@ -37,12 +43,15 @@ HAND_OVER_S: Final = 10.0
 
 
 class DrainRequest:
-    """The source runner's end. Making it creates the folder; ``close`` removes it."""
+    """The source runner's end. Making it creates the folder; ``close`` removes it.
+
+    ``_state`` is as of the last look, and as of what the runner has done: the files may be cleaned away, that not.
+    """
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="rocketmq-spark-")
         self._is_folder_lost = False
-        self._is_claimed = False
+        self._state = DrainState.GOING_ON
 
     @property
     def control(self) -> Control:
@@ -51,25 +60,33 @@ class DrainRequest:
     def is_made(self) -> bool:
         """What has been handed over stays so, even if the request is cleaned away afterwards."""
         self._make_again()
-        return self._is_claimed or (self.control.path / DRAIN).exists()
+        is_there = _file(self.control, DrainState.ASKED).exists()
+        self._happen(DrainEvent.ASK if is_there else DrainEvent.WITHDRAW)
+        return self._state is not DrainState.GOING_ON
 
     def claim(self) -> bool:
         """Whether to hand over now; from then on there is no way back. False: the request has been withdrawn."""
-        if not self._is_claimed:
-            with suppress(OSError):
-                (self.control.path / DRAIN).rename(self.control.path / DRAINING)
-                self._is_claimed = True
-        return self._is_claimed
+        if self._state is DrainState.ASKED:
+            try:
+                _file(self.control, DrainState.ASKED).rename(_file(self.control, DrainState.HANDING_OVER))
+            except OSError:
+                self._happen(DrainEvent.WITHDRAW)
+            else:
+                self._happen(DrainEvent.CLAIM)
+        return self._state is not DrainState.GOING_ON
 
     def answer(self) -> None:
-        """The queues are handed over."""
-        self._is_claimed = True
+        """The queues are handed over. Raises ValueError, and does nothing, where nobody has claimed that."""
+        self._happen(DrainEvent.ANSWER)
         self._make_again()
         with suppress(FileNotFoundError):
-            (self.control.path / DRAINED).touch()
+            _file(self.control, DrainState.HANDED_OVER).touch()
 
     def close(self) -> None:
         self._folder.cleanup()
+
+    def _happen(self, event: DrainEvent) -> None:
+        self._state = after(self._state, event)
 
     def _make_again(self) -> None:
         """A query does not fail because nobody could ask it to stop; whoever asks is told."""
@@ -115,7 +132,7 @@ def _drain(query: StreamingQuery, name: str, asked: set[Control], deadline: floa
         controls = _controls(query)
         _check_machine(name, controls)
         asked |= controls
-        drained |= {control for control in controls if _is_there(control, DRAINED)}
+        drained |= {control for control in controls if _state(control) is DrainState.HANDED_OVER}
         if controls and controls <= drained:
             break
         _ask(controls - drained)
@@ -131,7 +148,7 @@ def _give_up(name: str, asked: set[Control], timeout_s: int, query: StreamingQue
     if going_on == asked:
         raise _not_stopped(name, asked, timeout_s)
     deadline = time.monotonic() + HAND_OVER_S
-    while not all(_is_there(control, DRAINED) for control in asked - going_on) and time.monotonic() < deadline:
+    while {_state(control) for control in asked - going_on} - {DrainState.HANDED_OVER} and time.monotonic() < deadline:
         time.sleep(POLL_S)
     if going_on:
         query.stop()
@@ -142,19 +159,25 @@ def _withdraw(asked: set[Control]) -> set[Control]:
     """Take the requests back; those that go on, because they had not begun to hand over."""
     for control in asked:
         with suppress(FileNotFoundError):
-            (control.path / DRAIN).unlink()
-    return {control for control in asked if not _is_there(control, DRAINING) and not _is_there(control, DRAINED)}
+            _file(control, DrainState.ASKED).unlink()
+    return {control for control in asked if _state(control) not in NO_WAY_BACK}
 
 
-def _is_there(control: Control, file: str) -> bool:
-    return (control.path / file).exists()
+def _state(control: Control) -> DrainState:
+    """Of the runner there, by what its folder shows."""
+    return shown_by([file for state, file in FILES.items() if _file(control, state).exists()])
+
+
+def _file(control: Control, state: DrainState) -> Path:
+    """That shows ``state``."""
+    return control.path / FILES[state]
 
 
 def _ask(controls: set[Control]) -> None:
     """Each time anew: the folder may have been cleaned, and made again by its runner."""
     for control in controls:
         with suppress(FileNotFoundError):
-            (control.path / DRAIN).touch()
+            _file(control, DrainState.ASKED).touch()
 
 
 def _check_machine(query: str, controls: set[Control]) -> None:

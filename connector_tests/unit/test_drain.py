@@ -1,0 +1,54 @@
+"""The handshake of a graceful stop: every state and every event, and what the files of a folder show."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+
+import pytest
+
+from rocketmq_spark.source.stream.drain import FILES, NO_WAY_BACK, TRANSITIONS, DrainEvent, DrainState, after, shown_by
+
+PAIRS = list(product(DrainState, DrainEvent))
+GOING_ON, ASKED, HANDING_OVER, HANDED_OVER = DrainState
+
+
+@pytest.mark.parametrize("pair", [pair for pair in PAIRS if pair not in TRANSITIONS], ids=str)
+def test_what_cannot_happen_raises(pair: tuple[DrainState, DrainEvent]) -> None:
+    state, event = pair
+    with pytest.raises(ValueError, match=f"{state.name} cannot {event.name}"):
+        after(state, event)
+
+
+@pytest.mark.parametrize("pair", list(TRANSITIONS), ids=str)
+def test_what_may_happen_leads_where_the_table_says(pair: tuple[DrainState, DrainEvent]) -> None:
+    assert after(*pair) is TRANSITIONS[pair]
+
+
+@pytest.mark.parametrize(("state", "event"), list(product(DrainState, (DrainEvent.ASK, DrainEvent.WITHDRAW))))
+def test_an_asker_may_ask_and_withdraw_at_any_time(state: DrainState, event: DrainEvent) -> None:
+    assert (state, event) in TRANSITIONS
+
+
+def test_there_is_no_way_back_once_a_request_is_claimed_and_one_before() -> None:
+    leads_to = {state: {TRANSITIONS[pair] for pair in TRANSITIONS if pair[0] is state} for state in DrainState}
+    assert {state for state in DrainState if leads_to[state] <= NO_WAY_BACK} == NO_WAY_BACK
+    assert GOING_ON in leads_to[ASKED]
+
+
+def test_queues_are_handed_over_by_a_claim_and_an_answer_and_in_no_other_way() -> None:
+    ways = {event for (state, event), to in TRANSITIONS.items() if to is HANDED_OVER is not state}
+    assert ways == {DrainEvent.ANSWER}
+    assert [state for state in DrainState if (state, DrainEvent.CLAIM) in TRANSITIONS] == [ASKED]
+    assert {state for state in DrainState if (state, DrainEvent.ANSWER) in TRANSITIONS} == NO_WAY_BACK
+
+
+@pytest.mark.parametrize("count", range(len(FILES) + 1))
+def test_a_folder_shows_the_furthest_state_of_which_it_has_a_file(count: int) -> None:
+    order = list(DrainState)
+    for states in combinations(FILES, count):
+        files = [FILES[state] for state in states]
+        assert shown_by(files) is max(states, key=order.index, default=GOING_ON)
+
+
+def test_other_files_show_nothing() -> None:
+    assert shown_by([".nfs0001", "drain.bak"]) is GOING_ON
