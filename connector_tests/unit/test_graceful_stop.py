@@ -176,24 +176,13 @@ def test_a_runner_that_has_claimed_nothing_answers_nothing(runner: DrainRequest,
     assert runner.is_made() is is_asked
 
 
-def test_a_request_that_another_asker_makes_anew_is_not_taken_for_a_runner_without_a_way_back(
-    runner: DrainRequest,
-) -> None:
-    """The first one's time is over; its query goes on for as long as the second one waits."""
-    has_ended = threading.Event()
-
-    def ask_again_and_again() -> None:
-        while not has_ended.is_set():
-            (runner.control.path / DRAIN).touch()
-
-    other = threading.Thread(target=ask_again_and_again)
-    other.start()
-    query = RunningQuery([runner.control])
-    with pytest.raises(MembershipError, match="NOT_DRAINED"):
-        stop_query(query, timeout_s=0.1)
-    has_ended.set()
-    other.join()
-    assert not query.is_stopped
+def test_a_request_that_is_withdrawn_between_a_look_and_the_claim_is_not_claimed(runner: DrainRequest) -> None:
+    (runner.control.path / DRAIN).touch()
+    assert runner.is_made()
+    (runner.control.path / DRAIN).unlink()
+    assert not runner.claim()
+    assert not runner.is_made()
+    assert list(runner.control.path.iterdir()) == []
 
 
 def test_a_folder_that_cannot_be_made_is_said_once_and_fails_no_query(
