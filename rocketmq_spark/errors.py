@@ -73,6 +73,11 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "Make it readable and writable, or change 'localOffsetStoreDir'. If it is damaged, remove it and its "
             "'.bak': the query then goes on from its checkpoint, or begins anew without one.",
         ),
+        "BAD_TLS_FILE": Condition(
+            "Option {option!r} is {path}, which cannot be used on {host}: {problem}.",
+            "It must be a PEM file that can be read at this path on the driver and on every executor; an encrypted key "
+            "needs 'tlsKeyPassword'.",
+        ),
         "NOT_THERE_YET": Condition("format('rocketmq') reads streams; it has no {subject} yet.", "{instead}"),
         "NATIVE_NOT_BUILT": Condition(
             "{variable} asks for the native decoder, which cannot be loaded: {problem}.",

@@ -22,7 +22,7 @@ from file_map import file_map
 from rocketmq_spark.consumer import queue_life
 from rocketmq_spark.errors import CONDITIONS
 from rocketmq_spark.options import USES, ReadOptions
-from rocketmq_spark.options.read import READ_CONFLICTS
+from rocketmq_spark.options.read import READ_CONFLICTS, READ_NEEDS
 from rocketmq_spark.options.table import Option, Section, rows
 from rocketmq_spark.pull.pull_request import BY_OFFSETS, BY_REASON, BY_STATUS
 from rocketmq_spark.remoting.retry import OUTLOOKS, Outlook, Outlooks
@@ -86,6 +86,7 @@ def sentences(option: Option) -> str:
     facts += ["- required"] if option.required else [f"- default: {default_of(option)}"]
     facts += [f"- other name: `{alias}`" for alias in option.aliases]
     facts += ["- in: " + ", ".join(f"`{use}`" for use, table in USES.items() if option in dict(rows(table)).values())]
+    facts += [f"- needs `{other}`: {why}" for other, why in needs_of(option.name)]
     facts += [f"- with `{other}`: {why}" for other, why in conflicts_of(option.name)]
     return f"{option.doc}\n\n" + "\n".join(facts) + "\n"
 
@@ -96,6 +97,13 @@ def conflicts_of(name: str) -> Iterator[tuple[str, str]]:
         if name in (conflict.first, conflict.second):
             other = conflict.second if name == conflict.first else conflict.first
             yield other, f"they contradict each other. {conflict.why}"
+
+
+def needs_of(name: str) -> Iterator[tuple[str, str]]:
+    """The options without which this one is nothing, and why."""
+    for need in READ_NEEDS:
+        if name == need.option:
+            yield need.needed, need.why
 
 
 def errors_page(_: str) -> str:

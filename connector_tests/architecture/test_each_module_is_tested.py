@@ -17,8 +17,6 @@ THROUGH = {
     "consumer.heartbeats": "consumer.servers",
     "embedded.cluster": "embedded",
     "embedded.servers": "embedded.cluster",
-    "options.connection": "options",
-    "options.read": "options",
     "pull.pull_connection": "pull.pull_connections",
     "remoting.tls": "remoting.tcp",
     "sink.failed_rows": "",

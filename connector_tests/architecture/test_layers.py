@@ -43,6 +43,7 @@ SHELLS = {
         "remoting.producer",
         "remoting.send_result",
         "remoting.routes",
+        "remoting.secured",
         "remoting.tail_watch",
         "remoting.tcp",
         "remoting.tls",

@@ -8,13 +8,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from itertools import takewhile
 from pathlib import Path
 
 import psutil
 import pytest
 
-from rocketmq_spark.cli.broker import properties, topic_and_queues
+from rocketmq_spark.cli.broker import topic_and_queues
 from rocketmq_spark.cli.main import COMMANDS, main
+from rocketmq_spark.cli.name_server import properties
 from rocketmq_spark.embedded.jars import VERSIONS
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
@@ -49,6 +51,24 @@ def test_it_serves_the_topics_that_were_asked_for_until_it_is_stopped(stop: sign
         process.send_signal(stop)
         assert process.wait(timeout=20) == 0
         assert not jvm.is_running()
+
+
+@pytest.mark.broker
+def test_it_says_with_which_options_it_lets_one_in(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with foreground_broker("--port", "0", "--topic", "orders", "--acl", "--tls") as (process, address):
+        assert process.stdout is not None
+        lines = [line.strip() for line in takewhile(lambda line: "Ctrl-C" not in line, process.stdout)]
+        told = dict(line.split("=", 1) for line in lines if "=" in line)
+        assert told.keys() >= {"accessKey", "secretKey", "useTLS", "tlsTrustCertPath"}
+        file = tmp_path / "connection.options"
+        file.write_text("\n".join(f"{name}={value}" for name, value in told.items()))
+        assert main(["send", "--namesrv", address, "--options", str(file), "--topic", "orders", "one"]) == 0
+        assert main(["topic", "describe", "--namesrv", address, "--options", str(file), "orders"]) == 0
+        file.write_text(f"useTLS=true\ntlsTrustCertPath={told['tlsTrustCertPath']}")
+        assert main(["send", "--namesrv", address, "--options", str(file), "--topic", "orders", "one"]) == 1
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=20) == 0
+    assert told["secretKey"] not in "".join(capsys.readouterr())
 
 
 @pytest.mark.broker

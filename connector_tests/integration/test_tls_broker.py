@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import ssl
+import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from rocketmq_spark.embedded import EmbeddedCluster
-from rocketmq_spark.errors import TransportError
+from rocketmq_spark.embedded.certificate import ServerCertificate
+from rocketmq_spark.embedded.jvm import ChildJvm, pyspark_jars
+from rocketmq_spark.errors import OptionError, TransportError
 from rocketmq_spark.model import Message
+from rocketmq_spark.options.connection import connection_options
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
@@ -54,3 +59,84 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(secured: EmbeddedClust
     with pytest.raises(TransportError, match=r"CONNECT_FAILED.*CERTIFICATE_VERIFY_FAILED"):
         pool.get(secured.broker_addr())
     pool.close()
+
+
+# ------------------------------------------------------------------------------------------------ a broker of options
+
+
+@pytest.fixture(scope="module")
+def mutual() -> Iterator[EmbeddedCluster]:
+    """Servers that ask for a client's certificate too: the brokers, which are clients of name servers, have one."""
+    settings = {
+        "tls.server.need.client.auth": "require",
+        "tls.server.authClient": "true",
+        "tls.server.trustCertPath": str(CERTIFICATE),
+        "tls.client.certPath": str(CERTIFICATE),
+        "tls.client.keyPath": str(CERTIFICATE.with_suffix(".key")),
+    }
+    java_options = [f"-D{name}={value}" for name, value in settings.items()]
+    with EmbeddedCluster(tls=True, java_options=java_options) as cluster:
+        yield cluster
+
+
+def brokers_known(cluster: EmbeddedCluster, **more: str) -> set[str]:
+    """What a name server answers to who connects with these options."""
+    options = connection_options({"namesrvAddr": cluster.namesrv_addr, **cluster.security_options, **more})
+    with closing(ConnectionPool(TIMEOUT_MS, security=options.security)) as pool:
+        return set(NameServers(options.name_servers, pool, TIMEOUT_MS).cluster_info().brokers)
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    """Servers whose certificate names another host."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    certificate = ServerCertificate(folder / "tls", "dns:elsewhere.example")
+    jvm = ChildJvm("certificate", [f"{pyspark_jars()}/*"], (), folder)
+    try:
+        certificate.write(jvm)
+    finally:
+        jvm.kill()
+    with EmbeddedCluster(java_options=certificate.java_options()) as cluster:
+        yield cluster
+
+
+def trusted(cluster: EmbeddedCluster) -> str:
+    """Of the servers, whatever the cluster itself knows of TLS."""
+    host, _, port = cluster.namesrv_addr.rpartition(":")
+    return ssl.get_server_certificate((host, int(port)))
+
+
+def test_a_host_name_is_checked_unless_tls_check_host_name_says_otherwise(
+    elsewhere: EmbeddedCluster, tmp_path: Path
+) -> None:
+    file = tmp_path / "ca.pem"
+    file.write_text(trusted(elsewhere))
+    trusting = {"useTLS": "true", "tlsTrustCertPath": str(file)}
+    assert brokers_known(elsewhere, **trusting, tlsCheckHostName="false") == {"broker-a"}
+    with pytest.raises(TransportError):
+        brokers_known(elsewhere, **trusting)
+
+
+def test_a_certificate_is_checked_unless_tls_auth_server_says_otherwise(elsewhere: EmbeddedCluster) -> None:
+    assert brokers_known(elsewhere, useTLS="true", tlsAuthServer="false") == {"broker-a"}
+    with pytest.raises(TransportError):
+        brokers_known(elsewhere, useTLS="true")
+
+
+def test_a_client_proves_who_it_is_with_tls_cert_path_and_tls_key_path(mutual: EmbeddedCluster) -> None:
+    mine = {"tlsCertPath": str(CERTIFICATE), "tlsKeyPath": str(CERTIFICATE.with_suffix(".key"))}
+    assert brokers_known(mutual, **mine) == {"broker-a"}
+    with pytest.raises(TransportError):
+        brokers_known(mutual)
+
+
+def test_a_key_that_is_encrypted_is_opened_with_tls_key_password(mutual: EmbeddedCluster, tmp_path: Path) -> None:
+    key = tmp_path / "client.key"
+    command = ["openssl", "pkcs8", "-topk8", "-in", str(CERTIFICATE.with_suffix(".key")), "-passout", "pass:hunter2"]
+    subprocess.run([*command, "-out", str(key)], check=True, capture_output=True)
+    mine = {"tlsCertPath": str(CERTIFICATE), "tlsKeyPath": str(key)}
+    assert brokers_known(mutual, **mine, tlsKeyPassword="hunter2") == {"broker-a"}
+    with pytest.raises(OptionError, match="BAD_TLS_FILE"):
+        brokers_known(mutual, **mine, tlsKeyPassword="guessed")
+    with pytest.raises(OptionError, match="BAD_TLS_FILE"):
+        brokers_known(mutual, **mine)

@@ -6,10 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.security import Credentials, Secret
 from rocketmq_spark.wire.remoting.codes import PullSysFlag, RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand, encode
 from rocketmq_spark.wire.remoting.headers import PullMessageRequest
-from rocketmq_spark.wire.remoting.pull_frames import PLACE, PullFrames
+from rocketmq_spark.wire.remoting.pull_frames import PLACE, PullFrames, SignedPullFrames, pull_frames, pull_header
+from rocketmq_spark.wire.remoting.signature import signed
 
 TRICKY = ["%", "%d", "{}", str(PLACE), f'"opaque":{PLACE}', f'"queueOffset":"{PLACE}"', "\\", "\U0001f600", "\n"]
 NAMES = st.lists(st.sampled_from(TRICKY) | st.text(st.characters(exclude_categories=["Cs"]), max_size=5)).map("".join)
@@ -32,3 +34,24 @@ def test_a_frame_is_what_the_codec_writes(
     expected = encode(RemotingCommand(RequestCode.PULL_MESSAGE, opaque=opaque, fields=header.to_fields()))
     frames = PullFrames(group, MessageQueue(topic, "broker-a", queue_id), expression)
     assert frames.frame(opaque, offset, max_messages) == expected
+
+
+@given(NAMES, NAMES, NAMES, NAMES, NAMES, st.none() | NAMES, NUMBERS, st.integers(0, 2**63 - 1), NUMBERS)
+def test_a_signed_frame_is_what_the_codec_writes_of_the_signed_request(
+    group: str, topic: str, expression: str, access_key: str, key: str, token: str | None, opaque: int, offset: int,
+    max_messages: int,
+) -> None:  # fmt: skip
+    credentials = Credentials(access_key, Secret(key), None if token is None else Secret(token))
+    queue = MessageQueue(topic, "broker-a", 3)
+    header = pull_header(group, queue, offset, max_messages, expression)
+    request = RemotingCommand(RequestCode.PULL_MESSAGE, opaque=opaque, fields=header.to_fields())
+    frames = SignedPullFrames(group, queue, expression, credentials)
+    assert frames.frame(opaque, offset, max_messages) == encode(signed(request, credentials))
+
+
+def test_pulls_are_signed_for_who_has_credentials() -> None:
+    queue, me, other = MessageQueue("T", "broker-a", 0), Credentials("me", Secret("k")), Credentials("me", Secret("l"))
+    plain, mine, others = (pull_frames("G", queue, "*", who).frame(1, 2, 3) for who in (None, me, other))
+    assert b"Signature" not in plain
+    assert mine != others
+    assert b"Signature" in mine

@@ -38,7 +38,7 @@ class Topic:
 
     def __init__(self, cluster: EmbeddedCluster, name: str) -> None:
         self.name = name
-        self._pool = ConnectionPool(connect_timeout_ms=3_000)
+        self._pool = ConnectionPool(connect_timeout_ms=3_000, security=cluster.security)
         self._name_servers = NameServers((cluster.namesrv_addr,), self._pool, timeout_ms=3_000)
         self._producer = Producer(self._name_servers, self._pool, group="tests", timeout_ms=5_000)
         self.sent = 0
@@ -185,7 +185,7 @@ class Stream:
         reader = self.spark.readStream.format("rocketmq").option("namesrvAddr", self.cluster.namesrv_addr)
         reader = reader.option("consumerGroup", self.group).option("subscribe", self.topic)
         start = {} if STARTS.intersection(self.options) else {"startingOffsets": "earliest"}
-        reader = reader.options(**start, **dict(self.options))
+        reader = reader.options(**start, **(self.cluster.security_options | dict(self.options)))
         if self.schema is not None:
             reader = reader.schema(self.schema)
         return reader.load()

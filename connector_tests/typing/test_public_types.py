@@ -27,7 +27,8 @@ REVEALED = {
     "rocketmq_spark.__version__": "str",
     "rocketmq_spark.send": (
         "def (namesrv_addr: str, topic: str, messages: str | bytes | Iterable[str | bytes], *, tags: str | None =, "
-        "keys: str | Sequence[str] | None =, properties: Mapping[str, str] | None =) -> tuple[str, ...]"
+        "keys: str | Sequence[str] | None =, properties: Mapping[str, str] | None =, "
+        "options: Mapping[str, str] =) -> tuple[str, ...]"
     ),
     "rocketmq_spark.send_back": (
         "def (failed: DataFrame | Iterable[Row], options: Mapping[str, str], *, delay_level: int =, "
@@ -41,6 +42,7 @@ REVEALED = {
     "cluster.create_topic('orders')": "str",
     "cluster.store_dir()": "Path",
     "cluster.mqadmin('clusterList')": "str",
+    "cluster.security_options": "dict[str, str]",
 }
 
 TAKEN = [

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import re
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import pytest
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import USES, ConnectionOptions, ReadOptions
+from rocketmq_spark.options.connection import options_of
 from rocketmq_spark.options.kinds import (
     ADDRESSES,
     BOOLEAN,
@@ -30,7 +32,9 @@ from rocketmq_spark.options.kinds import (
     choice,
     integer,
 )
+from rocketmq_spark.options.read import READ_NEEDS
 from rocketmq_spark.options.table import Option, Section, option, rows
+from rocketmq_spark.security import UNSECURED, Credentials, Secret, Security, Tls
 
 REQUIRED = {"namesrvAddr": "a:9876", "consumerGroup": "g", "subscribe": "orders"}
 SECRET = "hunter2"
@@ -296,6 +300,53 @@ def test_options_cannot_be_changed() -> None:
 # ---------------------------------------------------------------------------------------------------- contradictions
 
 
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        ({"accessKey": "me"}, "secretKey"),
+        ({"secretKey": "s"}, "accessKey"),
+        ({"securityToken": "t"}, "accessKey"),
+        ({"tlsTrustCertPath": "/ca.pem"}, "useTLS"),
+        ({"tlsAuthServer": "false", "useTLS": "false"}, "useTLS"),
+        ({"tlsCheckHostName": "false"}, "useTLS"),
+        ({"tlsCertPath": "/me.pem"}, "useTLS"),
+        ({"tlsKeyPath": "/me.key", "useTLS": "true"}, "tlsCertPath"),
+        ({"tlsKeyPassword": "p", "useTLS": "true"}, "tlsCertPath"),
+    ],
+)
+def test_what_is_nothing_without_another_option_is_refused(given: dict[str, str], missing: str) -> None:
+    error = refusal({**REQUIRED, **given})
+    assert (error.condition, error.context["option"]) == ("MISSING_OPTION", missing)
+    assert str(error).endswith(next(need.why for need in READ_NEEDS if need.needed == missing and need.option in given))
+
+
+def test_who_does_not_check_servers_trusts_no_certificates() -> None:
+    error = refusal({**REQUIRED, "useTLS": "true", "tlsAuthServer": "false", "tlsTrustCertPath": "/ca.pem"})
+    assert (error.condition, error.context["second"]) == ("CONTRADICTORY_OPTIONS", "tlsTrustCertPath")
+
+
+def test_options_say_how_connections_are_secured() -> None:
+    assert parse().security == UNSECURED
+    tls = {"tlsTrustCertPath": "/ca.pem", "tlsCertPath": "/me.pem", "tlsKeyPath": "/me.key", "tlsKeyPassword": "p"}
+    given = {"accessKey": "me", "secretKey": "s", "securityToken": "t", "useTLS": "true", **tls}
+    assert parse(**given, tlsCheckHostName="false").security == Security(
+        Credentials("me", Secret("s"), Secret("t")), Tls("/ca.pem", "/me.pem", "/me.key", Secret("p"), True, False)
+    )
+
+
+@pytest.mark.parametrize(
+    "security",
+    [
+        UNSECURED,
+        Security(Credentials("me", Secret("s"))),
+        Security(Credentials("me", Secret("s"), Secret("t")), Tls(auth_server=False, check_host_name=False)),
+        Security(None, Tls("/ca.pem", "/me.pem", "/me.key", Secret("p"))),
+    ],
+)
+def test_security_can_be_written_as_options(security: Security) -> None:
+    assert parse(**options_of(security)).security == security
+
+
 BROADCASTING = {"messageModel": "broadcasting", "instanceName": "one"}
 
 
@@ -332,6 +383,32 @@ class WithSecret:
 
 def secret_row() -> Option:
     return dict(rows(WithSecret))["password"]
+
+
+SECRETS = {
+    "accessKey": "me",
+    "secretKey": SECRET,
+    "securityToken": f"token-{SECRET}",
+    "useTLS": "true",
+    "tlsCertPath": "/client.pem",
+    "tlsKeyPassword": f"key-{SECRET}",
+}
+
+
+def test_secrets_are_in_no_repr_of_the_options_and_in_no_pickled_one_s() -> None:
+    options = parse(**SECRETS)
+    for shown in (options, pickle.loads(pickle.dumps(options)), options.security, dataclasses.asdict(options)):
+        assert SECRET not in f"{shown!r} {shown!s}"
+
+
+def test_options_of_secrets_are_marked_so_that_their_values_are_in_no_error() -> None:
+    """Spark hides them too: ``spark.redaction.regex`` matches their names."""
+    redacted = re.compile("(?i)secret|password|token|access[.]?key")
+    marked = {row.name for _, row in rows(ReadOptions) if row.secret}
+    assert marked == {"secretKey", "securityToken", "tlsKeyPassword"}
+    assert all(redacted.search(name) for name in (*marked, "accessKey"))
+    error = refusal({**REQUIRED, "accessKey": "me", "secretKey": " "})
+    assert "Option 'secretKey' cannot be '***'. It must be text that is not empty." in str(error)
 
 
 def test_a_secret_is_in_no_repr() -> None:

@@ -14,8 +14,10 @@ from connector_tests.support.scripted_broker import ScriptedBroker, answer
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.remoting.pool import ConnectionPool, connections_to_close, shared_pool
 from rocketmq_spark.remoting.stream import Stream
+from rocketmq_spark.security import Credentials, Secret, Security, Tls
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
+from rocketmq_spark.wire.remoting.signature import signed
 
 ADDRESS = "10.0.0.1:10911"
 LONG_MS = 60_000
@@ -234,6 +236,22 @@ def test_the_servers_requests_reach_the_pools_handler(broker: ScriptedBroker) ->
 def test_a_process_has_one_shared_pool_for_one_timeout() -> None:
     assert shared_pool(3000) is shared_pool(3000)
     assert shared_pool(3000) is not shared_pool(4000)
+
+
+def test_clients_that_are_secured_differently_share_no_pool() -> None:
+    mine, other = (Security(Credentials("me", Secret(key))) for key in ("a", "b"))
+    assert shared_pool(3000, mine) is shared_pool(3000, Security(Credentials("me", Secret("a"))))
+    assert len({shared_pool(3000), shared_pool(3000, mine), shared_pool(3000, other)}) == 3
+    assert shared_pool(3000, Security(tls=Tls())) is not shared_pool(3000)
+
+
+def test_all_requests_of_a_pool_with_credentials_are_signed(broker: ScriptedBroker) -> None:
+    credentials = Credentials("me", Secret("key"))
+    pool = ConnectionPool(1000, security=Security(credentials), connect=broker.connect)
+    request = RemotingCommand(RequestCode.HEART_BEAT, fields={"a": "b"}, body=b"beat")
+    pool.get(ADDRESS).request(request, LONG_MS)
+    assert broker.next_session().next_received().fields == signed(request, credentials).fields
+    pool.close()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")

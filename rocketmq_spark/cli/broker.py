@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NoReturn
 
+from rocketmq_spark.cli.name_server import properties
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.jars import DEFAULT_VERSION, VERSIONS
 
@@ -27,6 +28,8 @@ def main(argv: Sequence[str]) -> int:
         store_dir=arguments.store,
         namesrv_port=arguments.port,
         version=arguments.version,
+        acl=arguments.acl,
+        tls=arguments.tls,
     )
     try:
         cluster.start()
@@ -48,6 +51,10 @@ def announce(cluster: EmbeddedCluster) -> None:
     print(f"name server: {cluster.namesrv_addr}")
     for name in cluster.broker_names:
         print(f"{name}: {cluster.advertised_addr(name)}")
+    if cluster.security_options:
+        print("options of a reader, or of a file for --options:")
+    for name, value in cluster.security_options.items():
+        print(f"{name}={value}")
     print("Ctrl-C stops it.", flush=True)
 
 
@@ -79,6 +86,8 @@ def new_parser() -> argparse.ArgumentParser:
         metavar="V",
         help=f"of RocketMQ: {', '.join(VERSIONS)} (default: {DEFAULT_VERSION})",
     )
+    parser.add_argument("--acl", action="store_true", help="let in only who signs; prints the keys that it made")
+    parser.add_argument("--tls", action="store_true", help="take only TLS; prints where the certificate is")
     parser.add_argument("--store", type=Path, help="keep the data in this folder (default: a temporary one)")
     parser.add_argument(
         "--topic", type=topic_and_queues, action="append", default=[], metavar="NAME[:QUEUES]", help="create it"
@@ -90,16 +99,6 @@ def topic_and_queues(text: str) -> tuple[str, int]:
     """Read ``NAME`` or ``NAME:QUEUES``."""
     name, colon, queues = text.partition(":")
     return name, int(queues) if colon else DEFAULT_QUEUES
-
-
-def properties(file: str) -> dict[str, str]:
-    """Read a file of ``key=value`` lines, as RocketMQ's broker.conf."""
-    try:
-        lines = [line.strip() for line in Path(file).read_text(encoding="utf-8").splitlines()]
-    except OSError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-    pairs = [line.partition("=") for line in lines if line and not line.startswith("#")]
-    return {key.strip(): value.strip() for key, _, value in pairs}
 
 
 def _interrupt(_signal: int, _frame: object) -> NoReturn:

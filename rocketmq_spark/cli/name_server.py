@@ -1,15 +1,16 @@
-"""The option ``--namesrv`` of the commands that speak to a cluster that is running."""
+"""The options ``--namesrv`` and ``--options`` of the commands that speak to a cluster that is running."""
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
-from rocketmq_spark.options.connection import name_servers
+from rocketmq_spark.options.connection import connection_options
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
@@ -18,14 +19,32 @@ USUAL_ADDRESS: Final = "127.0.0.1:9876"
 TIMEOUT_MS: Final = 5_000
 
 
-def add_namesrv(parser: argparse.ArgumentParser) -> None:
-    """``--namesrv``, by default what RocketMQ's own tools take: NAMESRV_ADDR, and else the usual port here."""
+def add_cluster(parser: argparse.ArgumentParser) -> None:
+    """``--namesrv``, by default what RocketMQ's own tools take: NAMESRV_ADDR, and else the usual port here; and
+    ``--options``, because what stands on a command line can be read by everybody on the machine."""
     parser.add_argument(
         "--namesrv",
         default=os.environ.get("NAMESRV_ADDR", USUAL_ADDRESS),
         metavar="HOST:PORT",
         help=f"of the name server, several separated by semicolons (default: $NAMESRV_ADDR, else {USUAL_ADDRESS})",
     )
+    parser.add_argument(
+        "--options",
+        type=properties,
+        default={},
+        metavar="FILE",
+        help="a reader's options of the connection, accessKey, secretKey, useTLS and so on, a name=value a line",
+    )
+
+
+def properties(file: str) -> dict[str, str]:
+    """Read a file of ``key=value`` lines, as RocketMQ's broker.conf."""
+    try:
+        lines = [line.strip() for line in Path(file).read_text(encoding="utf-8").splitlines()]
+    except OSError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    pairs = [line.partition("=") for line in lines if line and not line.startswith("#")]
+    return {key.strip(): value.strip() for key, _, value in pairs}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +59,8 @@ class Cluster:
 
 
 @contextmanager
-def cluster_at(namesrv_addr: str) -> Iterator[Cluster]:
-    """For as long as the block runs. Raises OptionError for what is no address."""
-    addresses = name_servers(namesrv_addr)
-    with closing(ConnectionPool(TIMEOUT_MS)) as pool:
-        yield Cluster(NameServers(addresses, pool, TIMEOUT_MS), pool)
+def cluster_at(namesrv_addr: str, options: Mapping[str, str]) -> Iterator[Cluster]:
+    """For as long as the block runs. Raises OptionError for what is no address or no option of a connection."""
+    connection = connection_options({**options, "namesrvAddr": namesrv_addr})
+    with closing(ConnectionPool(TIMEOUT_MS, security=connection.security)) as pool:
+        yield Cluster(NameServers(connection.name_servers, pool, TIMEOUT_MS), pool)

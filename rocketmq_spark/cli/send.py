@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from rocketmq_spark.cli.name_server import add_namesrv
+from rocketmq_spark.cli.name_server import add_cluster
 from rocketmq_spark.sink.sending import send
 
 STANDARD_INPUT: Final = "-"
@@ -23,6 +23,7 @@ def main(argv: Sequence[str]) -> int:
         tags=arguments.tag,
         keys=arguments.key,
         properties=dict(arguments.property),
+        options=arguments.options,
     )
     for message_id in ids:
         print(message_id)
@@ -45,7 +46,7 @@ def new_parser() -> argparse.ArgumentParser:
         prog="rocketmq-spark send",
         description="Send messages to a topic. Prints the id of each when the broker has stored it.",
     )
-    add_namesrv(parser)
+    add_cluster(parser)
     parser.add_argument("--topic", required=True, help="that there is; 'rocketmq-spark topic create' makes one")
     parser.add_argument("--tag", help="of each message")
     parser.add_argument("--key", help="of each message; several separated by spaces")

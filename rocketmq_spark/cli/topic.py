@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from rocketmq_spark.cli.name_server import Cluster, add_namesrv, cluster_at
+from rocketmq_spark.cli.name_server import Cluster, add_cluster, cluster_at
 from rocketmq_spark.errors import RouteError
 from rocketmq_spark.model import MessageQueue, QueueBounds, TopicRoute
 
@@ -20,7 +20,7 @@ POLL_S: Final = 0.05
 def main(argv: Sequence[str]) -> int:
     """Do what is asked. Raises what the cluster's servers answer, and RouteError."""
     arguments = new_parser().parse_args(argv)
-    with cluster_at(arguments.namesrv) as cluster:
+    with cluster_at(arguments.namesrv, arguments.options) as cluster:
         match arguments.action:
             case "create":
                 print(create(cluster, arguments.topic, arguments.queues))
@@ -116,7 +116,7 @@ def new_parser() -> argparse.ArgumentParser:
     }
     for name, text in does.items():
         action = actions.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
-        add_namesrv(action)
+        add_cluster(action)
         action.add_argument("topic")
         if name == "create":
             action.add_argument(

@@ -65,7 +65,10 @@ class Member:
         self._watch = watch
         self._clock = clock
         self._pool = ConnectionPool(
-            connect_timeout_ms=options.broker_timeout_ms, on_request=self._on_request, limit=None
+            connect_timeout_ms=options.broker_timeout_ms,
+            on_request=self._on_request,
+            limit=None,
+            security=options.security,
         )
         self._cluster = RemoteCluster(options.name_servers, self._pool, options.broker_timeout_ms)
         self.client_id: Final = _client_id(options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from rocketmq_spark.errors import EmbeddedBrokerError
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.security import UNSECURED, Credentials, Security
 
 MAIN_CLASS: Final = "org.apache.rocketmq.tools.command.MQAdminStartup"
 JVM_OPTIONS: Final = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
@@ -24,20 +26,20 @@ RPC_TIMEOUT_MS: Final = 10_000
 
 
 @contextmanager
-def broker_at(address: str) -> Iterator[Broker]:
+def broker_at(address: str, security: Security = UNSECURED) -> Iterator[Broker]:
     """A broker on a connection of its own, for as long as the block runs."""
-    with closing(ConnectionPool(RPC_TIMEOUT_MS)) as pool:
+    with closing(ConnectionPool(RPC_TIMEOUT_MS, security=security)) as pool:
         yield Broker(address, pool, RPC_TIMEOUT_MS)
 
 
 @contextmanager
-def name_server_at(address: str) -> Iterator[NameServers]:
+def name_server_at(address: str, security: Security = UNSECURED) -> Iterator[NameServers]:
     """A name server on a connection of its own, for as long as the block runs."""
-    with closing(ConnectionPool(RPC_TIMEOUT_MS)) as pool:
+    with closing(ConnectionPool(RPC_TIMEOUT_MS, security=security)) as pool:
         yield NameServers([address], pool, RPC_TIMEOUT_MS)
 
 
-def mqadmin(*arguments: str, version: str | None = None) -> str:
+def mqadmin(*arguments: str, version: str | None = None, security: Security = UNSECURED) -> str:
     """Standard output of ``mqadmin`` with ``arguments``; in a JVM of its own, because it ends it when it is unhappy.
 
     Files that some commands write into the current folder are thrown away.
@@ -47,11 +49,15 @@ def mqadmin(*arguments: str, version: str | None = None) -> str:
     EmbeddedBrokerError[CLUSTER_STATE]   it reports an exception or a wrong usage; the text is its own
     """
     with work_folder("mqadmin") as work:
-        home = (f"-Duser.home={work.path}", f"-Drocketmq.home.dir={work.path}")
-        options = (*JVM_OPTIONS, QUIET_LOGGING, *FOR_ROCKETMQ_4, *home)
+        home: tuple[str, ...] = (f"-Duser.home={work.path}", f"-Drocketmq.home.dir={work.path}")
         # RocketMQ 4 reads this file whatever it was told.
         (work.path / "conf").mkdir()
         shutil.copy(LOGBACK, work.path / "conf" / "logback_tools.xml")
+        if security.credentials is not None:
+            (work.path / "conf" / "tools.yml").write_text(_tools_yml(security.credentials), encoding="utf-8")
+        if security.tls is not None:
+            home = (*home, "-Dtls.enable=true")
+        options = (*JVM_OPTIONS, QUIET_LOGGING, *FOR_ROCKETMQ_4, *home)
         class_path = os.pathsep.join(rocketmq_class_path(version))
         command = [find_java(), *options, "-classpath", class_path, MAIN_CLASS, *arguments]
         done = subprocess.run(
@@ -66,3 +72,9 @@ def mqadmin(*arguments: str, version: str | None = None) -> str:
     if done.returncode != 0 or "SubCommandException" in done.stderr:
         raise EmbeddedBrokerError("CLUSTER_STATE", problem=f"mqadmin failed: {done.stderr}", hint=done.stdout)
     return done.stdout
+
+
+def _tools_yml(credentials: Credentials) -> str:
+    """What ``mqadmin`` signs with. JSON's strings are YAML's too."""
+    lines = {"accessKey": credentials.access_key, "secretKey": credentials.secret_key.reveal()}
+    return "".join(f"{name}: {json.dumps(text)}\n" for name, text in lines.items())

@@ -11,12 +11,16 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Final, Self
 
+from rocketmq_spark.embedded.acl import Right, acl_settings, new_credentials
 from rocketmq_spark.embedded.admin import broker_at, mqadmin, name_server_at
+from rocketmq_spark.embedded.certificate import ServerCertificate
 from rocketmq_spark.embedded.jars import rocketmq_class_path
 from rocketmq_spark.embedded.jvm import FOR_ROCKETMQ_4, QUIET_LOGGING, ChildJvm
 from rocketmq_spark.embedded.servers import LOOPBACK, BrokerServer, NameServer
 from rocketmq_spark.embedded.work_folder import work_folder
 from rocketmq_spark.errors import EmbeddedBrokerError
+from rocketmq_spark.options.connection import options_of
+from rocketmq_spark.security import Credentials, Security, Tls
 
 # Every broker has it from its first start on, with one queue.
 SYSTEM_TOPIC: Final = "SELF_TEST_TOPIC"
@@ -48,6 +52,8 @@ class EmbeddedCluster:
     version : of RocketMQ, one of ``jars.VERSIONS``; by default 5.5.0, or what ROCKETMQ_HOME holds. RocketMQ 4 listens
         on all interfaces.
     java_options : further ones, for every JVM.
+    acl : whether brokers let only those in who sign their requests; see ``security_options``, ``create_user``.
+    tls : whether servers take only those who speak TLS. Their certificate is made for this cluster.
 
     Threads: one at a time.
     """
@@ -63,14 +69,21 @@ class EmbeddedCluster:
         namesrv_port: int = 0,
         java_options: Sequence[str] = (),
         version: str | None = None,
+        acl: bool = False,
+        tls: bool = False,
     ) -> None:
         self._version = version
         self._separate_jvms = separate_jvms
-        self._java_options = (*SMALL_JVM, NO_TLS, *java_options)
         self._resources = ExitStack()
         self._work = self._resources.enter_context(work_folder("embedded"))
+        self._certificate = ServerCertificate(self._work.path / "tls") if tls else None
+        how_tls = self._certificate.java_options() if self._certificate else (NO_TLS,)
+        self._java_options = (*SMALL_JVM, *how_tls, *java_options)
         stores = store_dir or self._work.path / "stores"
-        settings = {"brokerIP1": advertised_host, **broker_config}
+        credentials = new_credentials() if acl else None
+        trusting = Tls(str(self._certificate.certificate)) if self._certificate else None
+        self._security = Security(credentials, trusting)
+        settings = {"brokerIP1": advertised_host, **(acl_settings(credentials) if credentials else {}), **broker_config}
         names = [f"broker-{letter}" for letter in string.ascii_lowercase[:brokers]]
         self._brokers = {name: BrokerServer(name, stores / name, settings) for name in names}
         self._name_server = NameServer(self._work.path, namesrv_port)
@@ -96,6 +109,8 @@ class EmbeddedCluster:
         """Start everything; returns when the name server knows all the brokers."""
         for name in (NAME_SERVER_JVM, *self._brokers):
             self._launch(name)
+        if self._certificate is not None:
+            self._certificate.write(self._jvm(NAME_SERVER_JVM))
         self._name_server.start(self._jvm(NAME_SERVER_JVM))
         for broker in self._brokers.values():
             broker.start(self._jvm(broker.name), self.namesrv_addr)
@@ -135,6 +150,26 @@ class EmbeddedCluster:
         """Where the broker keeps its data, ``config/consumerOffset.json`` among it."""
         return self._brokers[name].home
 
+    # ---- who may do what
+
+    @property
+    def security(self) -> Security:
+        """What a client needs to do everything here."""
+        return self._security
+
+    @property
+    def security_options(self) -> dict[str, str]:
+        """The same, as options of a reader. The values are in plain text."""
+        return options_of(self._security)
+
+    def create_user(self, name: str, *rights: Right) -> Credentials:
+        """A new user of every running broker, with a secret key of its own and these rights."""
+        user = new_credentials(name)
+        for server in self._brokers.values():
+            if server.is_running:
+                server.create_user(user, rights)
+        return user
+
     # ---- topics
 
     def create_topic(
@@ -146,7 +181,7 @@ class EmbeddedCluster:
         """
         running = [broker for broker in self._brokers.values() if broker.is_running]
         for server in running:
-            with broker_at(server.address) as broker:
+            with broker_at(server.address, self._security) as broker:
                 broker.create_topic(name, queues, perm, attributes)
         self._await_registration([server.name for server in running], name, queues)
         return name
@@ -155,14 +190,14 @@ class EmbeddedCluster:
         """Delete it on every running broker, with its messages and the groups' offsets, and from the name server."""
         for server in self._brokers.values():
             if server.is_running:
-                with broker_at(server.address) as broker:
+                with broker_at(server.address, self._security) as broker:
                     broker.delete_topic(name)
-        with name_server_at(self.namesrv_addr) as name_servers:
+        with name_server_at(self.namesrv_addr, self._security) as name_servers:
             name_servers.delete_topic(name)
 
     def mqadmin(self, *arguments: str) -> str:
         """What RocketMQ's own admin tool prints: ``mqadmin("topicStatus", "-t", "T")``. Takes it some seconds."""
-        return mqadmin(*arguments, "-n", self.namesrv_addr, version=self._version)
+        return mqadmin(*arguments, "-n", self.namesrv_addr, version=self._version, security=self._security)
 
     # ---- what happens to servers
 

@@ -6,14 +6,16 @@ The controllers are built directly, as their *Startup classes do, because those 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError
 
+from rocketmq_spark.embedded.acl import Right, create_user
 from rocketmq_spark.embedded.jvm import ChildJvm
 from rocketmq_spark.errors import EmbeddedBrokerError
+from rocketmq_spark.security import Credentials
 from rocketmq_spark.wire.body.routes import decode_topic_route
 
 LOOPBACK: Final = "127.0.0.1"
@@ -141,6 +143,7 @@ class BrokerServer(Server):
             announce_version(jvm)
             configs = new_configs(jvm)
             apply_settings(jvm, self._all_settings(namesrv_address), configs)
+            name_auth_config(configs)
             netty = configs[1]
             self._port = self._port or first_port(jvm)
             netty.setListenPort(self._port)
@@ -159,6 +162,12 @@ class BrokerServer(Server):
         assert self._jvm is not None
         with self._jvm.failing_clearly():
             self._controller.registerBrokerAll(True, False, True)
+
+    def create_user(self, user: Credentials, rights: Iterable[Right]) -> None:
+        """See ``acl.create_user``."""
+        assert self._jvm is not None
+        with self._jvm.failing_clearly():
+            create_user(self._jvm, self._controller, user, rights)
 
     def expire_messages(self) -> None:
         """Delete every file of the commit log but the last, and forget what the queues know of them."""
@@ -199,6 +208,15 @@ def new_configs(jvm: ChildJvm) -> tuple[Any, ...]:
         rocketmq.store.config.MessageStoreConfig(),
     )
     return (*configs, rocketmq.auth.config.AuthConfig()) if has_class(jvm, AUTH_CONFIG) else configs
+
+
+def name_auth_config(configs: tuple[Any, ...]) -> None:
+    """What BrokerStartup tells the config of ACL 2.0 of the others."""
+    if len(configs) > 4:
+        broker, _, _, store, auth = configs
+        auth.setConfigName(broker.getBrokerName())
+        auth.setClusterName(broker.getBrokerClusterName())
+        auth.setAuthConfigPath(f"{store.getStorePathRootDir()}/config")
 
 
 def has_class(jvm: ChildJvm, name: str) -> bool:

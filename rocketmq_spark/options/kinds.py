@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, Final, Generic, TypeVar
 
 from rocketmq_spark.model import MessageQueue, QueueRange
+from rocketmq_spark.security import Secret
 
 T = TypeVar("T")
 
@@ -110,6 +111,14 @@ def _parse_boolean(text: str) -> bool:
     return {"true": True, "false": False}[text.lower()] if text.lower() in {"true", "false"} else _refuse(text)
 
 
+def _parse_given(text: str) -> str:
+    return text or _refuse(text)
+
+
+def _parse_secret(text: str) -> Secret:
+    return Secret(_parse_given(text))
+
+
 def _refuse(text: str) -> Any:
     raise ValueError(text)
 
@@ -150,4 +159,7 @@ STARTING_OFFSETS: Final = Kind(
 )
 LOCAL_TIME: Final = Kind("a time 'yyyyMMddHHmmss'", _parse_local_time)
 TEXT: Final = Kind("text", str)
+GIVEN: Final = Kind("text that is not empty", _parse_given)
+SECRET: Final = Kind("text that is not empty", _parse_secret)
+PATH: Final = Kind("the path of a file", _parse_given)
 BOOLEAN: Final = Kind("'true' or 'false'", _parse_boolean)

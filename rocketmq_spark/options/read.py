@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import MessageQueue, QueueRange, retry_topic
-from rocketmq_spark.options.connection import ConnectionOptions
+from rocketmq_spark.options.connection import CONNECTION_CONFLICTS, CONNECTION_NEEDS, ConnectionOptions
 from rocketmq_spark.options.kinds import (
     BOOLEAN,
     EXPRESSION,
@@ -25,7 +24,7 @@ from rocketmq_spark.options.kinds import (
     choice,
     integer,
 )
-from rocketmq_spark.options.table import Conflict, Section, option, parse_table
+from rocketmq_spark.options.table import Conflict, Need, Section, checked, option, parse_table
 
 BROADCASTING: Final = "BROADCASTING"
 
@@ -271,13 +270,7 @@ class ReadOptions(ConnectionOptions):
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> ReadOptions:
         """Options from what the user wrote; names in any case. Raises OptionError."""
-        options = cls(**parse_table(cls, given))
-        for conflict in READ_CONFLICTS:
-            conflict.check(options)
-        if _broadcasts(options) and options.instance_name is None:
-            hint = "In 'BROADCASTING' it names the file with this query's offsets."
-            raise OptionError("MISSING_OPTION", option="instanceName", hint=hint)
-        return options
+        return checked(cls(**parse_table(cls, given)), READ_NEEDS, READ_CONFLICTS)
 
     @property
     def retry_topic(self) -> str:
@@ -298,7 +291,18 @@ def _broadcasts(options: ReadOptions) -> bool:
     return options.message_model == BROADCASTING
 
 
+READ_NEEDS: Final = (
+    *CONNECTION_NEEDS,
+    Need(
+        "messageModel",
+        "instanceName",
+        lambda options: _broadcasts(options) and options.instance_name is None,
+        "In 'BROADCASTING' it names the file with this query's offsets.",
+    ),
+)
+
 READ_CONFLICTS: Final = (
+    *CONNECTION_CONFLICTS,
     Conflict(
         "consumeOrderly",
         "retryTopic",

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
+from itertools import chain
 from typing import Any, TypeVar
 
 from rocketmq_spark.errors import OptionError
@@ -25,6 +26,7 @@ class Section(Enum):
     """Sections of the reference, in its order."""
 
     CONNECTION = "Connection"
+    SECURITY = "Credentials and TLS"
     GROUP = "The consumer group"
     WHAT = "What is read"
     START = "Where reading begins"
@@ -73,6 +75,21 @@ class Conflict:
             raise OptionError("CONTRADICTORY_OPTIONS", first=self.first, second=self.second, reason=self.why)
 
 
+@dataclass(frozen=True, slots=True)
+class Need:
+    """An option that, ``when`` it has such a value, is nothing without another one, and ``why``."""
+
+    option: str
+    needed: str
+    when: Callable[[Any], bool]
+    why: str
+
+    def check(self, options: object) -> None:
+        """Raises OptionError[MISSING_OPTION]."""
+        if self.when(options):
+            raise OptionError("MISSING_OPTION", option=self.needed, hint=self.why)
+
+
 def option(
     name: str,
     kind: Kind[T],
@@ -108,6 +125,13 @@ def parse_table(table: type, given: Mapping[str, str]) -> dict[str, Any]:
     for name in wanted:
         raise _unknown(name, table)
     return values
+
+
+def checked(options: T, *rules: Iterable[Conflict | Need]) -> T:
+    """``options``, which break none of the rules. Raises OptionError for the first that they break."""
+    for rule in chain.from_iterable(rules):
+        rule.check(options)
+    return options
 
 
 def _take(row: Option, wanted: dict[str, str]) -> str | None:

@@ -31,6 +31,7 @@ class ExecutorClient:
         self._group = options.consumer_group
         self._expression_of = options.expression_of
         self._timeout_ms = options.broker_timeout_ms
+        self._credentials = options.security.credentials
         self._pool = pool
         self._pulling = pulling
         self._names: WeakKeyDictionary[PullConnection, str | None] = WeakKeyDictionary()
@@ -47,7 +48,7 @@ class ExecutorClient:
         """Send pulls of one queue to ``address``, without one to where the name servers have its master. Those that are
         returned have failed already; nothing is raised."""
         try:
-            frames = pull_frames(self._group, queue, self._expression_of(queue.topic))
+            frames = pull_frames(self._group, queue, self._expression_of(queue.topic), self._credentials)
             return self._connection(queue, address).pull(requests, frames)
         except RocketMQError as error:
             return [(request, error) for request in requests]
@@ -115,5 +116,5 @@ class ExecutorClient:
 
 @lru_cache(maxsize=CLIENTS_IN_A_PROCESS)
 def _shared(options: ReadOptions) -> ExecutorClient:
-    timeout_ms = options.broker_timeout_ms
-    return ExecutorClient(options, shared_pool(timeout_ms), shared_pull_connections(timeout_ms))
+    timeout_ms, security = options.broker_timeout_ms, options.security
+    return ExecutorClient(options, shared_pool(timeout_ms, security), shared_pull_connections(timeout_ms, security.tls))

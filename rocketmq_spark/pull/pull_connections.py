@@ -15,8 +15,9 @@ from typing import Final
 from rocketmq_spark.pull.pull_connection import PullConnection
 from rocketmq_spark.pull.pull_request import Completion, PullRequest
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
-from rocketmq_spark.remoting.pool import IDLE_LIMIT_MS, Connect, connections_to_close
-from rocketmq_spark.remoting.tcp import connect_tcp
+from rocketmq_spark.remoting.pool import IDLE_LIMIT_MS, connections_to_close
+from rocketmq_spark.remoting.secured import Connect, connect_with
+from rocketmq_spark.security import Tls
 from rocketmq_spark.wire.remoting.frame_arena import Arenas
 from rocketmq_spark.wire.remoting.pull_frames import PullFrames
 
@@ -34,13 +35,14 @@ class PullConnections:
         *,
         limit: int = 64,
         idle_ms: int = IDLE_LIMIT_MS,
-        connect: Connect = connect_tcp,
+        tls: Tls | None = None,
+        connect: Connect | None = None,
         clock: Clock = monotonic_ms,
     ) -> None:
         self._timeout_ms = timeout_ms
         self._limit = limit
         self._idle_ms = idle_ms
-        self._connect = connect
+        self._connect = connect or connect_with(tls)
         self._clock = clock
         self._arenas = Arenas()
         self._connections: dict[str, PullConnection] = {}
@@ -130,14 +132,15 @@ class PullConnections:
 _of_this_process: weakref.WeakSet[PullConnections] = weakref.WeakSet()
 
 
-_shared: dict[int, PullConnections] = {}
+_shared: dict[tuple[int, Tls | None], PullConnections] = {}
 
 
-def shared_pull_connections(timeout_ms: int) -> PullConnections:
-    """The process's own: executors keep them between micro-batches."""
-    if timeout_ms not in _shared:
-        _shared[timeout_ms] = PullConnections(timeout_ms)
-    return _shared[timeout_ms]
+def shared_pull_connections(timeout_ms: int, tls: Tls | None = None) -> PullConnections:
+    """The process's own: executors keep them between micro-batches. Frames come signed, by whomever."""
+    key = timeout_ms, tls
+    if key not in _shared:
+        _shared[key] = PullConnections(timeout_ms, tls=tls)
+    return _shared[key]
 
 
 def _start_over_after_fork() -> None:

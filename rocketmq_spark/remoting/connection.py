@@ -17,9 +17,11 @@ from rocketmq_spark.errors import RocketMQError, TransportError
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.correlation import command_from, gone_silent, opaques, timed_out
 from rocketmq_spark.remoting.stream import Stream, not_taken
+from rocketmq_spark.security import Credentials
 from rocketmq_spark.wire.remoting.command import FLAG_RESPONSE, RemotingCommand
 from rocketmq_spark.wire.remoting.frame import FrameBuffer
 from rocketmq_spark.wire.remoting.refusal import not_supported
+from rocketmq_spark.wire.remoting.signature import signed
 
 READ_BYTES: Final = 512 * 1024
 SWEEP_INTERVAL_MS: Final = 200
@@ -95,7 +97,7 @@ class Connection:
     """One stream to one server; see the module. Once lost it stays lost; the pool opens another.
 
     ``on_request`` and callbacks run on the reader thread: they must be quick, and an error that leaves them ends the
-    connection.
+    connection. With ``credentials`` every request is signed as it is sent.
     """
 
     def __init__(
@@ -105,8 +107,10 @@ class Connection:
         on_request: OnRequest = support_nothing,
         clock: Clock = monotonic_ms,
         first_opaque: int = 1,
+        credentials: Credentials | None = None,
     ) -> None:
         self.address = address
+        self._credentials = credentials
         self._stream = stream
         self._on_request = on_request
         self._clock = clock
@@ -147,7 +151,8 @@ class Connection:
         """
         pending = self._new_pending(request, timeout_ms, on_done)
         try:
-            self._send(request.frame(pending.opaque), timeout_ms)
+            command = request if self._credentials is None else signed(request, self._credentials)
+            self._send(command.frame(pending.opaque), timeout_ms)
         except RocketMQError:
             if self._pending.pop(pending.opaque, None) is not None:
                 raise

@@ -9,18 +9,14 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable
 from operator import itemgetter
 from typing import Final, Protocol, TypeVar
 
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.connection import Connection, OnRequest, support_nothing
-from rocketmq_spark.remoting.stream import Stream
-from rocketmq_spark.remoting.tcp import connect_tcp
-
-Connect = Callable[[str, int], Stream]
-"""(address, timeout_ms) to a connected stream; raises TransportError[CONNECT_FAILED]."""
+from rocketmq_spark.remoting.secured import Connect, connect_with
+from rocketmq_spark.security import UNSECURED, Security
 
 IDLE_LIMIT_MS: Final = 60_000
 """Half of what a broker allows an idle connection (``serverChannelMaxIdleTimeSeconds``, 120 s)."""
@@ -49,7 +45,8 @@ class _Slot:
 
 class ConnectionPool:
     """Connections by address. At most ``limit`` stay open when none is in use beyond it; long idle ones are closed.
-    None: as many as there are addresses, for who has to hold one to each (a member, whose heartbeats name it).
+    None: as many as there are addresses, for who has to hold one to each (a member, whose heartbeats name it). All of
+    them are secured in the same way; ``connect`` is what they are opened with instead of ``security``'s TLS.
 
     There is no thread that looks for idle connections: they are closed when another one is opened.
     """
@@ -61,14 +58,16 @@ class ConnectionPool:
         *,
         limit: int | None = 64,
         idle_ms: int = IDLE_LIMIT_MS,
-        connect: Connect = connect_tcp,
+        security: Security = UNSECURED,
+        connect: Connect | None = None,
         clock: Clock = monotonic_ms,
     ) -> None:
         self._connect_timeout_ms = connect_timeout_ms
+        self._credentials = security.credentials
         self._on_request = on_request
         self._limit = limit
         self._idle_ms = idle_ms
-        self._connect = connect
+        self._connect = connect or connect_with(security.tls)
         self._clock = clock
         self._slots: dict[str, _Slot] = {}
         self._retired: set[Connection] = set()
@@ -127,7 +126,7 @@ class ConnectionPool:
     def _connected(self, address: str) -> Connection:
         self._make_room()
         stream = self._connect(address, self._connect_timeout_ms)
-        connection = Connection(address, stream, self._on_request, self._clock)
+        connection = Connection(address, stream, self._on_request, self._clock, credentials=self._credentials)
         if self._is_closed:
             connection.close()
             raise TransportError("CONNECT_FAILED", address=address, reason="the client was stopped")
@@ -176,16 +175,17 @@ def connections_to_close(connections: list[C], limit: int, idle_before_ms: int) 
 # ------------------------------------------------------------------------------------- the pools of this process
 
 _pools: weakref.WeakSet[ConnectionPool] = weakref.WeakSet()
-_shared: dict[int, ConnectionPool] = {}
+_shared: dict[tuple[int, Security], ConnectionPool] = {}
 _sharing = threading.Lock()
 
 
-def shared_pool(connect_timeout_ms: int) -> ConnectionPool:
+def shared_pool(connect_timeout_ms: int, security: Security = UNSECURED) -> ConnectionPool:
     """The process's own pool for clients that the servers ask nothing: executors keep it between micro-batches."""
     with _sharing:
-        if connect_timeout_ms not in _shared:
-            _shared[connect_timeout_ms] = ConnectionPool(connect_timeout_ms)
-        return _shared[connect_timeout_ms]
+        key = connect_timeout_ms, security
+        if key not in _shared:
+            _shared[key] = ConnectionPool(connect_timeout_ms, security=security)
+        return _shared[key]
 
 
 def _start_over_after_fork() -> None:

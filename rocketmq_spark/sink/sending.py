@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
+from types import MappingProxyType
 from typing import Final
 
-from rocketmq_spark.options.connection import name_servers
+from rocketmq_spark.options.connection import connection_options
 
 PRODUCER_GROUP: Final = "rocketmq-spark"
 TIMEOUT_MS: Final = 3_000
@@ -20,6 +21,7 @@ def send(
     tags: str | None = None,
     keys: str | Sequence[str] | None = None,
     properties: Mapping[str, str] | None = None,
+    options: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[str, ...]:
     """Send messages to a topic, each to the next queue; returns their ids when the brokers have stored all.
 
@@ -29,9 +31,10 @@ def send(
     messages : one body or several; text is sent in UTF-8
     tags, properties : the same for each message
     keys : the same for each message, or a sequence with one for each
+    options : of the connection, named as a reader's: ``accessKey``, ``secretKey``, ``useTLS`` and so on
 
-    Raises, before anything is sent, OptionError for the address and LocalProtocolError[UNSENDABLE] for what cannot
-    travel; RouteError, BrokerError or TransportError, when those before it are stored and it may be.
+    Raises, before anything is sent, OptionError for the address or the options and LocalProtocolError[UNSENDABLE] for
+    what cannot travel; RouteError, BrokerError or TransportError, when those before it are stored and it may be.
     """
     from rocketmq_spark.remoting.namesrv import NameServers
     from rocketmq_spark.remoting.pool import ConnectionPool
@@ -39,13 +42,13 @@ def send(
     from rocketmq_spark.remoting.unique_id import UniqueIds
     from rocketmq_spark.sink.outgoing import message_id, outgoing_messages
 
-    addresses = name_servers(namesrv_addr)
+    connection = connection_options({**options, "namesrvAddr": namesrv_addr})
     next_id = UniqueIds().next_id
     outgoing = list(
         outgoing_messages(topic, messages, tags=tags, keys=keys, properties=properties or {}, next_id=next_id)
     )
-    with closing(ConnectionPool(TIMEOUT_MS)) as pool:
-        servers = NameServers(addresses, pool, TIMEOUT_MS)
+    with closing(ConnectionPool(TIMEOUT_MS, security=connection.security)) as pool:
+        servers = NameServers(connection.name_servers, pool, TIMEOUT_MS)
         producer = Producer(servers, pool, group=PRODUCER_GROUP, timeout_ms=TIMEOUT_MS)
         for message in outgoing:
             producer.send(message)

@@ -1,4 +1,6 @@
-"""The pulls of one queue: their frames differ in three numbers, so everything else is encoded once."""
+"""The pulls of one queue: their frames differ in three numbers, and a signature where there is one.
+
+So everything else is encoded once."""
 
 from __future__ import annotations
 
@@ -7,13 +9,19 @@ from functools import lru_cache
 from typing import Final
 
 from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.security import Credentials
 from rocketmq_spark.wire.remoting.codes import PullSysFlag, RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand, encode
 from rocketmq_spark.wire.remoting.headers import PullMessageRequest
+from rocketmq_spark.wire.remoting.signature import SIGNATURE, SignatureTemplate, identity
 
 FRAME_START_BYTES: Final = 8
 PLACE: Final = 1_000_000_007
 """Stands for a number in the frame that the others are made from."""
+PLACE_OF_TEXT: Final = str(PLACE)
+
+OFFSET: Final = "queueOffset"
+MAX_MESSAGES: Final = "maxMsgNums"
 
 _START: Final = struct.Struct(">II")
 
@@ -38,13 +46,7 @@ class PullFrames:
     """Frames of pulls that are not suspended."""
 
     def __init__(self, group: str, queue: MessageQueue, expression: str) -> None:
-        header = pull_header(group, queue, PLACE, PLACE, expression)
-        sample = encode(RemotingCommand(RequestCode.PULL_MESSAGE, opaque=PLACE, fields=header.to_fields()))
-        text = sample[FRAME_START_BYTES:].decode().replace("%", "%%")
-        # No text of a user holds a quotation mark that is not escaped, so these are the fields themselves.
-        for name, mark in (("opaque", "{}"), ("queueOffset", '"{}"'), ("maxMsgNums", '"{}"')):
-            text = text.replace(f'"{name}":{mark.format(PLACE)}', f'"{name}":{mark.format("%d")}')
-        self._header = text.encode()
+        self._header = _header_with_places(pull_header(group, queue, PLACE, PLACE, expression).to_fields())
 
     def frame(self, opaque: int, offset: int, max_messages: int) -> bytes:
         """The whole frame, its length included."""
@@ -52,7 +54,34 @@ class PullFrames:
         return _START.pack(len(header) + 4, len(header)) + header
 
 
+class SignedPullFrames(PullFrames):
+    """The same, signed: the signature is a fourth thing in which they differ."""
+
+    def __init__(self, group: str, queue: MessageQueue, expression: str, credentials: Credentials) -> None:
+        fields = pull_header(group, queue, PLACE, PLACE, expression).to_fields() | identity(credentials)
+        self._signature = SignatureTemplate(fields, (MAX_MESSAGES, OFFSET), credentials.secret_key)
+        self._header = _header_with_places(fields | {SIGNATURE: PLACE_OF_TEXT})
+
+    def frame(self, opaque: int, offset: int, max_messages: int) -> bytes:
+        """The whole frame, its length included."""
+        signature = self._signature.sign(max_messages, offset)
+        header = self._header % (opaque, offset, max_messages, signature)
+        return _START.pack(len(header) + 4, len(header)) + header
+
+
+def _header_with_places(fields: dict[str, str]) -> bytes:
+    """The header of a pull with ``%d`` for its numbers and, behind these, ``%b`` for its signature, if it has one."""
+    sample = encode(RemotingCommand(RequestCode.PULL_MESSAGE, opaque=PLACE, fields=fields))
+    text = sample[FRAME_START_BYTES:].decode().replace("%", "%%")
+    # No text of a user holds a quotation mark that is not escaped, so these are the fields themselves.
+    for name, place in (("opaque", "{}"), (OFFSET, '"{}"'), (MAX_MESSAGES, '"{}"')):
+        text = text.replace(f'"{name}":{place.format(PLACE)}', f'"{name}":{place.format("%d")}')
+    return text.replace(f'"{SIGNATURE}":"{PLACE_OF_TEXT}"', f'"{SIGNATURE}":"%b"').encode()
+
+
 @lru_cache(maxsize=4096)
-def pull_frames(group: str, queue: MessageQueue, expression: str) -> PullFrames:
-    """The frames of a queue's pulls. Raises LocalProtocolError[UNSENDABLE]."""
-    return PullFrames(group, queue, expression)
+def pull_frames(group: str, queue: MessageQueue, expression: str, credentials: Credentials | None = None) -> PullFrames:
+    """The frames of a queue's pulls, signed with ``credentials``. Raises LocalProtocolError[UNSENDABLE]."""
+    if credentials is None:
+        return PullFrames(group, queue, expression)
+    return SignedPullFrames(group, queue, expression, credentials)

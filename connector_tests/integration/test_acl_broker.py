@@ -1,0 +1,100 @@
+"""What a broker with ACL 2.0 lets whom do, over TLS and without."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import pytest
+
+from rocketmq_spark import send
+from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.embedded.acl import Right
+from rocketmq_spark.errors import BrokerError, RocketMQError
+from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.options.connection import connection_options
+from rocketmq_spark.pull.pull_connections import PullConnections
+from rocketmq_spark.pull.pull_request import PullRequest
+from rocketmq_spark.remoting.broker import Broker
+from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.security import Credentials, Secret, Security
+from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
+from rocketmq_spark.wire.remoting.pull_frames import pull_frames
+
+pytestmark = pytest.mark.broker
+
+TIMEOUT_MS = 5_000
+QUEUE = MessageQueue("orders", "broker-a", 0)
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["ACL", "ACL+TLS"])
+def guarded(request: pytest.FixtureRequest) -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(acl=True, tls=request.param) as cluster:
+        cluster.create_topic(QUEUE.topic, 1)
+        send(cluster.namesrv_addr, QUEUE.topic, ["one", "two"], options=cluster.security_options)
+        yield cluster
+
+
+AskAs = Callable[[Credentials | None], Broker]
+
+
+@pytest.fixture
+def ask_as(guarded: EmbeddedCluster) -> Iterator[AskAs]:
+    """The broker as somebody asks it."""
+    pools: list[ConnectionPool] = []
+
+    def make(who: Credentials | None) -> Broker:
+        pools.append(ConnectionPool(TIMEOUT_MS, security=Security(who, guarded.security.tls)))
+        return Broker(guarded.broker_addr(), pools[-1], TIMEOUT_MS)
+
+    yield make
+    for pool in pools:
+        pool.close()
+
+
+def pulled_as(guarded: EmbeddedCluster, who: Credentials | None) -> PullResult | RocketMQError:
+    """What an executor is answered, which pulls over connections of its own."""
+    with closing(PullConnections(TIMEOUT_MS, tls=guarded.security.tls)) as pulling:
+        asked = PullRequest(0, 2, 32, deque())
+        pulling.pull(guarded.broker_addr(), [asked], pull_frames("g", QUEUE, "*", who))
+        ((_, answered),) = pulling.receive(TIMEOUT_MS)
+        return answered
+
+
+def test_who_signs_may_do_what_is_allowed(guarded: EmbeddedCluster, ask_as: AskAs) -> None:
+    reader = guarded.create_user("reader", Right("Topic:orders", ("SUB",)), Right("Group:g", ("SUB",)))
+    broker = ask_as(reader)
+    assert broker.pull("g", QUEUE, 0, 1).status is PullStatus.FOUND
+    answered = pulled_as(guarded, reader)
+    assert isinstance(answered, PullResult)
+    assert b"one" in bytes(answered.body)
+    with pytest.raises(BrokerError):
+        broker.pull("another", QUEUE, 0, 1)
+    with pytest.raises(BrokerError):
+        broker.topic_stats("orders")
+
+
+def test_who_does_not_sign_is_refused(guarded: EmbeddedCluster, ask_as: AskAs) -> None:
+    with pytest.raises(BrokerError):
+        ask_as(None).pull("g", QUEUE, 0, 1)
+    assert isinstance(pulled_as(guarded, None), BrokerError)
+
+
+def test_who_signs_with_another_key_is_refused(guarded: EmbeddedCluster, ask_as: AskAs) -> None:
+    forged = Credentials("admin", Secret("guessed"))
+    with pytest.raises(BrokerError):
+        ask_as(forged).pull("g", QUEUE, 0, 1)
+    assert isinstance(pulled_as(guarded, forged), BrokerError)
+
+
+def test_a_token_is_signed_too(guarded: EmbeddedCluster, ask_as: AskAs) -> None:
+    given = {"namesrvAddr": guarded.namesrv_addr, **guarded.security_options, "securityToken": "from a token service"}
+    with_token = connection_options(given).security.credentials
+    assert with_token is not None
+    assert ask_as(with_token).topic_stats("orders")
+    assert isinstance(pulled_as(guarded, with_token), PullResult)
+
+
+def test_operators_tools_are_let_in(guarded: EmbeddedCluster) -> None:
+    assert "orders" in guarded.mqadmin("topicList")

@@ -1,0 +1,89 @@
+"""A certificate for embedded servers, made for one cluster's life: by Java's keytool, because Java is there.
+
+It vouches for itself, so the same file is what clients have to trust.
+"""
+
+from __future__ import annotations
+
+import base64
+import shutil
+import subprocess
+import textwrap
+from pathlib import Path
+from typing import Final
+
+from rocketmq_spark.embedded.jvm import ChildJvm, find_java
+from rocketmq_spark.errors import EmbeddedBrokerError
+
+ALIAS: Final = "server"
+# Of a file that is gone as soon as it was read, in a folder that nobody else may look into.
+PASSWORD: Final = "of-no-use"  # noqa: S105
+KEYTOOL_TIMEOUT_S: Final = 60
+HOSTS: Final = "ip:127.0.0.1,dns:localhost"
+
+
+class ServerCertificate:
+    """Files ``certificate`` and ``key`` in ``folder``, which ``write`` makes. ``hosts``: whom it names, as keytool
+    takes it."""
+
+    def __init__(self, folder: Path, hosts: str = HOSTS) -> None:
+        self.certificate = folder / "server.pem"
+        self.key = folder / "server.key"
+        self._store = folder / "server.p12"
+        self._hosts = hosts
+
+    def java_options(self) -> tuple[str, ...]:
+        """For JVMs whose servers accept TLS and nothing else, and whose clients, the brokers', speak it."""
+        settings = {
+            "tls.server.mode": "enforcing",
+            "tls.enable": "true",
+            "tls.test.mode.enable": "false",
+            "tls.server.certPath": str(self.certificate),
+            "tls.server.keyPath": str(self.key),
+        }
+        return tuple(f"-D{name}={value}" for name, value in settings.items())
+
+    def write(self, jvm: ChildJvm) -> None:
+        """Make the files; ``jvm`` reads what keytool writes. Raises EmbeddedBrokerError[SERVER_FAILED]."""
+        self.key.parent.mkdir(mode=0o700)
+        run_keytool(self._store, self._hosts)
+        with jvm.failing_clearly():
+            security = jvm.java.java.security
+            characters = jvm.java.java.io.CharArrayWriter()  # py4j makes no char[] of a text
+            characters.write(PASSWORD, 0, len(PASSWORD))
+            password = characters.toCharArray()
+            store = security.KeyStore.getInstance(jvm.java.java.io.File(str(self._store)), password)
+            certificate = bytes(store.getCertificate(ALIAS).getEncoded())
+            encoding = jvm.java.java.lang.Class.forName("java.security.spec.PKCS8EncodedKeySpec")
+            key_factory = security.KeyFactory.getInstance("EC")
+            key = bytes(key_factory.getKeySpec(store.getKey(ALIAS, password), encoding).getEncoded())
+        self._store.unlink()
+        self.certificate.write_text(as_pem("CERTIFICATE", certificate), encoding="ascii")
+        self.key.touch(mode=0o600)
+        self.key.write_text(as_pem("PRIVATE KEY", key), encoding="ascii")
+
+
+def run_keytool(store: Path, hosts: str) -> None:
+    """Make a key and its certificate."""
+    name = ("-dname", "CN=embedded RocketMQ", "-ext", f"san={hosts}", "-validity", "3650")
+    keys = ("-keyalg", "EC", "-groupname", "secp256r1", "-alias", ALIAS)
+    file = ("-storetype", "PKCS12", "-keystore", str(store), "-storepass", PASSWORD)
+    command = [find_keytool(), "-genkeypair", *keys, *name, *file]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=KEYTOOL_TIMEOUT_S, check=False)
+    if done.returncode != 0:
+        raise EmbeddedBrokerError("SERVER_FAILED", problem=f"keytool made no certificate: {done.stdout}{done.stderr}")
+
+
+def find_keytool() -> str:
+    """The one beside ``java``, wherever links lead to it."""
+    java = Path(find_java())
+    for folder in (java.parent, java.resolve().parent):
+        if keytool := shutil.which("keytool", path=str(folder)):
+            return keytool
+    raise EmbeddedBrokerError("NO_JAVA", problem=f"there is no keytool beside {java}")
+
+
+def as_pem(kind: str, encoded: bytes) -> str:
+    """The text of a PEM file."""
+    lines = "\n".join(textwrap.wrap(base64.b64encode(encoded).decode(), 64))
+    return f"-----BEGIN {kind}-----\n{lines}\n-----END {kind}-----\n"
