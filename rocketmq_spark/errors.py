@@ -150,9 +150,14 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "Reading goes on from where it was reset to.",
         ),
         "TOPIC_NOT_FOUND": Condition(
-            "Topic {topic!r} does not exist on {address}.",
-            "Create it, with 'rocketmq-spark topic create {topic}' say, or correct its name; 'missingTopicTimeoutMs' "
-            "says how long a query waits for it.",
+            "Name server {address} knows no broker that has topic {topic!r}.",
+            "If there is no such topic, correct its name or create it, with 'rocketmq-spark topic create {topic}' say; "
+            "if there is one, bring its brokers back. 'missingTopicTimeoutMs' says how long a query waits.",
+        ),
+        "TOPIC_AWAY": Condition(
+            "Name server {address} knows no broker any more that has topic {topic!r}; it was on {brokers}.",
+            "Bring these back, and see that they register. 'missingTopicTimeoutMs' says how long a query waits for a "
+            "topic, and 'missingQueuesTimeoutMs' how long for queues that it has read.",
         ),
         "TOPIC_EXISTS": Condition(
             "Topic {topic!r} is there already, with {count} queues; it was left as it is.",

@@ -49,5 +49,5 @@ def test_a_signal_at_any_moment_leaves_nothing(
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert f"\n{tmp_path}" in done.stdout
-    assert done.stdout.count("left group=") == 1
+    assert done.stdout.count("left the group") == 1
     assert list(tmp_path.iterdir()) == []

@@ -5,6 +5,7 @@ import pytest
 from connector_tests.support.queues import queues
 from rocketmq_spark.errors import RouteError
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.waits import Wait
 from rocketmq_spark.source.stream.missing_queues import MissingQueues
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 
@@ -69,17 +70,43 @@ def test_fail_is_an_error_at_once_that_names_all_of_them() -> None:
         missing("fail").see(both, START, now_ms=0)
 
 
-def test_drop_goes_on_for_ever_and_logs_the_position_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_drop_goes_on_for_ever_and_tells_the_position() -> None:
     subject = missing("drop")
     for now_ms in (0, LIMIT_MS, 100 * LIMIT_MS):
         subject.see(AWAY, START, now_ms)
     assert subject.dropped == {B}
     assert subject.waited_for == set()
     assert not subject.is_overdue(10**9)
-    assert caplog.text.count("going on without queue=orders@broker-a:1 at offset 41, last at 10.0.0.1:10911") == 1
+    assert subject.waits == (
+        Wait(
+            "1 queue of topic orders at broker-a (10.0.0.1:10911)",
+            since_ms=0,
+            until_ms=None,
+            cause="nobody serves them now; the query goes on without them; their positions stay, 1 at 41",
+        ),
+    )
     subject.see({}, START, now_ms=101 * LIMIT_MS)
-    assert subject.dropped == set()
-    assert "back again: queue=orders@broker-a:1" in caplog.text
+    assert len(subject.dropped) == len(subject.waits) == 0
+
+
+def test_what_is_waited_for_is_told_by_topic_and_broker_with_its_end() -> None:
+    subject = missing("wait")
+    subject.see(AWAY, START, now_ms=1_000)
+    assert [(wait.since_ms, wait.until_ms) for wait in subject.waits] == [(1_000, 1_000 + LIMIT_MS)]
+    subject.see(AWAY | {A: "10.0.0.1:10911"}, START, now_ms=2_000)
+    (both,) = subject.waits
+    assert both.what == "2 queues of topic orders at broker-a (10.0.0.1:10911)"
+    assert both.cause == "nobody serves them now; their positions stay, 0 at 7, 1 at 41"
+    assert (both.since_ms, both.until_ms) == (1_000, 1_000 + LIMIT_MS)
+
+
+def test_of_many_queues_some_positions_are_told() -> None:
+    many = queues(12)
+    subject = missing("wait")
+    start = SourceOffset({queue: QueueProgress(0, 5) for queue in many})
+    subject.see(dict.fromkeys(many, "10.0.0.1:10911"), start, now_ms=0)
+    assert subject.waits[0].what.startswith("12 queues of topic orders")
+    assert subject.waits[0].cause.endswith("8 at 5, 9 at 5 and 2 more")
 
 
 def test_nothing_is_missing_while_everything_is_there() -> None:

@@ -18,6 +18,7 @@ from rocketmq_spark.consumer.servers import Servers
 from rocketmq_spark.errors import BrokerError, RouteError, TransportError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.waits import Wait
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 
 LIMIT_MS = 60_000
@@ -101,8 +102,79 @@ def test_a_topic_that_is_gone_takes_its_queues_with_it_once_their_brokers_do_not
     assert away == {B0: AT_B, B1: AT_B}
     case.clock.advance(10 * LIMIT_MS)
     case.outages.check(away)
-    with pytest.raises(RouteError, match="TOPIC_NOT_FOUND"):
+    with pytest.raises(RouteError, match="TOPIC_AWAY"):
         case.outages.check()
+
+
+def test_a_topic_that_has_been_there_is_not_told_as_one_that_does_not_exist() -> None:
+    case = Case()
+    case.cluster.name_server_error = NO_TOPIC
+    case.look()
+    (wait,) = case.outages.waits
+    assert (wait.what, wait.until_ms) == ("topic orders", wait.since_ms + LIMIT_MS)
+    assert wait.cause == (
+        "[ROCKETMQ_TOPIC_AWAY] Name server n:9876 knows no broker any more that has topic 'orders'; it was on "
+        f"a ({address_of('a')}), b ({AT_B}). Bring these back, and see that they register. 'missingTopicTimeoutMs' "
+        "says how long a query waits for a topic, and 'missingQueuesTimeoutMs' how long for queues that it has read."
+    )
+
+
+def test_a_topic_that_nobody_has_seen_may_not_exist() -> None:
+    case = Case(has_seen_all=False)
+    case.cluster.name_server_error = NO_TOPIC
+    case.look()
+    (wait,) = case.outages.waits
+    assert "TOPIC_NOT_FOUND" in wait.cause
+
+
+# ------------------------------------------------------------------------------------------------------ what is said
+
+
+def test_an_outage_is_said_in_few_lines_however_often_it_is_met(caplog: pytest.LogCaptureFixture) -> None:
+    """In a minute, asked five times a second, with every request that fails."""
+    case = Case()
+    case.fall_silent()
+    for _ in range(300):
+        case.look()
+        case.outages.say()
+        case.clock.advance(200)
+    begun, *again = caplog.messages
+    assert begun.startswith("waiting for broker b (at most 60 s more): [ROCKETMQ_RESPONSE_TIMED_OUT] ")
+    assert len(again) == 2
+    assert again[0].startswith("still waiting for broker b (for 15 s now, at most 45 s more): ")
+
+
+def test_the_end_of_an_outage_is_said_with_its_length(caplog: pytest.LogCaptureFixture) -> None:
+    case = Case()
+    case.fall_silent()
+    case.look()
+    case.outages.say()
+    case.clock.advance(40_000)
+    case.broker.reach = Reach.UP
+    case.look()
+    case.outages.say()
+    assert caplog.messages[1:] == ["no longer waiting, after 40 s, for broker b"]
+    assert case.outages.waits == ()
+
+
+def test_what_is_behind_queues_that_are_away_is_said_by_their_owner_only(caplog: pytest.LogCaptureFixture) -> None:
+    case = Case()
+    case.take_out_of_the_route()
+    case.fall_silent()
+    case.cluster.name_server_error = NO_TOPIC
+    case.outages.check(case.look())
+    case.outages.wait_for_queues([Wait("2 queues", case.clock(), None, "they are away.")])
+    case.outages.say()
+    assert caplog.messages == ["waiting for 2 queues (for as long as it takes): they are away."]
+
+
+def test_an_offset_that_a_broker_refuses_to_store_is_waited_for() -> None:
+    case = Case()
+    case.outages.commit_failed(B0, refused(ResponseCode.SYSTEM_ERROR), LIMIT_MS)
+    (wait,) = case.outages.waits
+    assert wait.what == f"the offset store, to commit {B0}"
+    case.outages.check([B0])
+    assert case.outages.waits == ()
 
 
 def test_a_topic_without_any_read_permission_is_away_and_not_read() -> None:

@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from connector_tests.support.queues import queues
 from rocketmq_spark.model import QueueBounds
+from rocketmq_spark.remoting.waits import Wait
 from rocketmq_spark.source.stream.backlog import Backlog
 from rocketmq_spark.source.stream.drain import Control
-from rocketmq_spark.source.stream.progress import ProgressReporter
+from rocketmq_spark.source.stream.progress import MOST_TOLD, ProgressReporter, told_waits
 
+Waits = list[dict[str, Any]] | None
 A, B = queues(2)
 CONTROL = Control("driver-7", "/tmp/ours")
 
@@ -23,9 +26,14 @@ def backlog() -> Backlog:
 
 
 def report(
-    reporter: ProgressReporter, backlog: Backlog, *, late_proofs: int = 0, now_ms: int = 6_000
+    reporter: ProgressReporter,
+    backlog: Backlog,
+    *,
+    late_proofs: int = 0,
+    now_ms: int = 6_000,
+    waiting_for: Waits = None,
 ) -> dict[str, object]:
-    return reporter.report(backlog, late_proofs, client_id="me", control=CONTROL, now_ms=now_ms)
+    return reporter.report(backlog, late_proofs, waiting_for or [], client_id="me", control=CONTROL, now_ms=now_ms)
 
 
 def test_all_that_a_query_shows(backlog: Backlog) -> None:
@@ -38,6 +46,7 @@ def test_all_that_a_query_shows(backlog: Backlog) -> None:
             "orders": {"broker-a": {"0": {"messages": 3, "ms": 1_000}, "1": {"messages": 0, "ms": 0}}},
         },
         "lateProofs": 2,
+        "waitingFor": [],
         "control": {"host": "driver-7", "folder": "/tmp/ours"},
     }
 
@@ -54,5 +63,41 @@ def test_a_report_without_lag_is_made_once_for_each_survey_and_count(backlog: Ba
     assert report(reporter, backlog, now_ms=9_000) is first
     late = report(reporter, backlog, late_proofs=1)
     assert late == first | {"lateProofs": 1}
+    waits = report(reporter, backlog, late_proofs=1, waiting_for=[{"what": "broker a"}])
+    assert waits == late | {"waitingFor": [{"what": "broker a"}]}
+    assert report(reporter, backlog, late_proofs=1) == late
     backlog.surveyed({B: 4}, {B: QueueBounds(0, 4, 4_000)})
     assert report(reporter, backlog, late_proofs=1)["maxOffsets"] == {"orders": {"broker-a": {"1": 4}}}
+
+
+# ------------------------------------------------------------------------------------------------ what is waited for
+
+EPOCH_MS = 1_763_712_000_250
+"""2025-11-21 08:00:00.250 UTC."""
+
+
+def test_since_and_until_are_times_of_day_whatever_clock_the_wait_has() -> None:
+    wait = Wait("broker a", since_ms=5_000, until_ms=305_000, cause="it is down.")
+    assert told_waits([wait], now_ms=15_000, epoch_ms=EPOCH_MS) == [
+        {
+            "what": "broker a",
+            "since": "2025-11-21T07:59:50.250Z",
+            "until": "2025-11-21T08:04:50.250Z",
+            "cause": "it is down.",
+        }
+    ]
+
+
+def test_what_ends_no_query_has_no_until() -> None:
+    (told,) = told_waits([Wait("2 queues", 0, None, "away.")], now_ms=0, epoch_ms=EPOCH_MS)
+    assert told["until"] is None
+
+
+def test_the_longest_waits_are_told_first_and_not_all() -> None:
+    waits = [Wait(f"w{number}", since_ms=1_000 - number, until_ms=9_000, cause="") for number in range(100)]
+    told = told_waits(waits, now_ms=1_000, epoch_ms=EPOCH_MS)
+    assert [one["what"] for one in told] == [f"w{number}" for number in range(99, 99 - MOST_TOLD, -1)]
+
+
+def test_nothing_is_waited_for_most_of_the_time() -> None:
+    assert told_waits([], now_ms=0, epoch_ms=EPOCH_MS) == []

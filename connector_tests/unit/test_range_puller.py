@@ -92,6 +92,22 @@ def failing_first(failures: Iterable[PullAnswer], queue: SimulatedQueue) -> Call
     return lambda offset, count: next(left, None) or queue.pull(offset, count)
 
 
+def test_a_broker_that_is_down_is_said_in_few_lines_and_that_it_is_back(caplog: pytest.LogCaptureFixture) -> None:
+    run = Run(failing_first([LOST_CONNECTION] * 20, SimulatedQueue(max_offset=100)))
+    assert run.rows() == list(range(100))
+    assert run.took_ms > 20_000
+    begun, again, over = caplog.messages
+    assert begun.startswith(f"waiting for broker {QUEUE.broker_name} (at most 59 s more): [ROCKETMQ_CONNECTION_LOST] ")
+    assert again.startswith(f"still waiting for broker {QUEUE.broker_name} (for ")
+    assert over.startswith("no longer waiting, after ")
+
+
+def test_of_a_pull_that_fails_once_nothing_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    run = Run(failing_first([LOST_CONNECTION] * 3, SimulatedQueue(max_offset=100)))
+    assert run.rows() == list(range(100))
+    assert caplog.messages == []
+
+
 def test_an_empty_range_asks_nothing() -> None:
     run = Run(SimulatedQueue(max_offset=10).pull, 5, 5)
     assert (run.pulled(), run.network.pulls) == ([], [])

@@ -31,6 +31,9 @@ SUBSCRIPTIONS: Final = "the group's subscriptions"
 NAMESAKE_LIMIT_MS: Final = 120_000
 """How long a newcomer waits for the connection that has its client id: a broker notices a dead one within so long."""
 
+LISTED_WITHIN_MS: Final = 1_000
+"""Brokers may need a moment to list who has just told them of itself; of that nothing is said."""
+
 NEWCOMER_LIMIT_MS: Final = 10_000
 """How long a newcomer waits for a member that differs: its own predecessor, with the old options, may be leaving."""
 
@@ -163,7 +166,7 @@ class GroupMembers:
             self._outages.forget(GROUP, IDENTITY, SUBSCRIPTIONS)
         else:
             error = MembershipError("NOT_LISTED", group=self._group, client_id=self._client_id)
-            self._outages.failed(GROUP, error, self._options.cluster_timeout_ms)
+            self._outages.failed(GROUP, error, self._options.cluster_timeout_ms, quiet_ms=LISTED_WITHIN_MS)
 
     def are_listed(self) -> None:
         """The group knows this member."""

@@ -70,7 +70,7 @@ class BrokerOffsets:
         return self._servers.may_commit(queue)
 
     def _not_written(self, queue: MessageQueue, offset: int, error: RocketMQError) -> None:
-        log.warning("offset not stored queue=%s offset=%d: %s", queue, offset, error)
+        log.debug("offset not stored queue=%s offset=%d: %s", queue, offset, error)
         if error.condition == "OFFSET_NOT_TAKEN":
             self._resets.take_mark(queue)
         else:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.errors import BrokerError, RocketMQError
 from rocketmq_spark.wire.body.heartbeat import Heartbeat
 
 if TYPE_CHECKING:
@@ -43,4 +43,6 @@ def _warning_of(address: str) -> Iterator[None]:
     try:
         yield
     except RocketMQError as error:
-        log.warning("no heartbeat to address=%s: %s", address, error)
+        # Of a silent broker tells who waits for it; a refused heartbeat has no other witness.
+        level = logging.WARNING if isinstance(error, BrokerError) else logging.DEBUG
+        log.log(level, "no heartbeat to address=%s: %s", address, error)

@@ -35,6 +35,7 @@ from rocketmq_spark.remoting.cluster import RemoteCluster
 from rocketmq_spark.remoting.local_address import local_ip
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.tail_watch import PullCallback, TailWatch
+from rocketmq_spark.remoting.waits import Wait
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullResult
@@ -88,6 +89,7 @@ class Member:
         self._news = threading.Condition()
         self._has_news = False
         self._seen_changes = 0
+        self._said = ""
         self._tails = TailWatch(self._long_poll, self._announce, clock)
         self._told_resets: SimpleQueue[tuple[MessageQueue, int]] = SimpleQueue()
         self._woken = threading.Event()
@@ -98,7 +100,7 @@ class Member:
 
     def start(self) -> None:
         """Join the group. Returns at once, whether or not the cluster answers; ``survey`` says what is known."""
-        log.info("joining group=%s client_id=%s", self._options.consumer_group, self.client_id)
+        log.info("joining the group, to read %s", ", ".join(self._options.read_topics))
         self._thread.start()
 
     def hand_over(self) -> None:
@@ -111,7 +113,7 @@ class Member:
         self._thread.join()
         with self.turn() as membership:
             membership.leave()
-        log.info("left group=%s client_id=%s", self._options.consumer_group, self.client_id)
+        log.info("left the group")
 
     def stop(self) -> None:
         """Leave the group, if ``hand_over`` has not, and close all connections."""
@@ -140,6 +142,11 @@ class Member:
             self._seen_changes = self._turn.published.changes
         return is_new
 
+    @property
+    def waits(self) -> tuple[Wait, ...]:
+        """What was waited for when the last turn ended."""
+        return self._turn.published.waits
+
     def _is_something_new(self) -> bool:
         published = self._turn.published
         return self._has_news or published.changes != self._seen_changes or published.is_due(self._clock())
@@ -150,7 +157,7 @@ class Member:
         try:
             self._work_until_stopped()
         except Exception as error:
-            log.exception("the member's thread failed client_id=%s", self.client_id)
+            log.exception("the member's thread failed")
             with self._turn() as membership:
                 membership.crash = error
             self._announce()
@@ -194,9 +201,14 @@ class Member:
             try:
                 work(membership)
             except RocketMQError as error:
-                log.warning("timed work failed: %s", error)
+                self._say_once(f"timed work failed: {error}")
         if self._turn.published.changes != changes:
             self._announce()
+
+    def _say_once(self, failure: str) -> None:
+        """A timer comes upon the same failure every few seconds."""
+        log.log(logging.DEBUG if failure == self._said else logging.WARNING, "%s", failure)
+        self._said = failure
 
     def _announce(self) -> None:
         with self._news:

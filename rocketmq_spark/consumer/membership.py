@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rocketmq_spark.consumer.answers import MemberView, process_queue_info
 from rocketmq_spark.consumer.group_members import GroupMembers
@@ -28,12 +28,16 @@ from rocketmq_spark.consumer.strategy_names import strategy_of
 from rocketmq_spark.consumer.survey import Survey
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.waits import Wait
 from rocketmq_spark.wire.body.running_info import ProcessQueueInfo
 
 if TYPE_CHECKING:
     from rocketmq_spark.remoting.clock import Clock
 
 log = logging.getLogger(__name__)
+
+MOST_NAMED: Final = 8
+"""Queues that a line names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +47,14 @@ class Published:
     ``view``: for operators' tools. ``changes``: how often something has changed that plans depend on: ownership, who
     answers, or an operator's reset. ``masters``: addresses by broker name of those that may be polled.
     ``next_try_ms``: when something that did not answer is to be asked again; None while everything answers.
+    ``waits``: what is waited for.
     """
 
     view: MemberView
     changes: int
     masters: Mapping[str, str]
     next_try_ms: int | None
+    waits: tuple[Wait, ...]
 
     def is_due(self, now_ms: int) -> bool:
         """Whether something that did not answer is to be asked again now."""
@@ -125,6 +131,10 @@ class Membership:
         self._outages.check(away)
         owned = self._plannable() if is_settled else frozenset[MessageQueue]()
         return Survey(owned, bounds, is_settled and self._outages.is_complete(away), away, links)
+
+    def wait_for_queues(self, waits: Iterable[Wait]) -> None:
+        """Queues that are away are waited for so long: the caller's to decide, and to be said with all else."""
+        self._outages.wait_for_queues(waits)
 
     def pending_resets(self) -> dict[MessageQueue, int]:
         """Where an operator has reset queues of ours to. The owners of others find out by themselves."""
@@ -243,7 +253,7 @@ class Membership:
         self._rebalance_impl.apply(plan)
         self._last_view = None
         self._moves += 1
-        log.info("rebalanced client_id=%s dropped=%s added=%s", self._client_id, _names(plan.drop), _names(plan.add))
+        log.info("rebalanced: added %s, dropped %s", _names(plan.add), _names(plan.drop))
 
     def _is_settled(self, queue: MessageQueue) -> bool:
         return not self._rebalance_impl.table[queue].in_flight and queue not in self.offsets.unconfirmed
@@ -293,7 +303,9 @@ class Membership:
         return tuple(self._rebalance_impl.table.values())
 
     def publish(self) -> Published:
-        """What is so now. The view is made anew only where something has changed: there is a turn in every plan."""
+        """What is so now, and say what is to be said of it. The view is made anew only where something has changed:
+        there is a turn in every plan."""
+        self._outages.say()
         if self._last_view is None:
             self._last_view = self._view()
         return Published(
@@ -301,6 +313,7 @@ class Membership:
             changes=self._moves + self._outages.news + self.resets.news + self.offsets.news,
             masters=self._outages.answering(),
             next_try_ms=self._outages.next_try_ms,
+            waits=self._outages.waits,
         )
 
     def _view(self) -> MemberView:
@@ -321,5 +334,8 @@ def _no_link(_broker_name: str) -> None:
     """A file that a query keeps by itself is nothing that operators reset."""
 
 
-def _names(queues: Iterable[MessageQueue]) -> str:
-    return ",".join(str(queue) for queue in queues) or "-"
+def _names(queues: Collection[MessageQueue]) -> str:
+    """How many, and the first few."""
+    named = ", ".join(map(str, list(queues)[:MOST_NAMED]))
+    more = ", ..." if len(queues) > MOST_NAMED else ""
+    return f"{len(queues)} ({named}{more})" if queues else "none"

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rocketmq_spark.consumer.route_table import RouteTable
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.remoting.retry import Patience
+from rocketmq_spark.remoting.waits import Wait, WaitLines
 
 if TYPE_CHECKING:
     from rocketmq_spark.remoting.clock import Clock
@@ -43,13 +45,17 @@ class Outages:
         self._clock = clock
         self._patience = Patience()
         self._commits = Patience()
+        self._excused: frozenset[str] = frozenset()
+        self._queues_away: tuple[Wait, ...] = ()
+        self._lines = WaitLines()
         self.news = 0
         """How often something has answered that had been silent, or has been silent for its limit."""
 
-    def failed(self, subject: str, error: RocketMQError, limit_ms: int) -> None:
-        """Remember that ``subject`` did not answer, or not as it must."""
-        log.warning("no answer from %s: %s", subject, error)
-        self.news += self._patience.failed(subject, error, now_ms=self._clock(), limit_ms=limit_ms)
+    def failed(self, subject: str, error: RocketMQError, limit_ms: int, quiet_ms: int = 0) -> None:
+        """Remember that ``subject`` did not answer, or not as it must. ``quiet_ms``: see ``Wait``."""
+        log.debug("no answer from %s: %s", subject, error)
+        now_ms = self._clock()
+        self.news += self._patience.failed(subject, error, now_ms=now_ms, limit_ms=limit_ms, quiet_ms=quiet_ms)
 
     def succeeded(self, subject: str) -> None:
         """``subject`` has answered."""
@@ -102,6 +108,23 @@ class Outages:
             if not self._patience.is_failing(broker_subject(broker_name))
         }
 
+    # ------------------------------------------------------------------------------------------ what is said of it
+
+    def wait_for_queues(self, waits: Iterable[Wait]) -> None:
+        """How long queues that are away are waited for: their owner's to say, in place of what is behind that."""
+        self._queues_away = tuple(waits)
+
+    @property
+    def waits(self) -> tuple[Wait, ...]:
+        """All that is waited for now."""
+        commits = (replace(wait, what=wait.what.rstrip(",")) for wait in self._commits.waits(self._excused))
+        return (*self._patience.waits(self._excused), *commits, *self._queues_away)
+
+    def say(self) -> None:
+        """Log what is to be said of that by now, see ``WaitLines``."""
+        for line in self._lines.lines(self.waits, self._clock()):
+            log.warning("%s", line)
+
     # ------------------------------------------------------------------------------------------ what it means
 
     def is_complete(self, away: Collection[MessageQueue] = ()) -> bool:
@@ -114,8 +137,10 @@ class Outages:
     def check(self, away: Collection[MessageQueue] = ()) -> None:
         """Raise for what has been silent for its whole limit, see ``Patience.check``; not for what explains that queues
         are ``away``."""
-        self._patience.check(self._clock(), self._behind(away))
-        self._commits.check(self._clock(), {_commits_of(queue) for queue in away})
+        behind, commits = self._behind(away), {_commits_of(queue) for queue in away}
+        self._excused = frozenset(behind | commits)
+        self._patience.check(self._clock(), behind)
+        self._commits.check(self._clock(), commits)
 
     def away(self, queues: Iterable[MessageQueue], bounds: Collection[MessageQueue]) -> dict[MessageQueue, str]:
         """Those of ``queues`` that nobody serves, with the last address of their broker. What is in ``bounds`` is

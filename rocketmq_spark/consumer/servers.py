@@ -148,7 +148,7 @@ class Servers:
         try:
             return call(self._cluster.broker(address))
         except RocketMQError as error:
-            log.info("no answer address=%s: %s", address, error)
+            log.debug("no answer address=%s: %s", address, error)
             return None
 
     def send(self, heartbeats: Heartbeats) -> set[str]:
@@ -208,7 +208,7 @@ class Servers:
         for topic, answer in answers.items():
             if isinstance(answer, TopicRoute):
                 self._routes.told(answer)
-            error = _unreadable(answer, topic)
+            error = self._known(_unreadable(answer, topic), topic)
             if isinstance(error, RouteError):
                 self._outages.failed(topic_subject(topic), error, self._options.missing_topic_timeout_ms)
             elif error is None:
@@ -218,6 +218,15 @@ class Servers:
             self._outages.failed(NAME_SERVERS, silent[0], self._options.cluster_timeout_ms)
         else:
             self._outages.succeeded(NAME_SERVERS)
+
+    def _known(self, error: RocketMQError | None, topic: str) -> RocketMQError | None:
+        """A topic that has been there and that no name server knows now: its brokers are away, most likely."""
+        route = self._routes.routes.get(topic)
+        if route is None or error is None or error.condition != "TOPIC_NOT_FOUND":
+            return error
+        names = sorted(broker.broker_name for broker in route.brokers)
+        brokers = ", ".join(f"{name} ({self._routes.last_address(name)})" for name in names)
+        return RouteError("TOPIC_AWAY", topic=topic, address=error.context["address"], brokers=brokers)
 
     # ------------------------------------------------------------------------------------------ what queues hold
 

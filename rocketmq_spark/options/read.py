@@ -262,6 +262,16 @@ class ReadOptions(ConnectionOptions):
         "without the broker.",
     )
 
+    log_level: str = option(
+        "logLevel",
+        choice("DEBUG", "INFO", "WARN", "ERROR"),
+        section=Section.LOG,
+        default="INFO",
+        doc="Which of the connector's lines its Python processes write to standard error, where Spark shows them among "
+        "its own; Spark's log level says nothing to them. `INFO`: who joins the group and where it begins, which "
+        "queues come and go. `WARN`: only what is waited for and what is lost. `DEBUG`: every single failed request.",
+    )
+
     @property
     def missing_queues_limit_ms(self) -> int:
         """How long a queue may be away that is waited for."""

@@ -32,6 +32,7 @@ class Section(Enum):
     START = "Where reading begins"
     SIZE = "Size of a micro-batch"
     ABSENCE = "What is missing or lost"
+    LOG = "What is said"
 
 
 @dataclass(frozen=True, slots=True)

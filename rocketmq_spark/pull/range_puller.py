@@ -17,6 +17,7 @@ from rocketmq_spark.pull.pull_request import Completion, PullAction, PulledRange
 from rocketmq_spark.pull.pull_window import PullWindow
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.retry import PULLING, Outlook, Patience, outlook_of_pull
+from rocketmq_spark.remoting.waits import WaitLines
 from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullAnswer, PullResult
 
 log = logging.getLogger(__name__)
@@ -34,7 +35,8 @@ ABSENT_LIMIT_MS: Final = 30_000
 RECEIVE_MS: Final = 200
 """Waited for at once; what has not been answered in its time is noticed between two waits."""
 
-BROKER: Final = "the broker"
+QUIET_MS: Final = 1_000
+"""A pull may fail and succeed a moment later; of that nothing is said."""
 
 
 class PullClient(Protocol):
@@ -102,6 +104,8 @@ class RangePuller:
         self._postponed: list[PullRequest] = []
         self._pause_ms = PULLING.shortest_ms
         self._patience = Patience(outlook_of_pull)
+        self._lines = WaitLines()
+        self._broker = f"broker {wanted.queue.broker_name}"
         self._waited = waited
         self._is_heard = False
         self._absent_since_ms: int | None = None
@@ -189,7 +193,8 @@ class RangePuller:
         self._absent_since_ms = None
 
     def _heard(self) -> None:
-        self._patience.succeeded(BROKER)
+        if self._patience.succeeded(self._broker):
+            self._say()
         if self._waited is not None and not self._is_heard:
             self._waited.answered()
         self._is_heard = True
@@ -202,15 +207,22 @@ class RangePuller:
         now_ms = self._clock()
         limit_ms = self._missing_ms if outlook is Outlook.UNSERVED else self._limit_ms
         since_ms = None if self._waited is None or self._is_heard else self._waited.since_ms(now_ms)
-        self._patience.failed(BROKER, error, now_ms=now_ms, limit_ms=limit_ms, since_ms=since_ms)
+        self._patience.failed(
+            self._broker, error, now_ms=now_ms, limit_ms=limit_ms, since_ms=since_ms, quiet_ms=QUIET_MS
+        )
+        self._say()
         try:
             self._patience.check(now_ms)
         except RocketMQError:
             if self._waited is not None:
-                self._waited.gave_up(self._patience.since_ms(BROKER))
+                self._waited.gave_up(self._patience.since_ms(self._broker))
             raise
         self._window.busy()
         self._postponed.append(request)
+
+    def _say(self) -> None:
+        for line in self._lines.lines(self._patience.waits(), self._clock()):
+            log.warning("%s", line)
 
     def _absent(self, request: PullRequest, result: PullResult) -> None:
         """The broker does not have the next offset now: ask again later, and where the queue is. Lost when nothing else

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from rocketmq_spark.errors import BrokerError, RocketMQError, TransportError
+from rocketmq_spark.remoting.waits import Wait
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 
 # ------------------------------------------------------------------------------------------ what may be tried again
@@ -66,6 +67,7 @@ OUTLOOKS: Final[Mapping[int | str, Outlooks]] = MappingProxyType(
         "NO_WRITABLE_QUEUE": Outlooks(_PASSES, _UNSERVED, _PASSES),
         "NO_READABLE_QUEUE": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED),
         "TOPIC_NOT_FOUND": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED),
+        "TOPIC_AWAY": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED),
         "STATIC_TOPIC": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED),
     }
 )
@@ -137,6 +139,7 @@ class _Trouble:
     limit_ms: int
     is_over: bool
     error: RocketMQError
+    quiet_ms: int
 
 
 class Patience:
@@ -152,16 +155,23 @@ class Patience:
         self._troubles: dict[str, _Trouble] = {}
 
     def failed(
-        self, subject: str, error: RocketMQError, *, now_ms: int, limit_ms: int, since_ms: int | None = None
+        self,
+        subject: str,
+        error: RocketMQError,
+        *,
+        now_ms: int,
+        limit_ms: int,
+        since_ms: int | None = None,
+        quiet_ms: int = 0,
     ) -> bool:
         """Says whether it has now failed for its whole limit, and had not before. ``since_ms``: when it began to fail,
-        if this first failure here is not the first."""
+        if this first failure here is not the first. ``quiet_ms``: see ``Wait``."""
         before = self._troubles.get(subject)
         since_ms = before.since_ms if before else now_ms if since_ms is None else since_ms
         pause_ms = ASKING.after(before.pause_ms if before else None)
         is_over = now_ms - since_ms >= limit_ms
         next_ms = now_ms + pause_ms
-        self._troubles[subject] = _Trouble(since_ms, pause_ms, next_ms, next_ms, limit_ms, is_over, error)
+        self._troubles[subject] = _Trouble(since_ms, pause_ms, next_ms, next_ms, limit_ms, is_over, error, quiet_ms)
         return is_over and not (before and before.is_over)
 
     def succeeded(self, subject: str) -> bool:
@@ -204,6 +214,14 @@ class Patience:
     def subjects(self) -> frozenset[str]:
         """What is failing."""
         return frozenset(self._troubles)
+
+    def waits(self, excused: Collection[str] = ()) -> tuple[Wait, ...]:
+        """The same with since when, until when and why; without the ``excused``."""
+        return tuple(
+            Wait(subject, one.since_ms, one.since_ms + one.limit_ms, str(one.error), one.quiet_ms)
+            for subject, one in self._troubles.items()
+            if subject not in excused
+        )
 
     def check(self, now_ms: int, excused: Collection[str] = ()) -> None:
         """Raise for a subject that has failed for its limit: CLUSTER_UNREACHABLE around what might have passed

@@ -194,6 +194,7 @@ class BatchPlanner:
         survey = membership.survey(start.queues)
         self.masters = membership.masters
         self._missing.see(survey.away, start, self._clock())
+        membership.wait_for_queues(self._missing.waits)
         self._trusted.surveyed(survey, self._positions)
         if self._targets is not None and not self._missing.waited_for:
             self._targets.fix(survey)

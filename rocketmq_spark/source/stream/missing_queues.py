@@ -7,15 +7,17 @@ not away; ``clusterTimeoutMs`` is for that. Positions of both stay in the offset
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import Final
 
 from rocketmq_spark.errors import RouteError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.waits import Wait
 from rocketmq_spark.source.stream.offsets import SourceOffset
 
-log = logging.getLogger(__name__)
+MOST_NAMED: Final = 10
+"""Queues whose positions are said together."""
 
 
 class MissingQueues:
@@ -25,6 +27,8 @@ class MissingQueues:
         self._is_dropping = options.missing_queues == "drop"
         self._limit_ms = options.missing_queues_limit_ms
         self._since_ms: dict[MessageQueue, int] = {}
+        self.waits: tuple[Wait, ...] = ()
+        """What is waited for, one for each topic and broker."""
 
     @property
     def waited_for(self) -> frozenset[MessageQueue]:
@@ -47,11 +51,9 @@ class MissingQueues:
             queue: f"{queue} at offset {start.queues[queue].end_offset}, last at {address}"
             for queue, address in away.items()
         }
-        for queue in away.keys() - self._since_ms.keys():
-            log.warning("%s queue=%s", "going on without" if self._is_dropping else "waiting for", places[queue])
-        for queue in self._since_ms.keys() - away.keys():
-            log.warning("back again: queue=%s", queue)
-        self._since_ms = {queue: self._since_ms.get(queue, now_ms) for queue in away}
+        if away.keys() != self._since_ms.keys():
+            self._since_ms = {queue: self._since_ms.get(queue, now_ms) for queue in away}
+            self.waits = tuple(self._wait(of_broker, away, start) for of_broker in _by_topic_and_broker(away))
         if overdue := self._overdue(now_ms):
             raise RouteError(
                 "QUEUES_MISSING",
@@ -60,7 +62,33 @@ class MissingQueues:
                 limit_ms=self._limit_ms,
             )
 
+    def _wait(self, queues: Collection[MessageQueue], away: Mapping[MessageQueue, str], start: SourceOffset) -> Wait:
+        first = min(queues, key=MessageQueue.sort_key)
+        since_ms = min(self._since_ms[queue] for queue in queues)
+        goes_on = "the query goes on without them; " if self._is_dropping else ""
+        return Wait(
+            f"{len(queues)} {'queue' if len(queues) == 1 else 'queues'} of topic {first.topic} at "
+            f"{first.broker_name} ({away[first]})",
+            since_ms,
+            None if self._is_dropping else since_ms + self._limit_ms,
+            f"nobody serves them now; {goes_on}their positions stay, {_positions(queues, start)}",
+        )
+
     def _overdue(self, now_ms: int) -> dict[MessageQueue, int]:
         """How long each queue has been away that must not be away any longer."""
         waited_ms = {queue: now_ms - self._since_ms[queue] for queue in self.waited_for}
         return {queue: ms for queue, ms in waited_ms.items() if ms >= self._limit_ms}
+
+
+def _by_topic_and_broker(queues: Collection[MessageQueue]) -> list[list[MessageQueue]]:
+    grouped: dict[tuple[str, str], list[MessageQueue]] = {}
+    for queue in sorted(queues, key=MessageQueue.sort_key):
+        grouped.setdefault((queue.topic, queue.broker_name), []).append(queue)
+    return list(grouped.values())
+
+
+def _positions(queues: Collection[MessageQueue], start: SourceOffset) -> str:
+    """``0 at 41, 1 at 40`` by queue id, of the first few."""
+    first = sorted(queues, key=MessageQueue.sort_key)[:MOST_NAMED]
+    named = ", ".join(f"{queue.queue_id} at {start.queues[queue].end_offset}" for queue in first)
+    return f"{named} and {len(queues) - MOST_NAMED} more" if len(queues) > MOST_NAMED else named

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection
+from datetime import UTC, datetime
+from typing import Any, Final
 
 from rocketmq_spark.model import nested
+from rocketmq_spark.remoting.waits import Wait
 from rocketmq_spark.source.stream.backlog import Backlog
 from rocketmq_spark.source.stream.drain import CONTROL, Control
+
+MOST_TOLD: Final = 20
+"""Waits that are told; every progress event carries them."""
 
 
 class ProgressReporter:
@@ -16,7 +22,14 @@ class ProgressReporter:
         self._at_rest: tuple[tuple[int, int], dict[str, Any]] | None = None
 
     def report(
-        self, backlog: Backlog, late_proofs: int, *, client_id: str, control: Control, now_ms: int
+        self,
+        backlog: Backlog,
+        late_proofs: int,
+        waiting_for: list[dict[str, Any]],
+        *,
+        client_id: str,
+        control: Control,
+        now_ms: int,
     ) -> dict[str, Any]:
         """As of the last survey.
 
@@ -25,11 +38,11 @@ class ProgressReporter:
         first of them has been waiting at least (see ``WaitingTimes``), by this machine's clock, ``now_ms``, against
         the broker's store times; both are 0 when all is planned. ``lag``: the sum of the messages. ``lateProofs``: how
         many ranges were in the sink only after their queue had been lost, since this start of the query: what of a
-        queue that did not come back is another member's to commit, which may have read it again. ``control``: for
-        ``rocketmq_spark.stop``.
+        queue that did not come back is another member's to commit, which may have read it again. ``waitingFor``: see
+        ``told_waits``; [] while everything answers. ``control``: for ``rocketmq_spark.stop``.
         """
         known = backlog.surveys, late_proofs
-        if self._at_rest is not None and self._at_rest[0] == known:
+        if self._at_rest is not None and self._at_rest[0] == known and not waiting_for:
             return self._at_rest[1]
         lag, waiting_ms = backlog.lag, backlog.waiting_ms(now_ms)
         report: dict[str, Any] = {
@@ -38,7 +51,31 @@ class ProgressReporter:
             "lag": sum(lag.values()),
             "lagByQueue": nested({queue: {"messages": lag[queue], "ms": ms} for queue, ms in waiting_ms.items()}),
             "lateProofs": late_proofs,
+            "waitingFor": waiting_for,
             CONTROL: control._asdict(),
         }
-        self._at_rest = None if report["lag"] else (known, report)
+        self._at_rest = None if report["lag"] or waiting_for else (known, report)
         return report
+
+
+def told_waits(waits: Collection[Wait], now_ms: int, epoch_ms: int) -> list[dict[str, Any]]:
+    """``[{"what", "since", "until", "cause"}]``, what has been waited for the longest first.
+
+    Times are text as Spark writes them, in UTC; ``until`` is when the query fails for this, None where it does not.
+    ``now_ms`` and ``epoch_ms`` are the same moment, by the waits' clock and since 1970.
+    """
+
+    def text(at_ms: int) -> str:
+        moment = datetime.fromtimestamp((epoch_ms + at_ms - now_ms) / 1000, UTC)
+        return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
+
+    longest_first = sorted(waits, key=lambda wait: (wait.since_ms, wait.what))[:MOST_TOLD]
+    return [
+        {
+            "what": wait.what,
+            "since": text(wait.since_ms),
+            "until": None if wait.until_ms is None else text(wait.until_ms),
+            "cause": wait.cause,
+        }
+        for wait in longest_first
+    ]

@@ -16,6 +16,8 @@ from types import FrameType
 
 from rocketmq_spark.consumer.member import Member
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.waits import Wait
+from rocketmq_spark.source.log_lines import speak_as
 from rocketmq_spark.source.stream.batch_planner import BatchPlanner
 from rocketmq_spark.source.stream.graceful_stop import DrainRequest
 
@@ -26,6 +28,7 @@ class SourceRun:
     def __init__(self, options: ReadOptions) -> None:
         unwind_on_sigterm()
         self._member = Member(options, ParentWatch().leave_as_orphan)
+        speak_as(options.log_level, group=options.consumer_group, clientId=self._member.client_id)
         self.drain = DrainRequest()
         self.planner = BatchPlanner(self._member, options, self.drain)
         # For a signal that comes on the way to ``stop``, or in it.
@@ -35,6 +38,11 @@ class SourceRun:
     @property
     def client_id(self) -> str:
         return self._member.client_id
+
+    @property
+    def waits(self) -> tuple[Wait, ...]:
+        """What is waited for now, by ``monotonic_ms``."""
+        return self._member.waits
 
     def stop(self) -> None:
         """Leave the group and remove what is ours on this machine. May be called again."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
@@ -20,11 +21,13 @@ from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.outage_notes import OutageNotes
+from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.source.given_up import named_together, without_given_up
+from rocketmq_spark.source.log_lines import speak_as
 from rocketmq_spark.source.partitioning import Task, tasks_of
 from rocketmq_spark.source.schema import check_schema
 from rocketmq_spark.source.stream.offsets import OffsetReader, SourceOffset
-from rocketmq_spark.source.stream.progress import ProgressReporter
+from rocketmq_spark.source.stream.progress import ProgressReporter, told_waits
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,13 +40,14 @@ class RocketMQInputPartition(InputPartition):
     """Ranges that one task reads, one after another. Plain data: all that the driver tells an executor.
 
     ``masters``: addresses by broker name, where the batch was surveyed. ``logged``: ranges of the batch, whole, that an
-    error names. ``batch_id``: which batch, and which planning of it.
+    error names. ``batch_id``: which batch, and which planning of it. ``client_id``: of the member that planned it.
     """
 
     ranges: tuple[QueueRange, ...]
     masters: Mapping[str, str]
     logged: tuple[QueueRange, ...]
     batch_id: str
+    client_id: str
 
 
 class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -90,13 +94,14 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """What the query progress shows as ``latestOffset``, see ``ProgressReporter.report``; asks nobody."""
         if self._run is None:
             return None
-        planner = self._run.planner
+        planner, epoch_ms = self._run.planner, int(time.time() * 1000)
         return self._progress.report(
             planner.backlog,
             planner.late_proofs,
+            told_waits(self._run.waits, monotonic_ms(), epoch_ms),
             client_id=self._run.client_id,
             control=self._run.drain.control,
-            now_ms=int(time.time() * 1000),
+            now_ms=epoch_ms,
         )
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -122,7 +127,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         known = self._running().planner.masters
         names = dict.fromkeys(one.queue.broker_name for one in task)
         masters = {name: known[name] for name in names if name in known}
-        return RocketMQInputPartition(task, masters, named_together(logged, task), batch_id)
+        return RocketMQInputPartition(task, masters, named_together(logged, task), batch_id, self._running().client_id)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Only a hint: what proves ``end`` is the next ``latestOffset``, and it commits, answers awaited."""
@@ -151,6 +156,8 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from rocketmq_spark.source.partition_reader import read_ranges
 
         assert isinstance(partition, RocketMQInputPartition)
+        group = self._options.consumer_group
+        speak_as(self._options.log_level, group=group, clientId=partition.client_id, **_task())
         return read_ranges(
             partition.ranges,
             self._options,
@@ -159,6 +166,19 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             logged=partition.logged,
             batch_id=partition.batch_id,
         )
+
+
+def _task() -> dict[str, str]:
+    """Which task of which query runs here, as far as Spark tells."""
+    context = TaskContext.get()
+    if context is None:
+        return {}
+    known = {
+        "query": context.getLocalProperty("sql.streaming.queryId"),
+        "batch": context.getLocalProperty("streaming.sql.batchId"),
+        "task": f"{context.partitionId()}.{context.attemptNumber()}",
+    }
+    return {name: value for name, value in known.items() if value is not None}
 
 
 def _max_offsets(limit: ReadLimit) -> int | None:

@@ -1,0 +1,116 @@
+"""A query in a program of its own, for what its user is told: everything that is written on standard error, at Spark's
+own log level, and the query's progress.
+
+As a program: read a topic, batch by batch, and note each new progress, until the query fails or somebody ends it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from connector_tests.support.process_tree import kill_tree, written_bodies
+from connector_tests.support.spark_session import test_session
+
+REPOSITORY = Path(__file__).parents[2]
+POLL_S = 0.1
+END_TIMEOUT_S = 60
+OURS = " rocketmq_spark ["
+"""In each line of the connector."""
+
+
+class ToldJob:
+    """The running program, in a process group of its own."""
+
+    def __init__(self, process: subprocess.Popen[bytes], folder: Path) -> None:
+        self._process = process
+        self._folder = folder
+
+    @property
+    def log(self) -> str:
+        return (self._folder / "log").read_text("utf-8", errors="replace")
+
+    def lines(self) -> list[str]:
+        """Those of the connector."""
+        return [line for line in self.log.splitlines() if OURS in line]
+
+    def said(self, text: str) -> list[str]:
+        """Lines of the connector with ``text`` in them."""
+        return [line for line in self.lines() if text in line]
+
+    def progress(self) -> list[dict[str, Any]]:
+        """``sources[0].latestOffset`` of each progress, in order."""
+        with suppress(FileNotFoundError):
+            lines = (self._folder / "progress").read_text("utf-8").splitlines(keepends=True)
+            return [json.loads(line) for line in lines if line.endswith("\n")]
+        return []
+
+    def bodies(self) -> list[str]:
+        """What its batches have written, sorted."""
+        return sorted(written_bodies(self._folder))
+
+    def signal_all(self, number: signal.Signals) -> None:
+        """To every process of the program's group, as terminals and notebooks do; waits for the program's end."""
+        os.killpg(self._process.pid, number)
+        self._process.wait(END_TIMEOUT_S)
+
+    def wait(self) -> None:
+        self._process.wait(END_TIMEOUT_S)
+
+    def kill(self) -> None:
+        """SIGKILL for all that is left. May be called again."""
+        kill_tree(self._process)
+
+
+@contextmanager
+def told_job(folder: Path, **options: str) -> Iterator[ToldJob]:
+    """The program with the options of the source; ``folder`` may be that of a job before, which goes on. A test that
+    fails says what the program has written."""
+    folder.mkdir(exist_ok=True)
+    command = [sys.executable, "-m", "connector_tests.support.told_job", str(folder), json.dumps(options)]
+    settings = {"PYTHONPATH": str(REPOSITORY), "TMPDIR": str(folder)}
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            command, env={**os.environ, **settings}, stdout=log, stderr=log, cwd=folder, start_new_session=True
+        )
+    job = ToldJob(process, folder)
+    try:
+        yield job
+    except AssertionError as failure:
+        failure.add_note(job.log)
+        raise
+    finally:
+        job.kill()
+
+
+def main(folder: str, options: str) -> None:
+    def write(batch: DataFrame, batch_id: int) -> None:
+        batch.write.mode("overwrite").parquet(f"{folder}/out/batch={batch_id}")
+
+    with test_session(Path(folder)) as spark, (Path(folder) / "progress").open("w", encoding="utf-8") as told:
+        spark.sparkContext.setLogLevel("WARN")  # what PySpark sets by itself
+        reader = spark.readStream.format("rocketmq").options(**json.loads(options))
+        writer = reader.load().writeStream.foreachBatch(write)
+        query = writer.option("checkpointLocation", f"{folder}/checkpoint").start()
+        last = ""
+        while query.isActive:
+            progress = query.lastProgress
+            if progress is not None and progress.json != last:
+                last = progress.json
+                told.write(f"{progress.sources[0].latestOffset}\n")
+                told.flush()
+            time.sleep(POLL_S)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

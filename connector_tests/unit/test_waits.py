@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+from rocketmq_spark.remoting.waits import FIRST_PAUSE_MS, LONGEST_PAUSE_MS, Wait, WaitLines
+
+LIMIT_MS = 300_000
+BROKER = Wait("broker a", 1_000, 1_000 + LIMIT_MS, "it is down.")
+TOPIC = Wait("topic t", 1_500, 1_500 + 60_000, "nobody knows it.")
+SHY = Wait("the group", 1_000, 11_000, "it does not list us.", quiet_ms=1_000)
+
+
+def test_a_wait_is_said_at_once_with_how_long_it_may_last_and_why() -> None:
+    assert WaitLines().lines([BROKER], 1_000) == ["waiting for broker a (at most 300 s more): it is down."]
+
+
+def test_what_goes_on_without_says_that_it_has_no_end() -> None:
+    endless = Wait("4 queues", 0, None, "they are away.")
+    assert WaitLines().lines([endless], 0) == ["waiting for 4 queues (for as long as it takes): they are away."]
+
+
+def test_one_line_for_all_that_begin_together() -> None:
+    (line,) = WaitLines().lines([BROKER, TOPIC], 1_500)
+    assert line == (
+        "waiting for broker a (at most 300 s more): it is down.; topic t (at most 60 s more): nobody knows it."
+    )
+
+
+def test_asked_five_times_a_second_it_says_a_wait_of_an_hour_some_ten_times() -> None:
+    subject = WaitLines()
+    said_at = [now_ms for now_ms in range(0, 3_600_000, 200) if subject.lines([Wait("x", 0, None, "c")], now_ms)]
+    pauses = [after - before for before, after in pairwise(said_at)]
+    assert pauses[:4] == [FIRST_PAUSE_MS, 2 * FIRST_PAUSE_MS, 4 * FIRST_PAUSE_MS, 8 * FIRST_PAUSE_MS]
+    assert max(pauses) == LONGEST_PAUSE_MS
+    assert len(said_at) == 11
+
+
+def test_what_lasts_is_said_with_for_how_long_it_has() -> None:
+    subject = WaitLines()
+    subject.lines([BROKER], 1_000)
+    assert subject.lines([BROKER], 15_999) == []
+    assert subject.lines([BROKER], 16_000) == [
+        "still waiting for broker a (for 15 s now, at most 285 s more): it is down."
+    ]
+
+
+def test_what_comes_later_is_said_at_once_and_by_itself() -> None:
+    subject = WaitLines()
+    subject.lines([BROKER], 1_000)
+    (line,) = subject.lines([BROKER, TOPIC], 1_500)
+    assert line.startswith("waiting for topic t (")
+
+
+def test_the_end_is_said_once_for_all_with_the_whole_time() -> None:
+    subject = WaitLines()
+    subject.lines([BROKER, TOPIC], 1_500)
+    assert subject.lines([BROKER], 20_000)[0].startswith("still waiting for broker a (")
+    assert subject.lines([], 58_000) == ["no longer waiting, after 57 s, for broker a; topic t"]
+    assert subject.lines([], 59_000) == []
+
+
+def test_a_new_outage_after_the_end_is_said_at_once_again() -> None:
+    subject = WaitLines()
+    subject.lines([BROKER], 1_000)
+    subject.lines([], 2_000)
+    assert len(subject.lines([BROKER], 2_500)) == 1
+    assert subject.lines([BROKER], 2_500 + FIRST_PAUSE_MS)[0].startswith("still")
+
+
+def test_what_most_often_passes_is_said_only_when_it_has_lasted() -> None:
+    subject = WaitLines()
+    assert subject.lines([SHY], 1_000) == []
+    assert subject.lines([], 1_500) == []
+    assert subject.lines([SHY], 1_999) == []
+    assert subject.lines([SHY], 2_000) == ["waiting for the group (at most 9 s more): it does not list us."]
+
+
+def test_of_many_three_are_named_and_the_others_counted() -> None:
+    (line,) = WaitLines().lines([Wait(f"q{number}", 0, 0, "c") for number in range(500)], 0)
+    assert line.endswith("q2 (at most 0 s more): c; and 497 more")

@@ -1,0 +1,51 @@
+"""How all our lines look on the standard error of Spark's Python processes, which Spark shows among its own.
+
+    26/01/05 14:03:22 WARN rocketmq_spark [group=orders-app clientId=10.0.0.5@77#1]: waiting for broker broker-a ...
+
+Time, level and place are as in Spark's default log pattern. In brackets stands who speaks: the consumer group and the
+client id, which the query's progress shows too (``clientId``); on executors, where Spark tells it, the query's id, its
+batch and the task. Spark tells a source runner neither the id nor the name of its query.
+
+Nothing is set up in a user's own process, nor where somebody has set up logging for us.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+LOGGER: Final = "rocketmq_spark"
+_TIME: Final = "%y/%m/%d %H:%M:%S"
+
+
+class LineFormatter(logging.Formatter):
+    """One line for each record, but for tracebacks. ``speaker``: who says it, may be exchanged."""
+
+    def __init__(self) -> None:
+        super().__init__(f"%(asctime)s %(level)s {LOGGER} [%(speaker)s]: %(message)s", _TIME)
+        self.speaker: Mapping[str, str] = {}
+
+    def format(self, record: logging.LogRecord) -> str:
+        record.level = {"WARNING": "WARN", "CRITICAL": "ERROR"}.get(record.levelname, record.levelname)
+        record.speaker = " ".join(f"{name}={value}" for name, value in self.speaker.items())
+        return super().format(record)
+
+
+_FORMATTER: Final = LineFormatter()
+
+
+def speak_as(level: str, **speaker: str) -> None:
+    """From now on the lines of this process say that ``speaker`` says them; those below ``level``, by Spark's name for
+    it, are not said.
+
+    An executor's worker runs one task at a time, of any query.
+    """
+    _FORMATTER.speaker = speaker
+    logger = logging.getLogger(LOGGER)
+    logger.setLevel(getattr(logging, level.replace("WARN", "WARNING")))
+    if not logger.hasHandlers():
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(_FORMATTER)
+        logger.addHandler(handler)
