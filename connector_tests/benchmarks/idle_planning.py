@@ -76,7 +76,8 @@ def next_batch(runner: SourceRunner) -> None:
 def report(runner: SourceRunner) -> dict[str, object]:
     """What ``reportLatestOffset`` keeps while nothing changes; PySpark makes text of it at each trigger."""
     control = Control("driver", runner.client_id)
-    return ProgressReporter().report(runner.planner.backlog, 0, client_id=runner.client_id, control=control, now_ms=0)
+    reporter = ProgressReporter()
+    return reporter.report(runner.planner.backlog, 0, [], client_id=runner.client_id, control=control, now_ms=0)
 
 
 def cpu_ms(call: Callable[[], object]) -> float:

@@ -27,7 +27,7 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.source.stream.batch_planner import BatchPlanner
 from rocketmq_spark.source.stream.drain import Control
 from rocketmq_spark.source.stream.offsets import OffsetReader, SourceOffset
-from rocketmq_spark.source.stream.progress import ProgressReporter
+from rocketmq_spark.source.stream.progress import ProgressReporter, told_waits
 
 ASK: Final = "latestOffset"
 LOG_OFFSETS: Final = "offsets/N"
@@ -349,8 +349,9 @@ class SourceRunner:
         """As ``RocketMQStreamReader.reportLatestOffset``, through Spark's text."""
         planner, now_ms = self.planner, self.query.cluster.clock()
         control = Control("here", self.client_id)
+        waits = told_waits(self.membership.publish().waits, now_ms, now_ms)
         report = self._progress.report(
-            planner.backlog, planner.late_proofs, client_id=self.client_id, control=control, now_ms=now_ms
+            planner.backlog, planner.late_proofs, waits, client_id=self.client_id, control=control, now_ms=now_ms
         )
         shown: dict[str, Any] = json.loads(json.dumps(report))
         return shown
