@@ -1,0 +1,114 @@
+"""Which locks there are, and what is done while one is held: requests under the turn only, and nothing else waits then.
+
+docs/design/decisions/0001 says why the turn is held across requests.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import rocketmq_spark
+from connector_tests.architecture.test_turns import TURNS
+
+PACKAGE = Path(rocketmq_spark.__file__).parent
+MAKERS = {"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore"}
+
+LOCKS = {
+    "consumer/member.py": {"_news", "Turn"},
+    "remoting/connection.py": {"_gate", "_sending"},
+    "remoting/memory.py": {"_changed"},
+    "remoting/pool.py": {"_sharing", "_table", "opening"},
+    "remoting/tail_watch.py": {"_lock"},
+    "remoting/tcp.py": {"_ending"},
+    "remoting/tls.py": {"_flushing", "_lock"},
+}
+"""By module, the names that locks are given; ``Turn`` is handed one."""
+
+AT_ONCE = {
+    # tables of our own
+    "items", "get", "keys", "values", "pop", "discard", "setdefault", "append", "appendleft", "popleft", "bytes", "len",
+    "_Slot", "ConnectionPool", "_pause", "_is_something_new", "notify_all",
+    # TLS in memory, and a socket of which only the end is told
+    "read", "write", "write_eof", "shutdown", "close",
+}  # fmt: skip
+"""Calls that wait for nobody."""
+
+LONGER = {
+    ("consumer/member.py", "wait_for"): "lets go of its lock",
+    ("remoting/memory.py", "wait_for"): "lets go of its lock",
+    ("remoting/tls.py", "sendall"): "what the session has written leaves in one order; it has a time limit",
+}
+"""Calls under a lock that may take longer, and why they may."""
+
+OUT_OF_TURN = {"wait", "wait_for", "wait_for_news", "join", "sleep", "acquire", "send", "hand_over", "stop"}
+"""Waiting for a thread, for time, or for heartbeats that nobody may answer."""
+
+
+def trees() -> Iterator[tuple[str, ast.Module]]:
+    for path in PACKAGE.rglob("*.py"):
+        yield path.relative_to(PACKAGE).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def name_of(node: ast.AST) -> str:
+    """The last word of a name, an attribute or what is called."""
+    if isinstance(node, ast.Call):
+        return name_of(node.func)
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def locks_made(tree: ast.Module) -> set[str]:
+    """Names that are given to locks, or of who is handed one."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and name_of(node.value) in MAKERS:
+            names |= {name_of(target) for target in node.targets}
+        elif isinstance(node, ast.Call) and any(name_of(given) in MAKERS for given in handed(node)):
+            names.add(name_of(node))
+    return names
+
+
+def handed(call: ast.Call) -> list[ast.expr]:
+    return [given for given in (*call.args, *(one.value for one in call.keywords)) if isinstance(given, ast.Call)]
+
+
+def calls_under(tree: ast.Module, names: set[str]) -> set[str]:
+    """What is called, itself, in a ``with`` block of one of these names."""
+    return {
+        name_of(node)
+        for block in ast.walk(tree)
+        if isinstance(block, ast.With) and any(name_of(item.context_expr) in names for item in block.items)
+        for statement in block.body
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Call)
+    }
+
+
+def test_all_locks_are_known() -> None:
+    assert {name: made for name, tree in trees() if (made := locks_made(tree))} == LOCKS
+
+
+def test_a_lock_is_held_for_a_moment() -> None:
+    longer = {(name, call) for name, tree in trees() for call in calls_under(tree, LOCKS.get(name, set())) - AT_ONCE}
+    assert longer == LONGER.keys()
+
+
+def test_a_turn_waits_for_servers_only() -> None:
+    calls = {name: called for name, tree in trees() if (called := calls_under(tree, TURNS))}
+    assert calls.keys() == {"consumer/member.py", "source/stream/batch_planner.py"}
+    assert {name: called & OUT_OF_TURN for name, called in calls.items() if called & OUT_OF_TURN} == {}
+
+
+def test_a_request_under_a_lock_and_a_wait_in_a_turn_are_found() -> None:
+    tree = ast.parse("with self._lock:\n broker.ask(question)\nwith self.turn() as membership:\n thread.join()")
+    assert calls_under(tree, {"_lock"}) - AT_ONCE == {"ask"}
+    assert calls_under(tree, TURNS) & OUT_OF_TURN == {"join"}
+
+
+def test_a_lock_is_found_however_it_is_made() -> None:
+    assert locks_made(ast.parse("self._a = threading.Lock()\nb = Condition()\nTurn(m, threading.RLock())")) == {
+        "_a",
+        "b",
+        "Turn",
+    }

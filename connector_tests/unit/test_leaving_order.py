@@ -1,0 +1,70 @@
+"""The order in which a member leaves, as docs/design/processes-threads-locks.md writes it down."""
+
+from __future__ import annotations
+
+import threading
+from typing import NamedTuple
+
+import pytest
+
+from connector_tests.support.manual_clock import ManualClock
+from connector_tests.support.simulated_cluster import ClusterDoor, SimulatedCluster
+from rocketmq_spark.consumer import member as member_module
+from rocketmq_spark.consumer.member import Member
+from rocketmq_spark.options import ReadOptions
+
+ORDERLY = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders", "consumeOrderly": "true"}
+
+
+class Noted(NamedTuple):
+    """A request, and what was so by then."""
+
+    name: str
+    does_timed_work: bool
+    is_connected: bool
+    stored: int | None
+
+
+class NotedDoor(ClusterDoor):
+    """Notes what is requested by whoever lets the member leave."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        super().__init__(cluster, "us")
+        self.noted: list[Noted] = []
+        self.leaving: Member | None = None
+
+    def arrive(self, name: str) -> None:
+        super().arrive(name)
+        if self.leaving is not None and threading.current_thread() is threading.main_thread():
+            member, stored = self.leaving, self.cluster.group_offset(self.cluster.queues()[0])
+            is_connected = not member._pool._is_closed
+            self.noted.append(Noted(name.removesuffix(" broker-a"), member._thread.is_alive(), is_connected, stored))
+
+
+def test_a_member_leaves_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = SimulatedCluster(["broker-a"], ManualClock(1_000_000))
+    cluster.create_topic("orders", {"broker-a": 2})
+    proven, unproven = cluster.queues()
+    door, broker = NotedDoor(cluster), cluster.brokers["broker-a"]
+    monkeypatch.setattr(member_module, "RemoteCluster", lambda *_: door)
+    monkeypatch.setattr(Member, "_work_until_stopped", lambda member: member._stopping.wait())
+    member = Member(ReadOptions.parse(ORDERLY), clock=cluster.clock)
+    member.start()
+    with member.turn() as lent:
+        lent.survey()
+        lent.take({proven: (0, 10), unproven: (0, 10)})
+        broker.unanswered_writes = {proven}
+        lent.prove({proven: 10})
+        broker.unanswered_writes = set()
+    cluster.clock.advance(6_000)
+    door.leaving = member
+    assert broker.locks.keys() == {proven, unproven}
+    member.stop()
+    requests = [one.name for one in door.noted]
+    assert requests == ["read offsets", "write offsets", "read offsets", "unlock", "unregister"]
+    assert not any(one.does_timed_work for one in door.noted)
+    assert all(one.is_connected for one in door.noted)
+    assert [one.stored for one in door.noted] == [None, None, 10, 10, 10]
+    assert broker.locks.keys() == {unproven}, "its range is read to the end; nobody else may begin before"
+    assert member._pool._is_closed
+    assert broker.connections == {}
