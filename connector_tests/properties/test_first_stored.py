@@ -144,3 +144,40 @@ def test_a_clock_that_was_put_back_ends_at_a_place_where_the_times_pass() -> Non
     for answer in range(-1, 8):
         found = queue.found(answer, 18)
         assert (found == 6 or times_ms[found] >= 18) and (found == 0 or times_ms[found - 1] < 18)
+
+
+def test_a_wrong_answer_costs_as_many_pulls_as_there_are_doublings_and_halves() -> None:
+    """Up from 0 to 100: 1, 3, 7, 15, 31, 63, 127, then halves; down the same way."""
+    upwards = Queue({offset: offset for offset in range(1_000)}, 0, 1_000)
+    assert upwards.found(0, 100) == 100
+    assert upwards.pulls[:8] == [0, 1, 3, 7, 15, 31, 63, 127]
+    downwards = Queue({offset: offset for offset in range(1_000)}, 0, 1_000)
+    assert downwards.found(200, 100) == 100
+    assert downwards.pulls[:8] == [200, 199, 197, 193, 185, 169, 137, 73]
+
+
+def test_a_queue_of_which_nothing_is_left_is_read_from_its_end() -> None:
+    """Answers that point nowhere but to where they were asked end the search, whatever they are called."""
+
+    class Pointing(Queue):
+        def pull(self, offset: int) -> PullResult:
+            self.pulls.append(offset)
+            return self._result(PullStatus.OFFSET_ILLEGAL, offset)
+
+    queue = Pointing({}, 5, 5)
+    assert queue.found(5, 100) == 5
+    assert queue.pulls == [5]
+
+
+def test_nothing_new_is_believed_though_it_points_further() -> None:
+    class Beyond(Queue):
+        def pull(self, offset: int) -> PullResult:
+            return super().pull(offset)._replace(next_begin_offset=offset + 1)
+
+    assert Beyond({}, 5, 5).found(5, 100) == 5
+
+
+def test_an_answer_within_the_queue_is_looked_at_before_its_end_is() -> None:
+    queue = Queue({offset: offset for offset in range(4)}, 0, 10)
+    assert queue.found(2, 2) == 2
+    assert queue.pulls == [2, 1]

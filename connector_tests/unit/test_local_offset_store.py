@@ -82,6 +82,10 @@ def test_it_may_be_lowered(path: Path) -> None:
     assert store(path).stored_offsets([A]) == {A: 3}
 
 
+def test_a_file_may_be_written_at_any_time(path: Path) -> None:
+    assert store(path).may_write(A)
+
+
 def test_what_is_there_already_is_not_written_again(path: Path) -> None:
     subject = store(path)
     subject.write_offsets({A: 5})

@@ -112,3 +112,9 @@ def test_a_queue_that_could_not_be_read_is_not_written() -> None:
 
 def test_a_queue_that_nobody_wants_written_is_not_written() -> None:
     assert raising({}, {A: None, B: 3}) == {}
+
+
+def test_what_was_confirmed_last_is_known_of_each_queue_by_itself() -> None:
+    store = RemoteBrokerOffsetStore()
+    store.confirm(A, 5)
+    assert [store.confirmed(queue) for queue in (A, B)] == [5, None]

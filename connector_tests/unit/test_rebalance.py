@@ -133,3 +133,9 @@ def test_an_empty_plan_is_false() -> None:
     assert not RebalancePlan()
     assert RebalancePlan(add=(A,))
     assert RebalancePlan(drop=(A,))
+
+
+def test_a_plan_names_queues_in_javas_order_of_names() -> None:
+    """By UTF-16: a character beyond the first 65,536 is a pair of surrogates, and those come before U+E000 and on."""
+    beyond, private = queue(0, broker_name="\U00010000"), queue(0, broker_name="\ue000")
+    assert rebalanced(member(), ["me"], {"orders": (private, beyond)}) == RebalancePlan(add=(beyond, private))

@@ -17,6 +17,7 @@ from rocketmq_spark.remoting.retry import (
     Outlook,
     Patience,
     Pauses,
+    is_outage,
     outlook_of_pull,
     outlook_of_request,
     outlook_of_send,
@@ -228,3 +229,44 @@ def test_the_end_of_its_limit_is_said_once_and_again_after_a_success() -> None:
     assert told == [False, False, True, False]
     patience.succeeded(BROKER)
     assert patience.failed(BROKER, CUT, now_ms=0, limit_ms=0)
+
+
+def test_the_limit_counts_from_when_others_began_to_wait() -> None:
+    patience = Patience()
+    assert patience.failed(BROKER, CUT, now_ms=LIMIT_MS, limit_ms=LIMIT_MS, since_ms=0)
+    patience.failed(BROKER, CUT, now_ms=LIMIT_MS + 9, limit_ms=LIMIT_MS, since_ms=LIMIT_MS)
+    assert patience.since_ms(BROKER) == 0, "the first failure here is the one that counts"
+
+
+def test_a_limit_is_not_over_before_its_time_however_late_it_is() -> None:
+    assert not Patience().failed(BROKER, CUT, now_ms=10 * LIMIT_MS, limit_ms=LIMIT_MS)
+
+
+def test_what_fails_is_told_from_what_does_not() -> None:
+    patience = failing(0)
+    assert patience.is_failing(BROKER)
+    assert not patience.is_failing("broker broker-b")
+    assert patience.is_anything_failing
+    assert patience.succeeded(BROKER)
+    assert not patience.succeeded(BROKER)
+    assert not patience.is_anything_failing
+
+
+def test_what_was_due_and_could_not_be_tried_may_be_but_wakes_nobody_before_its_pause() -> None:
+    patience = failing(0)
+    patience.failed("the name servers", CUT, now_ms=200, limit_ms=LIMIT_MS)
+    patience.postpone(ASKING.shortest_ms)
+    assert patience.may_try(BROKER, ASKING.shortest_ms)
+    assert not patience.may_try("the name servers", ASKING.shortest_ms)
+    assert patience.next_try_ms == 200 + ASKING.shortest_ms, "it was not due, so nothing changes for it"
+    patience.forget("the name servers")
+    assert patience.next_try_ms == 2 * ASKING.shortest_ms
+    assert patience.since_ms(BROKER) == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "is_one"),
+    [(UNREACHABLE, True), (CUT, True), (NO_MASTER, True), (GARBAGE, False), (refused(99_999), False)],
+)
+def test_an_outage_is_what_was_tried_for_as_long_as_it_may_be(error: RocketMQError, is_one: bool) -> None:
+    assert is_outage(error) is is_one

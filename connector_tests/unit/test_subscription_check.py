@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from rocketmq_spark.consumer.subscription_check import MOST_QUESTIONS, SubscriptionCheck
-from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo
+from rocketmq_spark.wire.body.running_info import PROP_CONSUME_ORDERLY, ConsumerRunningInfo
 from rocketmq_spark.wire.body.subscription import SubscriptionData, build_subscription
 
 RETRY = "%RETRY%g"
@@ -110,3 +110,52 @@ def test_the_retry_topic_makes_no_difference_but_is_told() -> None:
     subject = check()
     answer(subject, {"a": [tags("orders")], "b": [tags("orders"), tags(RETRY)]})
     assert subject.at_odds_over_retries() == ["b"]
+
+
+ORDERLY = {"messageModel": "CLUSTERING", PROP_CONSUME_ORDERLY: "true"}
+NOT_ORDERLY = {"messageModel": "CLUSTERING", PROP_CONSUME_ORDERLY: "false"}
+
+
+def orderly_check() -> SubscriptionCheck:
+    return SubscriptionCheck("g", "me", [tags("orders")], ORDERLY, RETRY)
+
+
+def told(subject: SubscriptionCheck, manners: dict[str, dict[str, str]]) -> None:
+    """Each of them subscribes as we do."""
+    subject.answered(
+        {
+            one: ConsumerRunningInfo(properties=manner, subscriptions=(tags("orders"),))
+            for one, manner in manners.items()
+        }
+    )
+
+
+def test_who_consumes_in_another_manner_is_named_with_the_options_that_differ() -> None:
+    subject = orderly_check()
+    told(subject, {"a": ORDERLY, "z": {"messageModel": "BROADCASTING", PROP_CONSUME_ORDERLY: "false"}})
+    error = subject.difference()
+    assert error is not None
+    assert error.condition == "MEMBERS_DIFFER"
+    assert error.context == {
+        "group": "g",
+        "client_id": "me",
+        "ours": "messageModel=CLUSTERING, consumeOrderly=true",
+        "other": "z",
+        "theirs": "messageModel=BROADCASTING, consumeOrderly=false",
+    }
+
+
+def test_who_consumes_in_another_manner_is_asked_again_and_counts_by_its_last_answer() -> None:
+    subject = orderly_check()
+    subject.to_ask(["a", "b"])
+    told(subject, {"a": NOT_ORDERLY, "b": ORDERLY})
+    assert subject.to_ask(["a", "b", "c"]) == {"a", "c"}
+    told(subject, {"a": ORDERLY})
+    assert subject.difference() is None
+
+
+def test_who_tells_nothing_of_its_manner_does_not_differ() -> None:
+    subject = orderly_check()
+    told(subject, {"a": {}})
+    assert subject.difference() is None
+    assert subject.to_ask(["a", "b"]) == {"b"}
