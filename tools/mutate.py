@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -45,6 +46,26 @@ class Change:
     after: str
 
 
+class Reasons:
+    """Why mutants may survive: each by itself, or by the kind of change."""
+
+    def __init__(self, pinned: dict[str, Any]) -> None:
+        self._of_one = {
+            Change(one["function"], one["before"], one["after"]): one["reason"] for one in pinned["survivor"]
+        }
+        self._of_a_kind = [(re.compile(f"{one['before']} => {one['after']}", re.DOTALL), one["reason"]) for one in pinned["kind"]]
+
+    def of(self, change: Change) -> str | None:
+        """The reason; None: it has to be killed."""
+        both = f"{change.before} => {change.after}"
+        kinds = (reason for pattern, reason in self._of_a_kind if pattern.fullmatch(both))
+        return self._of_one.get(change) or next(kinds, None)
+
+    def stale(self, alive: frozenset[Change]) -> list[Change]:
+        """Those of a single mutant that has been killed since, or is not there any more."""
+        return sorted(self._of_one.keys() - alive)
+
+
 @dataclass(frozen=True)
 class Results:
     """What became of mutants."""
@@ -67,7 +88,7 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
     pinned = tomllib.loads(PINNED.read_text(encoding="utf-8"))
-    reasons = {Change(one["function"], one["before"], one["after"]): one["reason"] for one in pinned["survivor"]}
+    reasons = Reasons(pinned)
     if given.sample:
         return run_sample(pinned["sample"], reasons, given.processes)
     rooms = given.rooms or list(pinned["room"])
@@ -77,7 +98,7 @@ def main() -> int:
     return report([FOLDER / name for name in rooms], reasons, is_all=not given.rooms)
 
 
-def run_sample(sample: dict[str, Any], reasons: dict[Change, str], processes: int) -> int:
+def run_sample(sample: dict[str, Any], reasons: Reasons, processes: int) -> int:
     """The sample; the exit code."""
     functions, folder = sample["functions"], FOLDER / "sample"
     modules = sorted({module_of(function) for function in functions})
@@ -92,7 +113,7 @@ def run_sample(sample: dict[str, Any], reasons: dict[Change, str], processes: in
     return int(bool(missing) | tell_unpinned(results, reasons))
 
 
-def report(folders: list[Path], reasons: dict[Change, str], *, is_all: bool) -> int:
+def report(folders: list[Path], reasons: Reasons, *, is_all: bool) -> int:
     """Tell what is known of these rooms, and if these are all, write the page; the exit code."""
     results = results_in(folders)
     print(line_of(results.total))
@@ -101,7 +122,7 @@ def report(folders: list[Path], reasons: dict[Change, str], *, is_all: bool) -> 
         not_run = [folder.name for folder in folders if not folder.is_dir()]
         PAGE.write_text(page(results, reasons, not_run), encoding="utf-8")
         is_bad |= bool(not_run)
-        stale = sorted(reasons.keys() - results.alive)
+        stale = reasons.stale(results.alive)
         print(*(f"killed, or not there any more, so not to be pinned: {change}" for change in stale), sep="\n")
         is_bad |= bool(stale)
     return int(is_bad)
@@ -183,9 +204,9 @@ def has_mutants(folder: Path, function: str) -> bool:
     return any(name.startswith(f"{function}__mutmut_") for name in json.loads(meta.read_text())["exit_code_by_key"])
 
 
-def tell_unpinned(results: Results, reasons: dict[Change, str]) -> bool:
+def tell_unpinned(results: Results, reasons: Reasons) -> bool:
     """Whether there are survivors without a reason; prints them."""
-    unpinned = sorted(results.alive - reasons.keys())
+    unpinned = sorted(change for change in results.alive if reasons.of(change) is None)
     for change in unpinned:
         print(f"SURVIVED {change.function}\n  - {change.before}\n  + {change.after}")
     return bool(unpinned)
@@ -202,11 +223,11 @@ def line_of(statuses: Counter[str]) -> str:
     return f"{statuses.total()} mutants: {counts}; {percent_killed(statuses):.1f} % killed"
 
 
-def page(results: Results, reasons: dict[Change, str], not_run: list[str]) -> str:
+def page(results: Results, reasons: Reasons, not_run: list[str]) -> str:
     """docs/design/mutation.md."""
     rows = [row(module, counts) for module, counts in sorted(results.statuses.items())]
     survivors = [
-        f"* `{one.function}`: {text(one.before)} → {text(one.after)}. {reasons.get(one, '**To be killed.**')}"
+        f"* `{one.function}`: {text(one.before)} → {text(one.after)}. {reasons.of(one) or '**To be killed.**'}"
         for one in sorted(results.alive)
     ]
     return "\n".join(
