@@ -53,7 +53,9 @@ class Reasons:
         self._of_one = {
             Change(one["function"], one["before"], one["after"]): one["reason"] for one in pinned["survivor"]
         }
-        self._of_a_kind = [(re.compile(f"{one['before']} => {one['after']}", re.DOTALL), one["reason"]) for one in pinned["kind"]]
+        self._of_a_kind = [
+            (re.compile(f"{one['before']} => {one['after']}", re.DOTALL), one["reason"]) for one in pinned["kind"]
+        ]
 
     def of(self, change: Change) -> str | None:
         """The reason; None: it has to be killed."""
