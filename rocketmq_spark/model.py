@@ -61,20 +61,11 @@ def flat(topics: Any) -> Iterator[tuple[MessageQueue, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class QueueRange:
-    """Offsets ``[begin_offset, end_offset)`` of one queue.
-
-    ``whole_begin_offset``: where the range begins that this one was cut from; None: it is whole.
-    """
+    """Offsets ``[begin_offset, end_offset)`` of one queue."""
 
     queue: MessageQueue
     begin_offset: int
     end_offset: int
-    whole_begin_offset: int | None = None
-
-    @property
-    def planned_from(self) -> int:
-        """Where the batch begins in this queue, whoever reads that."""
-        return self.begin_offset if self.whole_begin_offset is None else self.whole_begin_offset
 
     def __post_init__(self) -> None:
         if not 0 <= self.begin_offset <= self.end_offset:

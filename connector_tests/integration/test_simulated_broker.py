@@ -276,6 +276,8 @@ def test_a_time_is_found_at_the_first_message_stored_then_or_later(stand: Stand,
     asked = {before_ms: 0, first_ms: 0, first_ms + 1: 3, second_ms: 3, second_ms + 1: 5, second_ms + 60_000: 5}
     assert {at_ms: broker.search_offsets({a: at_ms})[a] for at_ms in asked} == asked
     assert broker.search_offsets({b: before_ms}) == {b: 0}
+    assert {at_ms: broker.search_hints({a: at_ms})[a] for at_ms in asked} == asked
+    assert broker.search_hints({b: before_ms}) == {b: 0}
 
 
 def test_a_message_says_when_it_was_stored_and_none_is_none(stand: Stand, broker: BrokerPort) -> None:

@@ -11,7 +11,7 @@ from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.wire.body.groups import decode_consumer_ids
 from rocketmq_spark.wire.body.heartbeat import ConsumerData, Heartbeat, encode_heartbeat
 from rocketmq_spark.wire.body.locks import decode_lock_ok, encode_lock_batch
-from rocketmq_spark.wire.body.offset_tables import decode_offset_table, encode_consumer_status
+from rocketmq_spark.wire.body.offset_tables import encode_consumer_status
 from rocketmq_spark.wire.body.routes import decode_cluster_info, decode_topic_route
 from rocketmq_spark.wire.body.running_info import (
     PROP_CONSUME_TYPE,
@@ -122,12 +122,6 @@ def test_we_read_javas_consume_stats(protocol: Any, java_queue: Any) -> None:
     progress.setLastTimestamp(1700000000000)
     stats.getOffsetTable().put(java_queue, progress)
     assert decode_consume_stats(stats.encode()) == {QUEUE: ConsumeProgress(9, 4, 5, 1700000000000)}
-
-
-def test_we_read_javas_offset_table(java: Any, protocol: Any, java_queue: Any) -> None:
-    body = protocol.body.ResetOffsetBody()
-    body.getOffsetTable().put(java_queue, java.java.lang.Long.valueOf(2**40))
-    assert decode_offset_table(body.encode()) == {QUEUE: 2**40}
 
 
 def test_we_read_javas_consumer_list(protocol: Any) -> None:

@@ -11,7 +11,6 @@ from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.wire.body.groups import decode_consumer_ids
 from rocketmq_spark.wire.body.locks import decode_lock_ok
-from rocketmq_spark.wire.body.offset_tables import decode_offset_table
 from rocketmq_spark.wire.body.routes import decode_cluster_info, decode_topic_route
 from rocketmq_spark.wire.body.stats import decode_consume_stats, decode_topic_stats
 from rocketmq_spark.wire.remoting.codes import LanguageCode
@@ -41,7 +40,6 @@ DECODERS: list[Callable[[bytes], object]] = [
     decode_cluster_info,
     decode_topic_stats,
     decode_consume_stats,
-    decode_offset_table,
     decode_consumer_ids,
     decode_lock_ok,
 ]

@@ -25,7 +25,7 @@ HAPPENS_IN_PEACE: Final = {
     "read twice by a move",
     "stopped gracefully",
 }
-HAPPENS_TO_TOPICS: Final = {"a topic was made anew", "a tail was lost"}
+HAPPENS_TO_TOPICS: Final = {"a topic was made anew", "a tail was lost", "cut off from a broker"}
 HAPPENS_IN_TROUBLE: Final = HAPPENS_IN_PEACE | {
     "a broker was restarted",
     "a broker is away",

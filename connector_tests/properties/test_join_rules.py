@@ -355,16 +355,32 @@ def a_tail_lost_and_outgrown(parts: Parts) -> None:
         group.settle()
 
 
-def made_anew_during_a_batch_whose_reader_dies_after_its_proof(parts: Parts) -> None:
+def made_anew_in_the_middle_of_a_plan_whose_batch_nobody_reads(parts: Parts) -> None:
+    with messages_of(parts) as group:
+        first = started(group, "B")
+        first.go_on()
+        group.cluster.produce(QUEUE, 1)
+        for _ in range(2):
+            first.go_on(stops=("request read offsets",))
+        group.cluster.make_anew("t")
+        group.cluster.produce(QUEUE, 8)
+        first.go_on(stops=(READ,))
+        gone(group, first)
+        group.query("A")
+        group.settle(without=frozenset({first.query}))
+
+
+def made_anew_during_a_batch_of_a_queue_that_moved(parts: Parts) -> None:
+    """Its new owner is in the middle of the new topic when the proof for the old one comes."""
     with messages_of(parts) as group:
         first = started(group, "B")
         first.go_on(stops=(LOG_COMMITS,))
         group.cluster.make_anew("t")
         group.cluster.produce(QUEUE, 8)
-        first.go_on(stops=("request route",))
-        gone(group, first)
-        group.query("A")
-        group.settle(without=frozenset({first.query}))
+        second = started(group, "A", maxOffsetsPerTrigger="3")
+        second.go_on(stops=(WRITE,))
+        first.go_on()
+        group.settle()
 
 
 def emptied_by_retention_and_made_anew_while_nobody_looks(parts: Parts) -> None:
@@ -526,7 +542,14 @@ RULES: Final = (
     Rule(
         "nothing is written where the group's offset has vanished",
         Parts(membership=without.WritesWhatVanished),
-        made_anew_during_a_batch_whose_reader_dies_after_its_proof,
+        made_anew_in_the_middle_of_a_plan_whose_batch_nobody_reads,
+        Harm.LOST,
+        ChangingGroup,
+    ),
+    Rule(
+        "a proof is written only while its last message is the one that was planned",
+        Parts(membership=without.WritesLateProofs),
+        made_anew_during_a_batch_of_a_queue_that_moved,
         Harm.LOST,
         ChangingGroup,
     ),

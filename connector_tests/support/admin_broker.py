@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from rocketmq_spark.errors import BrokerError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.peer import Question, code_only
-from rocketmq_spark.wire.body.offset_tables import decode_offset_table
+from rocketmq_spark.wire.body.decoding import by_queue, decode_body
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.fastjson import write_fastjson
-from rocketmq_spark.wire.remoting.headers import ALL_QUEUES, OffsetResponse, ResetOffsetRequest
+from rocketmq_spark.wire.remoting.headers import OffsetResponse
+from rocketmq_spark.wire.remoting.typed import as_int64
+
+ALL_QUEUES: Final = -1
 
 
 class AdminBroker(Broker):
@@ -32,11 +36,13 @@ class AdminBroker(Broker):
         for failure in self.update_offsets(group, {queue: offset}).values():
             raise failure
 
+    def reset_offset(self, group: str, queue: MessageQueue, offset: int) -> dict[MessageQueue, int]:
+        """Mark the group's offset as reset; says where. The next pull of the queue gets OFFSET_RESET."""
+        return self.ask(_reset_offset(group, queue.topic, queue.queue_id, -1, {"offset": str(offset)}))
+
     def reset_offsets_to_time(self, group: str, topic: str, timestamp_ms: int) -> dict[MessageQueue, int]:
         """Reset all queues to what was stored at ``timestamp_ms`` (unix), -1: to the end; says where."""
-        header = ResetOffsetRequest(group=group, topic=topic, queue_id=ALL_QUEUES, timestamp_ms=timestamp_ms)
-        command = RemotingCommand(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields=header.to_fields())
-        return self.ask(Question(command, lambda answer: decode_offset_table(answer.body)))
+        return self.ask(_reset_offset(group, topic, ALL_QUEUES, timestamp_ms, {}))
 
     def ensure_group(self, group: str) -> None:
         """Create the group where there is none; one that exists keeps its settings.
@@ -56,6 +62,17 @@ class AdminBroker(Broker):
         """Change the running broker's configuration. The broker skips names that it does not know."""
         body = "".join(f"{name}={value}\n" for name, value in properties.items()).encode()
         self.ask(Question(RemotingCommand(RequestCode.UPDATE_BROKER_CONFIG, body=body), code_only))
+
+
+def _reset_offset(
+    group: str, topic: str, queue_id: int, timestamp_ms: int, more: dict[str, str]
+) -> Question[dict[MessageQueue, int]]:
+    fields = {"group": group, "topic": topic, "queueId": str(queue_id), "timestamp": str(timestamp_ms)}
+    command = RemotingCommand(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields=fields | {"isForce": "true"} | more)
+    return Question(
+        command,
+        lambda answer: decode_body("offset table", answer.body, lambda body: by_queue(body, "offsetTable", as_int64)),
+    )
 
 
 def _of_queue(code: RequestCode, queue: MessageQueue) -> RemotingCommand:

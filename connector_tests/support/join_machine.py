@@ -57,7 +57,7 @@ STEPS: Final = st.sampled_from((1, 2, 3, 5, 8, ENDLESS))
 SHORT_MS: Final = st.sampled_from((0, 1_000, 6_000, 21_000))
 LONG_MS: Final = st.sampled_from((35_000, 65_000, 125_000))
 MOST_QUEUES: Final = 5
-COMMIT: Final = "request write offsets"
+COMMIT: Final = ("request hint", "request write offsets")
 
 
 class PeacefulGroup(RuleBasedStateMachine):
@@ -230,9 +230,6 @@ class PeacefulGroup(RuleBasedStateMachine):
 class TroubledGroup(PeacefulGroup):
     """The same, and anything may break: processes at any point, brokers, single answers; notices come late or never."""
 
-    cuts_off = True
-    """Whether a member alone may not reach a broker."""
-
     # ------------------------------------------------------------------------------------------ members go away
 
     @precondition(lambda self: self.group.alive())
@@ -278,7 +275,7 @@ class TroubledGroup(PeacefulGroup):
         broker.reach = reach if cluster.shows_without(broker.name) else Reach.SILENT
         self.seen[f"a broker is {broker.reach.value}"] += 1
 
-    @precondition(lambda self: self.cuts_off and self.group.alive())
+    @precondition(lambda self: self.group.alive())
     @rule(number=NUMBERS, broker=NUMBERS)
     def cut_off(self, number: int, broker: int) -> None:
         """One member alone does not reach a broker any more, and the broker drops its connection."""
@@ -325,11 +322,8 @@ class ChangingGroup(TroubledGroup):
     """The same, and topics are deleted and made anew, while the queries are to go on without what is lost.
 
     A broker that loses the end of a queue keeps the group's offset, so only who has read that queue can tell: that is
-    for a query alone. Not both at once, a topic that is made anew and a member that alone does not reach its broker:
-    what then is lost stands in ``what-does-not-hold``.
+    for a query alone.
     """
-
-    cuts_off = False
 
     witness: type[Witness] = MessageWitness
     options: Mapping[str, str] = {"failOnDataLoss": "false"}

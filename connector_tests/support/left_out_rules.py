@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from connector_tests.support.simulated_query import Lent, SimulatedMember, SourceRunner
 from connector_tests.support.strand import point
 from rocketmq_spark.consumer.allocation import allocate_all
 from rocketmq_spark.consumer.group_members import GroupMembers
-from rocketmq_spark.consumer.group_offsets import GroupOffsets
-from rocketmq_spark.consumer.membership import Membership
+from rocketmq_spark.consumer.group_offsets import Check, GroupOffsets, OffsetKeeper
+from rocketmq_spark.consumer.membership import NOT_KNOWN, Membership
 from rocketmq_spark.consumer.queue_life import QueueState
 from rocketmq_spark.consumer.rebalance import RebalanceImpl, RebalancePlan
 from rocketmq_spark.consumer.strategy_names import strategy_of
@@ -36,8 +36,10 @@ OUT_OF_TURN = "out of turn"
 class CommitsLater(Membership):
     """What ``start`` proves is left to the timer."""
 
-    def prove(self, end_offsets: Mapping[MessageQueue, int]) -> None:
-        self._finish(end_offsets)
+    def prove(
+        self, end_offsets: Mapping[MessageQueue, int], stored_to_ms: Mapping[MessageQueue, int] = NOT_KNOWN
+    ) -> None:
+        self._finish(end_offsets, stored_to_ms)
         self._release(self._lives.those(QueueState.LEAVING))
 
 
@@ -50,8 +52,8 @@ class TakesSilenceForAnAnswer(Membership):
 
 
 class _NeedsNoAnswer(GroupOffsets):
-    def raise_to(self, wanted: Mapping[MessageQueue, int]) -> set[MessageQueue]:
-        super().raise_to(wanted)
+    def raise_to(self, wanted: Mapping[MessageQueue, int], check: Check = dict) -> set[MessageQueue]:
+        super().raise_to(wanted, check)
         self._confirm(wanted)
         self._links.clear()
         return set(wanted)
@@ -81,7 +83,7 @@ class WritesUnread(Membership):
 
 
 class _NeverReads(GroupOffsets):
-    def raise_to(self, wanted: Mapping[MessageQueue, int]) -> set[MessageQueue]:
+    def raise_to(self, wanted: Mapping[MessageQueue, int], check: Check = dict) -> set[MessageQueue]:
         confirmed = self.keeper.write_offsets(wanted)
         self._confirm({queue: wanted[queue] for queue in confirmed})
         return confirmed
@@ -90,10 +92,10 @@ class _NeverReads(GroupOffsets):
 class CommitsWhatItLost(Membership):
     """What is proven of a dropped queue is committed all the same."""
 
-    def _finish(self, end_offsets: Mapping[MessageQueue, int]) -> bool:
+    def _finish(self, end_offsets: Mapping[MessageQueue, int], stored_to_ms: Mapping[MessageQueue, int]) -> bool:
         lost = end_offsets.keys() - self._rebalance_impl.table.keys()
         self.offsets.raise_to({queue: end_offsets[queue] for queue in lost})
-        return super()._finish(end_offsets)
+        return super()._finish(end_offsets, stored_to_ms)
 
 
 class LeavesUnanswered(SimulatedMember):
@@ -236,6 +238,15 @@ class WritesWhatVanished(Membership):
 class _SeesNothingVanish(GroupOffsets):
     def _look_for_vanished(self, found: Mapping[MessageQueue, int | None]) -> None:
         return
+
+
+class WritesLateProofs(Membership):
+    """What is proven is written whatever the queue is by now."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        keeper = Lent(self.offsets.keeper, are_same=lambda proofs: dict.fromkeys(proofs, True))
+        self.offsets = GroupOffsets(cast(OffsetKeeper, keeper), self.resets, self._is_ours, self.servers.link)
 
 
 class ForgetsStoreTimes(BatchPlanner):

@@ -72,7 +72,8 @@ class SimulatedBroker:
     ``permission`` and ``master_id`` are what routes say of it. ``refusal`` is its answer to everything,
     ``look_refusal`` to pulls, which do not find what is ``compacted``, ``write_refusal`` to group offsets; to a
     question or write about one of ``unanswered_searches`` and ``unanswered_writes`` it gives none. One that
-    ``hears_nothing`` answers heartbeats and forgets them. Routes name so many ``slaves``.
+    ``hears_nothing`` answers heartbeats and forgets them; the hints of one are too small by its ``hint_deficit``.
+    Routes name so many ``slaves``.
     """
 
     name: str
@@ -94,6 +95,7 @@ class SimulatedBroker:
     slaves: int = 0
     look_refusal: RocketMQError | None = None
     unanswered_searches: set[MessageQueue] = field(default_factory=set)
+    hint_deficit: int = 0
     unanswered_writes: set[MessageQueue] = field(default_factory=set)
 
     def consumer_ids(self) -> list[str]:
@@ -408,6 +410,16 @@ class BrokerDoor:
         stored_ms = self._broker.stored_ms
         return self._ask(
             "search", lambda: {queue: bisect_left(stored_ms[queue], at_ms) for queue, at_ms in timestamps_ms.items()}
+        )
+
+    def search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        stored_ms = self._broker.stored_ms
+        return self._ask(
+            "hint",
+            lambda: {
+                queue: bisect_left(stored_ms[queue], at_ms) - self._broker.hint_deficit
+                for queue, at_ms in timestamps_ms.items()
+            },
         )
 
     def stored_at(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:

@@ -162,9 +162,9 @@ class SimulatedMember:
             membership.take(ranges)
             self.runner.query.witness.took(self.runner, self.lock.taken_at)
 
-        def prove(end_offsets: Mapping[MessageQueue, int]) -> None:
+        def prove(end_offsets: Mapping[MessageQueue, int], stored_to_ms: Mapping[MessageQueue, int]) -> None:
             since_ms = self.runner.query.cluster.clock()
-            membership.prove(end_offsets)
+            membership.prove(end_offsets, stored_to_ms)
             self.runner.query.witness.proved(self.runner, end_offsets, since_ms)
 
         return Lent(membership, take=take, prove=prove)
@@ -177,13 +177,13 @@ class SimulatedMember:
 
     def _is_something_new(self, positions: Mapping[MessageQueue, int]) -> bool:
         cluster, published = self.runner.query.cluster, self._turn.published
-        has_grown = any(
-            cluster.max_offset(queue) > position
+        has_changed = any(
+            cluster.max_offset(queue) != position
             and cluster.brokers[queue.broker_name].reach is Reach.UP
             and queue.broker_name not in self.runner.door.cut_off
             for queue, position in positions.items()
         )
-        return has_grown or published.changes != self._seen_changes or published.is_due(cluster.clock())
+        return has_changed or published.changes != self._seen_changes or published.is_due(cluster.clock())
 
     def hand_over(self) -> None:
         self.runner.leave()

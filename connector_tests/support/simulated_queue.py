@@ -101,7 +101,6 @@ class SimulatedNetwork:
         self.pulls: list[tuple[int, int]] = []
         self.addresses: list[str | None] = []
         self.most_in_flight = 0
-        self.put_back: list[int] = []
         self.routes_forgotten_count = 0
 
     def pull(
@@ -130,10 +129,6 @@ class SimulatedNetwork:
     def forget_route(self, queue: MessageQueue) -> None:
         assert queue == QUEUE
         self.routes_forgotten_count += 1
-
-    def put_back_reset(self, queue: MessageQueue, offset: int) -> None:
-        assert queue == QUEUE
-        self.put_back.append(offset)
 
     def _next_completion(self) -> Completion:
         request = self._in_flight.pop(self._choose(len(self._in_flight)))

@@ -19,7 +19,7 @@ from connector_tests.support.simulated_cluster import (
     address_of,
 )
 from rocketmq_spark.consumer.local_offset_store import LocalFileOffsetStore, decode_offsets, encode_offsets
-from rocketmq_spark.consumer.membership import Membership
+from rocketmq_spark.consumer.membership import NOT_KNOWN, Membership
 from rocketmq_spark.consumer.survey import Survey
 from rocketmq_spark.consumer.turn import Turn
 from rocketmq_spark.errors import BrokerError, DataLossError, RouteError
@@ -58,9 +58,11 @@ class Observed(Membership):
         self.taken.append(dict(ranges))
         super().take(ranges)
 
-    def prove(self, end_offsets: Mapping[MessageQueue, int]) -> None:
+    def prove(
+        self, end_offsets: Mapping[MessageQueue, int], stored_to_ms: Mapping[MessageQueue, int] = NOT_KNOWN
+    ) -> None:
         self.proven = dict(end_offsets)
-        super().prove(end_offsets)
+        super().prove(end_offsets, stored_to_ms)
 
 
 class FileInMemory:
@@ -1021,6 +1023,15 @@ def test_targets_are_reached_by_this_query_or_by_another_member() -> None:
     targets.fix(survey((A, 6), (B, 7)))
     assert not targets.are_reached(reached((A, 6)), {B: 6}, now_ms=0)
     assert targets.are_reached(reached((A, 6)), {B: 7}, now_ms=0)
+
+
+def test_a_target_that_its_queue_does_not_reach_any_more_is_none() -> None:
+    targets = AvailableNowTargets(PATIENCE_MS)
+    targets.fix(survey((A, 6), (B, 7)))
+    targets.cut({A: QueueBounds(0, 9, 1), B: QueueBounds(0, 2, 1)})
+    assert targets.offsets == {A: 6, B: 2}
+    targets.cut({})
+    assert targets.offsets == {A: 6, B: 2}
 
 
 def test_no_queue_at_all_is_reached_at_once() -> None:

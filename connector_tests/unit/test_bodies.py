@@ -12,7 +12,7 @@ from rocketmq_spark.wire.body.groups import decode_consumer_ids
 from rocketmq_spark.wire.body.heartbeat import ConsumerData, Heartbeat, encode_heartbeat
 from rocketmq_spark.wire.body.java_hash import java_hash_code
 from rocketmq_spark.wire.body.locks import decode_lock_ok, encode_lock_batch
-from rocketmq_spark.wire.body.offset_tables import decode_offset_table, encode_consumer_status
+from rocketmq_spark.wire.body.offset_tables import encode_consumer_status
 from rocketmq_spark.wire.body.routes import ClusterInfo, decode_cluster_info, decode_topic_route
 from rocketmq_spark.wire.body.stats import ConsumeProgress, decode_consume_stats, decode_topic_stats
 from rocketmq_spark.wire.body.subscription import build_subscription, subscription_fields
@@ -30,6 +30,7 @@ CLUSTER = (
 KEY = b'{"brokerName":"b","queueId":1,"topic":"T"}'
 QUEUE = MessageQueue("T", "b", 1)
 STATS = b'{"offsetTable":{%s:{"lastUpdateTimestamp":%d,"maxOffset":7,"minOffset":2}},"topicPutTps":0.0}'
+STATS_BUT = b'{"offsetTable":{%s:{"lastUpdateTimestamp":1,"maxOffset":7,"minOffset":%%s}}}' % KEY
 PROGRESS = b'{"brokerOffset":9,"consumerOffset":4,"lastTimestamp":1700000000000,"pullOffset":5}'
 CONSUME_STATS = b'{"consumeTps":0.0,"offsetTable":{%s:%s}}' % (KEY, PROGRESS)
 
@@ -67,12 +68,6 @@ def test_consume_stats_give_a_groups_progress() -> None:
     assert decode_consume_stats(of_rocketmq_4) == {QUEUE: ConsumeProgress(9, 4, None, 1700000000000)}
 
 
-def test_an_offset_table_is_by_queue() -> None:
-    for offset in (0, -1, 2**63 - 1, -(2**63)):
-        assert decode_offset_table(b'{"offsetTable":{%s:%d}}' % (KEY, offset)) == {QUEUE: offset}
-    assert decode_offset_table(b'{"offsetTable":{}}') == {}
-
-
 def test_a_client_with_two_connections_stays_twice_in_the_list() -> None:
     assert decode_consumer_ids(b'{"consumerIdList":["a@1","b@2","a@1"]}') == ["a@1", "b@2", "a@1"]
 
@@ -96,9 +91,9 @@ def test_the_locked_queues_are_read() -> None:
         (decode_topic_stats, b'{"offsetTable":{"T":{}}}', "a key of offsetTable is 'T'"),
         (decode_topic_stats, b'{"offsetTable":{{"topic":"T"}:{}}}', "brokerName is None"),
         (decode_topic_stats, b'{"offsetTable":{%s:{"minOffset":"0"}}}' % KEY, "minOffset is '0'|lastUpdate"),
-        (decode_offset_table, b'{"offsetTable":{%s:9223372036854775808}}' % KEY, "offsetTable has more than 64 bits"),
-        (decode_offset_table, b'{"offsetTable":{%s:-9223372036854775809}}' % KEY, "offsetTable has more than 64 bits"),
-        (decode_offset_table, b'{"offsetTable":{%s:true}}' % KEY, "offsetTable is True"),
+        (decode_topic_stats, STATS_BUT % b"9223372036854775808", "minOffset has more than 64 bits"),
+        (decode_topic_stats, STATS_BUT % b"-9223372036854775809", "minOffset has more than 64 bits"),
+        (decode_topic_stats, STATS_BUT % b"true", "minOffset is True"),
         (decode_consumer_ids, b"{}", "consumerIdList is None"),
         (decode_consumer_ids, b'{"consumerIdList":[null]}', "consumerIdList is None"),
         (decode_lock_ok, b'{"lockOKMQSet":["q"]}', "lockOKMQSet is 'q'"),

@@ -190,25 +190,6 @@ def test_a_name_server_that_is_down_is_told_and_not_raised(cluster: ScriptedClus
     assert isinstance(told(client), TransportError)
 
 
-def test_a_reset_is_put_back_at_the_queues_master(cluster: ScriptedCluster, client: ExecutorClient) -> None:
-    cluster.brokers["a"].on(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, answer(body=b'{"offsetTable":{}}'))
-    client.put_back_reset(QUEUE, 7)
-    fields = cluster.brokers["a"].next_session().next_received().fields
-    assert (fields["group"], fields["topic"], fields["queueId"], fields["offset"]) == ("G", "T", "0", "7")
-
-
-def test_a_reset_that_cannot_be_put_back_is_named_and_fails_nothing(
-    cluster: ScriptedCluster, client: ExecutorClient, caplog: pytest.LogCaptureFixture
-) -> None:
-    cluster.brokers["a"].on(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, answer(ResponseCode.SYSTEM_ERROR))
-    client.put_back_reset(QUEUE, 7)
-    cluster.down.add(NAME_SERVER)
-    client.put_back_reset(QUEUE, 8)
-    first, second = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert f"queue={QUEUE} offset=7" in first
-    assert f"queue={QUEUE} offset=8" in second
-
-
 def test_a_process_keeps_one_client_for_the_same_options() -> None:
     assert ExecutorClient.shared(options()) is ExecutorClient.shared(options())
     assert ExecutorClient.shared(options()) is not ExecutorClient.shared(options(subExpression="TagB"))

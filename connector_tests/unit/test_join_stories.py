@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from connector_tests.support.join_witness import MessageWitness
 from connector_tests.support.simulated_cluster import Fate, Reach
 from connector_tests.support.simulated_group import SimulatedGroup
 from connector_tests.support.simulated_query import IDLE, LOG_COMMITS, LOG_OFFSETS, WRITE
@@ -310,3 +311,58 @@ def test_a_queue_that_became_another_one_while_its_query_stops_is_not_told_of_th
             runner.go_on()
         assert not runner.is_alive
         assert {group.cluster.group_offset(queue) for queue in group.cluster.queues()} == {0}
+
+
+CHANGING = {"failOnDataLoss": "false"}
+
+
+def test_what_has_grown_since_the_survey_is_looked_at_too() -> None:
+    """A queue of a topic that is made anew between a survey and the look: it did not reach to where it was read."""
+    with SimulatedGroup({"t": {"a": 2}}, options=CHANGING, witness=MessageWitness) as group:
+        query = group.query("A")
+        produce_everywhere(group, 4)
+        group.start(query).go_on()
+        group.runners[0].kill()
+        group.cluster.brokers["a"].restart(lost_messages=3)
+        group.cluster.produce(QUEUE, 6)
+        group.cluster.lose_connections(group.runners[0])
+        group.start(query).go_on(stops=("request read offsets",))
+        group.cluster.make_anew("t")
+        produce_everywhere(group, 8)
+        group.settle()
+
+
+def test_orderly_a_queue_that_goes_is_given_up_though_its_topic_was_made_anew_during_its_last_batch() -> None:
+    options = {"consumeOrderly": "true"} | CHANGING
+    with SimulatedGroup({"t": {"a": 2}}, options=options, witness=MessageWitness) as group:
+        produce_everywhere(group, 4)
+        first, second = group.start(group.query("A")), group.start(group.query("B"))
+        first.go_on(stops=(WRITE,))
+        second.go_on()
+        first.do_all_timed_work()
+        group.cluster.make_anew("t")
+        produce_everywhere(group, 8)
+        group.settle()
+        assert {held.queue for held in second.membership.process_queues} == {group.cluster.queues()[1]}
+
+
+def test_of_available_now_runs_none_waits_for_what_another_topic_of_the_same_name_has_not() -> None:
+    with SimulatedGroup({"t": {"a": 2}}, options=CHANGING, witness=MessageWitness) as group:
+        produce_everywhere(group, 9)
+        visitor = group.start(group.query("A"))
+        visitor.go_on(stops=(WRITE,))
+        runner = group.start(group.query("B"), available_now=True)
+        runner.go_on()
+        group.cluster.make_anew("t")
+        produce_everywhere(group, 6)
+        for _ in range(4):
+            visitor.go_on()
+            runner.go_on()
+            group.pass_time(1_000)
+        assert not runner.is_alive
+        assert runner.error is None
+
+
+def produce_everywhere(group: SimulatedGroup, count: int) -> None:
+    for queue in group.cluster.queues():
+        group.cluster.produce(queue, count)

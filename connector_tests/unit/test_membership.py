@@ -289,7 +289,7 @@ def test_nothing_is_written_where_the_groups_offset_has_vanished() -> None:
     member.prove({QUEUES[0]: 20})
     member.offsets.persist()
     assert group.broker.offsets == {}
-    assert member.offsets.vanished == {QUEUES[0]}
+    assert member.offsets.doubtful == {QUEUES[0]}
     assert member.publish().changes == before + 1
     member.offsets.forget(QUEUES[0])
     assert member.offsets.raise_to({QUEUES[0]: 20}) == {QUEUES[0]}

@@ -53,7 +53,6 @@ class Run:
         answer: Callable[[int, int], PullAnswer],
         begin: int = 0,
         end: int = 100,
-        planned_from: int | None = None,
         missing_ms: int = MISSING_MS,
         waited: OutageNotes | None = None,
         began_ms: int = BEGAN_MS,
@@ -61,8 +60,7 @@ class Run:
         self.clock = ManualClock(began_ms)
         self._began_ms = began_ms
         self.network = SimulatedNetwork(answer, self.clock)
-        wanted = QueueRange(QUEUE, begin, end, planned_from)
-        self.put_back = self.network.put_back
+        wanted = QueueRange(QUEUE, begin, end)
         self.puller = RangePuller(
             wanted,
             self.network,
@@ -374,7 +372,6 @@ def test_a_slow_answer_is_not_asked_for_again_with_what_was_postponed() -> None:
     wanted = QueueRange(QUEUE, 0, 100)
     puller = RangePuller(wanted, network, limit_ms=9_999, missing_ms=9_999, clock=clock)
     assert [offset for pulled in puller.pulled() for offset in offsets_of(pulled)] == list(range(100))
-    assert network.put_back == []
 
 
 def at_another_address(here: SimulatedQueue, there: SimulatedQueue) -> Run:
@@ -487,39 +484,3 @@ def test_a_reset_mark_delays_nothing() -> None:
     run = Run(failing_first([reset_to(3), reset_to(3)], SimulatedQueue(max_offset=100)))
     assert run.rows() == list(range(100))
     assert run.took_ms == 0
-
-
-@pytest.mark.parametrize("offset", [3, 50, 100, 170])
-def test_a_reset_is_put_back_when_everything_is_delivered(offset: int) -> None:
-    """Any sooner, and the range's next pull would be told again."""
-    run = Run(failing_first([reset_to(offset)], SimulatedQueue(max_offset=200)), begin=20)
-    put_back_before = [list(run.put_back) for _ in run.puller.pulled()]
-    assert len(put_back_before) > 1
-    assert not any(put_back_before)
-    assert run.put_back == [offset]
-
-
-def test_of_several_resets_the_last_is_put_back() -> None:
-    run = Run(failing_first([reset_to(3), reset_to(7)], SimulatedQueue(max_offset=100)), begin=20)
-    run.pulled()
-    assert run.put_back == [7]
-
-
-@pytest.mark.parametrize("piece_begin", [20, 60])
-def test_a_reset_to_where_the_batch_begins_is_obeyed_by_it(piece_begin: int) -> None:
-    """The batch was planned after the reset, and its pulls may be the first of the group."""
-    run = Run(failing_first([reset_to(20)], SimulatedQueue(max_offset=100)), begin=piece_begin, planned_from=20)
-    run.pulled()
-    assert run.put_back == []
-
-
-def test_a_reset_is_put_back_by_a_task_that_fails_or_is_given_up() -> None:
-    failing = Run(
-        failing_first([reset_to(3), refused(ResponseCode.NO_PERMISSION)], SimulatedQueue(100)), 20, missing_ms=0
-    )
-    with pytest.raises(BrokerError):
-        failing.pulled()
-    assert failing.put_back == [3]
-    unread = Run(failing_first([reset_to(3)], SimulatedQueue(max_offset=100)), begin=20)
-    next(unread.puller.pulled())
-    assert unread.put_back == [3]

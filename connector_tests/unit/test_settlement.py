@@ -23,11 +23,11 @@ def findings(
     *,
     bounds: QueueBounds = BOUNDS,
     other_from: Mapping[MessageQueue, int | None] | None = None,
-    vanished: tuple[MessageQueue, ...] = (),
+    doubtful: tuple[MessageQueue, ...] = (),
     emptied: tuple[MessageQueue, ...] = (),
 ) -> Findings:
     others = dict.fromkeys(stored) | dict(other_from or {})
-    return Findings(dict.fromkeys(stored, bounds), stored, others, vanished, emptied)
+    return Findings(dict.fromkeys(stored, bounds), stored, others, doubtful, emptied)
 
 
 def only_raised_to(position: int) -> Settlement:
@@ -53,7 +53,7 @@ def test_what_was_confirmed_is_forgotten_where_the_group_has_no_offset() -> None
 
 def test_what_was_confirmed_is_forgotten_where_the_offset_had_vanished_though_another_is_there_by_now() -> None:
     """Vanished are more queues than those that are settled here."""
-    found = findings({A: 60}, vanished=(A, B))
+    found = findings({A: 60}, doubtful=(A, B))
     settled = settle(READ_TO_40, found, is_broadcasting=False)
     assert settled == replace(only_raised_to(60), forget=frozenset({A}))
 

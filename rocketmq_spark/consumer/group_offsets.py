@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from rocketmq_spark.consumer.offset_store import RemoteBrokerOffsetStore, raising
 from rocketmq_spark.consumer.resets import Resets
@@ -16,6 +16,16 @@ from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import MessageQueue
 
 log = logging.getLogger(__name__)
+
+Check = Callable[[Mapping[MessageQueue, int]], dict[MessageQueue, int]]
+
+
+class Proof(NamedTuple):
+    """Everything of a queue below ``next_offset`` is in the sink, and was stored at ``stored_to_ms`` (unix) or before;
+    0: that is not known."""
+
+    next_offset: int
+    stored_to_ms: int
 
 
 class OffsetKeeper(Protocol):
@@ -29,6 +39,10 @@ class OffsetKeeper(Protocol):
 
     def may_write(self, queue: MessageQueue) -> bool:
         """Whether it is of use to try now: the queue's offset was not refused a moment ago."""
+
+    def are_same(self, proofs: Mapping[MessageQueue, Proof]) -> dict[MessageQueue, bool]:
+        """Whether the last proven message of each queue is still the one that was planned. Queues of which that is not
+        known now are left out."""
 
 
 class BrokerOffsets:
@@ -69,6 +83,15 @@ class BrokerOffsets:
     def may_write(self, queue: MessageQueue) -> bool:
         return self._servers.may_commit(queue)
 
+    def are_same(self, proofs: Mapping[MessageQueue, Proof]) -> dict[MessageQueue, bool]:
+        """By a search, which fetches nothing; where that finds something newer below what is proven, by a look."""
+        known = {queue: proof for queue, proof in proofs.items() if proof.stored_to_ms > 0}
+        hints = self._servers.search_hints({queue: proof.stored_to_ms + 1 for queue, proof in known.items()})
+        to_see = {queue: known[queue].next_offset - 1 for queue, at in hints.items() if at < known[queue].next_offset}
+        seen = self._servers.stored_at(to_see)
+        same = dict.fromkeys(proofs.keys() - known.keys() | hints.keys() - to_see.keys(), True)
+        return same | {queue: at is not None and at <= known[queue].stored_to_ms for queue, at in seen.items()}
+
     def _not_written(self, queue: MessageQueue, offset: int, error: RocketMQError) -> None:
         log.debug("offset not stored queue=%s offset=%d: %s", queue, offset, error)
         if error.condition == "OFFSET_NOT_TAKEN":
@@ -81,9 +104,10 @@ class GroupOffsets:
     """The group's offsets as one member sees them, and what it has proven and the keeper has not confirmed.
 
     Of a queue whose offset the keeper has confirmed to us it must have that offset, or a larger one of the next owner.
-    Where it has none any more, the queue may be another one (``vanished``), and nothing is written before somebody has
-    looked. Where it has a smaller one and the connection is still the same, an operator has spoken (``Resets``); over
-    another connection it is a broker that was killed and forgot, and is told again.
+    Where it has none any more, or the last message that is proven is not the one that was planned, the queue may be
+    another one (``doubtful``), and nothing is written before somebody has looked. Where it has a smaller one and the
+    connection is still the same, an operator has spoken (``Resets``); over another connection it is a broker that was
+    killed and forgot, and is told again.
 
     Parameters
     ----------
@@ -101,15 +125,16 @@ class GroupOffsets:
         link_to: Callable[[str], Link | None],
     ) -> None:
         self.keeper = keeper
-        self.vanished: set[MessageQueue] = set()
-        """Queues whose offset the keeper had confirmed and has no more; until they are forgotten."""
+        self.doubtful: set[MessageQueue] = set()
+        """Queues that may be others than those of which something was proven or confirmed; until they are forgotten."""
         self.news = 0
-        """How often an offset was found to have vanished."""
+        """How often a queue was found doubtful."""
         self._resets = resets
         self._is_ours = is_ours
         self._link_to = link_to
         self._links: dict[MessageQueue, Link | None] = {}
         self._progress = RemoteBrokerOffsetStore()
+        self._stored_to_ms: dict[MessageQueue, int] = {}
 
     # ------------------------------------------------------------------------------------------ our progress
 
@@ -118,14 +143,26 @@ class GroupOffsets:
         """A copy of what is proven and the keeper is still to be told; not of queues that an operator has reset."""
         return {queue: at for queue, at in self._progress.unconfirmed.items() if queue not in self._resets}
 
-    def prove(self, queue: MessageQueue, next_offset: int) -> None:
-        """Everything of a queue of ours below ``next_offset`` is in the sink."""
+    def prove(self, queue: MessageQueue, next_offset: int, stored_to_ms: int = 0) -> None:
+        """Everything of a queue of ours below ``next_offset`` is in the sink. No message of it was stored later than
+        ``stored_to_ms``; 0: that is not known."""
         self._progress.update(queue, next_offset)
+        self._stored_to_ms[queue] = stored_to_ms
 
     def persist(self) -> bool:
-        """Tell the keeper what it has not confirmed; says whether it has confirmed everything by now."""
-        self.raise_to({queue: at for queue, at in self.unconfirmed.items() if self.keeper.may_write(queue)})
+        """Tell the keeper what it has not confirmed; says whether it has confirmed everything by now.
+
+        A proof that comes late would be a place in another queue of the same name, for its owner to go on from.
+        """
+        due = {queue: at for queue, at in self.unconfirmed.items() if self.keeper.may_write(queue)}
+        self.raise_to(due, self._of_the_same)
         return not self.unconfirmed
+
+    def _of_the_same(self, writes: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """Those of which the last message is still the one that was planned."""
+        same = self.keeper.are_same({queue: Proof(at, self._stored_to_ms[queue]) for queue, at in writes.items()})
+        self._doubt(queue for queue, is_same in same.items() if not is_same)
+        return {queue: at for queue, at in writes.items() if same.get(queue, False)}
 
     def has_confirmed(self, queue: MessageQueue) -> bool:
         """Whether the keeper has confirmed an offset to us since the queue is ours and nothing has been forgotten."""
@@ -135,30 +172,32 @@ class GroupOffsets:
         """The queue is another member's now, or may be another queue: what was known says nothing any more."""
         self._progress.remove(queue)
         self._links.pop(queue, None)
-        self.vanished.discard(queue)
+        self._stored_to_ms.pop(queue, None)
+        self.doubtful.discard(queue)
 
     # ------------------------------------------------------------------------------------------ the keeper's
 
-    def raise_to(self, wanted: Mapping[MessageQueue, int]) -> set[MessageQueue]:
-        """See to it that the keeper stores at least ``wanted``; says for which queues it has confirmed that.
+    def raise_to(self, wanted: Mapping[MessageQueue, int], check: Check = dict) -> set[MessageQueue]:
+        """See to it that the keeper stores at least ``wanted``; says for which queues it has confirmed that. ``check``
+        says which of the writes that it takes may be made.
 
         Of the first offsets of a group and topic that come at once, a broker may confirm one and lose it
         (``ConsumerOffsetManager#commitOffset`` makes the table for them unguarded). So look again where there was none.
         """
-        confirmed, first = self._raise(wanted)
+        confirmed, first = self._raise(wanted, check)
         if first:
-            confirmed -= first - self._raise({queue: wanted[queue] for queue in first})[0]
+            confirmed -= first - self._raise({queue: wanted[queue] for queue in first}, check)[0]
         self._confirm({queue: wanted[queue] for queue in confirmed})
         return confirmed
 
-    def _raise(self, wanted: Mapping[MessageQueue, int]) -> tuple[set[MessageQueue], set[MessageQueue]]:
+    def _raise(self, wanted: Mapping[MessageQueue, int], check: Check) -> tuple[set[MessageQueue], set[MessageQueue]]:
         """Which offsets the keeper has confirmed, and which of these are the first that it has of their queue."""
         found = self.keeper.stored_offsets(wanted)
         self._look_for_resets(found)
         self._look_for_vanished(found)
-        stored = {queue: at for queue, at in found.items() if queue not in self._resets and queue not in self.vanished}
+        stored = {queue: at for queue, at in found.items() if queue not in self._resets and queue not in self.doubtful}
         writes = raising(wanted, stored)
-        confirmed = (stored.keys() - writes.keys()) | self.keeper.write_offsets(writes)
+        confirmed = (stored.keys() - writes.keys()) | self.keeper.write_offsets(check(writes))
         return confirmed, {queue for queue in confirmed if stored[queue] is None}
 
     def _look_for_resets(self, found: Mapping[MessageQueue, int | None]) -> None:
@@ -176,9 +215,13 @@ class GroupOffsets:
         return link is not None and link == self._links.get(queue)
 
     def _look_for_vanished(self, found: Mapping[MessageQueue, int | None]) -> None:
-        gone = {queue for queue, at in found.items() if at is None and self._progress.confirmed(queue) is not None}
-        self.news += len(gone - self.vanished)
-        self.vanished |= gone
+        self._doubt(queue for queue, at in found.items() if at is None and self.has_confirmed(queue))
+
+    def _doubt(self, queues: Iterable[MessageQueue]) -> None:
+        """Somebody is to look whether these are still what they were."""
+        found = set(queues) - self.doubtful
+        self.news += len(found)
+        self.doubtful |= found
 
     def lower_to(self, wanted: Mapping[MessageQueue, int]) -> set[MessageQueue]:
         """Let the keeper store exactly ``wanted``, for queues that do not reach as far as the group's offset any more;

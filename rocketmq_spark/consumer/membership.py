@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from rocketmq_spark.consumer.answers import MemberView, process_queue_info
@@ -38,6 +39,7 @@ log = logging.getLogger(__name__)
 
 MOST_NAMED: Final = 8
 """Queues that a line names."""
+NOT_KNOWN: Final[Mapping[MessageQueue, int]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +131,15 @@ class Membership:
         links = {name: self.servers.link(name) for name in {queue.broker_name for queue in bounds}}
         away = self._outages.away(known, bounds)
         self._outages.check(away)
-        owned = self._plannable() if is_settled else frozenset[MessageQueue]()
-        return Survey(owned, bounds, is_settled and self._outages.is_complete(away), away, links)
+        nothing = frozenset[MessageQueue]()
+        return Survey(
+            self._locked(QueueState.OWNED) if is_settled else nothing,
+            bounds,
+            is_settled and self._outages.is_complete(away),
+            away,
+            links,
+            self._locked(QueueState.LEAVING) if is_settled else nothing,
+        )
 
     def wait_for_queues(self, waits: Iterable[Wait]) -> None:
         """Queues that are away are waited for so long: the caller's to decide, and to be said with all else."""
@@ -151,12 +160,15 @@ class Membership:
             self._positions[queue] = end_offset
             self._planned_in[queue] = process_queue.life
 
-    def prove(self, end_offsets: Mapping[MessageQueue, int]) -> None:
+    def prove(
+        self, end_offsets: Mapping[MessageQueue, int], stored_to_ms: Mapping[MessageQueue, int] = NOT_KNOWN
+    ) -> None:
         """Everything below these is in the sink: finish what is in flight there, and commit what is ours, answered.
+        ``stored_to_ms``: when the last message was stored that was there when the queue was planned.
 
         What was not answered before is due again too: after a machine has slept the timer may come later than others.
         """
-        if self._finish(end_offsets) or self.offsets.unconfirmed:
+        if self._finish(end_offsets, stored_to_ms) or self.offsets.unconfirmed:
             self._last_view = None
             self.offsets.persist()
             self._release(self._lives.those(QueueState.LEAVING))
@@ -258,17 +270,17 @@ class Membership:
     def _is_settled(self, queue: MessageQueue) -> bool:
         return not self._rebalance_impl.table[queue].in_flight and queue not in self.offsets.unconfirmed
 
-    def _plannable(self) -> frozenset[MessageQueue]:
-        """Our queues, less those that are being given up; orderly, less those whose lock may have expired."""
+    def _locked(self, state: QueueState) -> frozenset[MessageQueue]:
+        """The queues in that state; orderly, less those whose lock may have expired."""
         return frozenset(
             queue
-            for queue in self._lives.those(QueueState.OWNED)
+            for queue in self._lives.those(state)
             if not self._options.consume_orderly or self._locks.is_held(queue)
         )
 
     # ------------------------------------------------------------------------------------------ progress
 
-    def _finish(self, end_offsets: Mapping[MessageQueue, int]) -> bool:
+    def _finish(self, end_offsets: Mapping[MessageQueue, int], stored_to_ms: Mapping[MessageQueue, int]) -> bool:
         """Move the windows of our queues past what is proven; says whether anything was in flight there.
 
         What was planned before a queue was lost is late. Of a queue that is not ours it is left to the next owner; of
@@ -278,16 +290,19 @@ class Membership:
         for queue in self._planned_in.keys() & end_offsets.keys():
             planned_in = self._planned_in.pop(queue)
             self.late_proofs += queue not in table or table[queue].life != planned_in
-        finished = [self._finish_queue(table[queue], end_offsets[queue]) for queue in table.keys() & end_offsets.keys()]
+        finished = [
+            self._finish_queue(table[queue], end_offsets[queue], stored_to_ms.get(queue, 0))
+            for queue in table.keys() & end_offsets.keys()
+        ]
         return any(finished)
 
-    def _finish_queue(self, process_queue: ProcessQueue, proven_to: int) -> bool:
+    def _finish_queue(self, process_queue: ProcessQueue, proven_to: int, stored_to_ms: int) -> bool:
         """Says whether anything was in flight below ``proven_to``."""
         finished = [(begin, end) for begin, end in process_queue.in_flight if end <= proven_to]
         for begin_offset, end_offset in finished:
             process_queue.remove(begin_offset, end_offset)
         rest = process_queue.in_flight
-        self.offsets.prove(process_queue.queue, min(proven_to, rest[0][0]) if rest else proven_to)
+        self.offsets.prove(process_queue.queue, min(proven_to, rest[0][0]) if rest else proven_to, stored_to_ms)
         return bool(finished)
 
     # ------------------------------------------------------------------------------------------ what others may know

@@ -52,6 +52,8 @@ class BrokerPort(Protocol):
 
     def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]: ...
 
+    def search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]: ...
+
     def stored_at(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]: ...
 
     def query_offsets(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]: ...
@@ -269,6 +271,15 @@ class Servers:
             self._outages.failed(subject, error, self._options.cluster_timeout_ms)
             return {}
         self._outages.succeeded(subject)
+        return found
+
+    def search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """As ``search_offsets``, quickly and unchecked: it may be too small."""
+        found: dict[MessageQueue, int] = {}
+        for _, offsets in self.ask_each(
+            timestamps_ms, lambda broker, queues: broker.search_hints({queue: timestamps_ms[queue] for queue in queues})
+        ):
+            found |= offsets
         return found
 
     def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:

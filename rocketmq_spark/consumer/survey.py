@@ -15,7 +15,8 @@ class Survey:
 
     ``is_complete``: every name server, topic and broker answered, and the group's members are known. ``away``: queues
     that were asked for and that nobody serves, with the last address of their broker; see ``Outages.away``. ``links``:
-    by which each broker of ``bounds`` was reached, or has been since.
+    by which each broker of ``bounds`` was reached, or has been since. ``leaving``: queues that are being given up, and
+    that nobody else has yet.
     """
 
     owned: frozenset[MessageQueue]
@@ -23,3 +24,4 @@ class Survey:
     is_complete: bool
     away: Mapping[MessageQueue, str] = field(default_factory=dict)
     links: Mapping[str, Link | None] = field(default_factory=dict)
+    leaving: frozenset[MessageQueue] = frozenset()

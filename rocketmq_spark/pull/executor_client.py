@@ -84,14 +84,6 @@ class ExecutorClient:
         """The next pull asks the name servers where the queue is."""
         self._routes.forget(queue.topic)
 
-    def put_back_reset(self, queue: MessageQueue, offset: int) -> None:
-        """Mark the queue as reset to ``offset`` again, on behalf of the operator who did it; nothing is raised."""
-        try:
-            Broker(self._routes.master(queue), self._pool, self._timeout_ms).reset_offset(self._group, queue, offset)
-        except RocketMQError as error:
-            self._routes.forget(queue.topic)
-            log.warning("an operator's reset is lost queue=%s offset=%d: %s", queue, offset, error)
-
     def send_back(self, message: StoredMessage, delay_level: int, max_reconsume_times: int | None) -> None:
         """``Broker.send_back`` at the message's broker. After an error the next call asks for the route again."""
         try:

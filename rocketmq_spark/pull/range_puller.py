@@ -18,7 +18,7 @@ from rocketmq_spark.pull.pull_window import PullWindow
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.retry import PULLING, Outlook, Patience, outlook_of_pull
 from rocketmq_spark.remoting.waits import WaitLines
-from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullAnswer, PullResult
+from rocketmq_spark.wire.remoting.pull import PullAnswer, PullResult
 
 log = logging.getLogger(__name__)
 
@@ -51,9 +51,6 @@ class PullClient(Protocol):
     def forget_route(self, queue: MessageQueue) -> None:
         """Find out anew where the queue is, with the next pull that has no address."""
 
-    def put_back_reset(self, queue: MessageQueue, offset: int) -> None:
-        """Mark a queue as reset by an operator, again."""
-
 
 class Waited(Protocol):
     """Since when others have waited for the broker in vain: OutageNotes."""
@@ -76,9 +73,6 @@ class RangePuller:
     queue is.
 
     ``waited``: what others have waited for the broker before, whose time counts until it has answered here.
-
-    An operator's reset that a pull is told of is put back at the end, for the member to learn of it when the batch is
-    proven. Any sooner, and the next pull would be told. A batch that begins where the operator wants it obeys already.
     """
 
     def __init__(
@@ -109,7 +103,6 @@ class RangePuller:
         self._waited = waited
         self._is_heard = False
         self._absent_since_ms: int | None = None
-        self._reset_to: int | None = None
 
     def start(self) -> None:
         """Send the first pull, ahead of ``pulled``. Its answer waits."""
@@ -122,14 +115,10 @@ class RangePuller:
         nobody has served the queue for too long, BrokerError for any other refusal, RemoteProtocolError[PULL_STALLED]
         for answers that lead nowhere.
         """
-        try:
-            while not self._window.is_finished:
-                self._send()
-                self._take_answers()
-                yield from self._window.deliver()
-        finally:
-            if self._reset_to is not None:
-                self._client.put_back_reset(self._wanted.queue, self._reset_to)
+        while not self._window.is_finished:
+            self._send()
+            self._take_answers()
+            yield from self._window.deliver()
 
     def _send(self) -> None:
         requests = self._window.to_pull()
@@ -172,9 +161,6 @@ class RangePuller:
             self._answered(request, answer)
 
     def _answered(self, request: PullRequest, result: PullResult) -> None:
-        if result.reason == OFFSET_RESET:
-            reset_to = result.next_begin_offset
-            self._reset_to = None if reset_to == self._wanted.planned_from else reset_to
         if pull_action(result, request.next_offset) is PullAction.LOST and request not in self._asked_anew:
             self._asked_anew.add(request)
             self._ask_where()

@@ -20,7 +20,6 @@ from rocketmq_spark.remoting.send_result import SendResult, SendStatus, send_hea
 from rocketmq_spark.wire.body.groups import decode_consumer_ids
 from rocketmq_spark.wire.body.heartbeat import Heartbeat, encode_heartbeat
 from rocketmq_spark.wire.body.locks import decode_lock_ok, encode_lock_batch
-from rocketmq_spark.wire.body.offset_tables import decode_offset_table
 from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo, decode_consumer_running_info
 from rocketmq_spark.wire.body.stats import ConsumeProgress, decode_consume_stats, decode_topic_stats
 from rocketmq_spark.wire.message.batch import encode_batch, message_properties
@@ -39,7 +38,6 @@ from rocketmq_spark.wire.remoting.headers import (
     GetTopicStatsInfoRequest,
     OffsetResponse,
     QueryConsumerOffsetRequest,
-    ResetOffsetRequest,
     SearchOffsetRequest,
     SendMessageRequest,
     SendMessageResponse,
@@ -108,8 +106,8 @@ class Broker(Peer):
         All are in flight at once. The broker's answers are checked, by two pulls of one message at least, for a group
         that every broker has.
         """
-        answers = {queue: self.submit(_search_offset(queue, at_ms)) for queue, at_ms in timestamps_ms.items()}
-        searches = {queue: first_stored(answers[queue].result(), at_ms) for queue, at_ms in timestamps_ms.items()}
+        hints = self.search_hints(timestamps_ms)
+        searches = {queue: first_stored(hints[queue], at_ms) for queue, at_ms in timestamps_ms.items()}
         looks = {queue: self.submit(_look(queue, next(search))) for queue, search in searches.items()}
         found: dict[MessageQueue, int] = {}
         while looks:
@@ -121,6 +119,11 @@ class Broker(Peer):
                 except StopIteration as end:
                     found[queue] = end.value
         return found
+
+    def search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """As ``search_offsets``, but unchecked: no message is fetched, and what the broker says may be too small."""
+        answers = {queue: self.submit(_search_offset(queue, at_ms)) for queue, at_ms in timestamps_ms.items()}
+        return {queue: answer.result() for queue, answer in answers.items()}
 
     def stored_at(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
         """When the message at an offset of each queue was stored (unix ms), None where there is none. By a pull of each
@@ -182,13 +185,6 @@ class Broker(Peer):
         """Where an operator has reset the group's offset to; None without a reset. Only the first to ask is told."""
         answer = self.pull(group, queue, 0, 1)
         return answer.next_begin_offset if answer.reason == OFFSET_RESET else None
-
-    def reset_offset(self, group: str, queue: MessageQueue, offset: int) -> dict[MessageQueue, int]:
-        """What an operator does: mark the group's offset as reset. The next pull of the queue gets OFFSET_RESET."""
-        header = ResetOffsetRequest(
-            group=group, topic=queue.topic, queue_id=queue.queue_id, offset=offset, timestamp_ms=-1
-        )
-        return self.ask(_reset_offset(header))
 
     def consume_stats(self, group: str, topic: str | None = None) -> dict[MessageQueue, ConsumeProgress]:
         """How far the group is, per queue of ``topic`` or of all its topics."""
@@ -372,11 +368,6 @@ def _look(queue: MessageQueue, offset: int) -> Question[PullResult]:
 
 def _stored_ms(found: PullResult) -> int | None:
     return first_of(found.body).store_timestamp_ms if found.status is PullStatus.FOUND else None
-
-
-def _reset_offset(header: ResetOffsetRequest) -> Question[dict[MessageQueue, int]]:
-    command = _command(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
-    return Question(command, lambda answer: decode_offset_table(answer.body))
 
 
 def _send(code: RequestCode, header: SendMessageRequest, body: bytes, queue: MessageQueue) -> Question[SendResult]:

@@ -53,7 +53,7 @@ def _cut(one: QueueRange, longest: int | None) -> Iterator[QueueRange]:
     count = 1 if longest is None else -(-len(one) // longest)
     bounds = [one.begin_offset + len(one) * number // count for number in range(count + 1)]
     for begin_offset, end_offset in pairwise(bounds):
-        yield QueueRange(one.queue, begin_offset, end_offset, one.begin_offset)
+        yield QueueRange(one.queue, begin_offset, end_offset)
 
 
 def _packed(pieces: Iterable[QueueRange], room: int) -> list[Task]:

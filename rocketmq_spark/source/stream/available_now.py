@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection, Mapping
 
 from rocketmq_spark.consumer.survey import Survey
-from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.source.stream.offsets import SourceOffset
 from rocketmq_spark.source.stream.planning import unreached
 
@@ -32,6 +32,11 @@ class AvailableNowTargets:
     def give_up(self, queues: Collection[MessageQueue]) -> None:
         """These are not read any more for now."""
         self.offsets = {queue: target for queue, target in self.offsets.items() if queue not in queues}
+
+    def cut(self, bounds: Mapping[MessageQueue, QueueBounds]) -> None:
+        """A queue that does not reach its target any more is another one now, or has lost its end."""
+        for queue in self.offsets.keys() & bounds.keys():
+            self.offsets[queue] = min(self.offsets[queue], bounds[queue].max_offset)
 
     def wait(self, now_ms: int) -> None:
         """Nobody can go on now: the patience with others begins anew."""

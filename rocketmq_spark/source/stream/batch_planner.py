@@ -133,7 +133,11 @@ class BatchPlanner:
             return
         with self._member.turn() as membership:
             untold = start.queues.keys() - self._told
-            membership.prove({queue: start.queues[queue].end_offset for queue in untold})
+            proven = {queue: start.queues[queue] for queue in untold}
+            membership.prove(
+                {queue: progress.end_offset for queue, progress in proven.items()},
+                {queue: progress.last_store_timestamp_ms for queue, progress in proven.items()},
+            )
             self._told |= untold & {held.queue for held in membership.process_queues}
             self._is_unconfirmed = bool(membership.offsets.unconfirmed)
             self.late_proofs = membership.late_proofs
@@ -160,6 +164,7 @@ class BatchPlanner:
             return False
         self._prove(start)
         with self._member.turn() as membership:
+            targets.cut(membership.servers.bounds())
             stored = membership.offsets.keeper.stored_offsets(targets.offsets)
             return targets.are_reached(start, stored, self._clock()) and membership.offsets.persist()
 
@@ -177,8 +182,8 @@ class BatchPlanner:
         if self._member.wait_for_news({}, IDLE_WAIT_MS):
             with self._member.turn() as membership:
                 survey = membership.survey(start.queues)
-                vanished = membership.offsets.vanished & survey.bounds.keys()
-                self._settle(membership, start, survey, self._stored(membership, vanished))
+                doubtful = membership.offsets.doubtful & survey.bounds.keys()
+                self._settle(membership, start, survey, self._stored(membership, doubtful))
         return False
 
     def recover(self, end: SourceOffset) -> None:
@@ -202,6 +207,7 @@ class BatchPlanner:
         candidates = self._candidates(membership, start, survey)
         survey, positions = self._settle(membership, start, survey, self._stored(membership, candidates))
         self._note_unsettled(start, survey, set(candidates) - positions.keys())
+        positions = {queue: position for queue, position in positions.items() if queue in survey.owned}
         targets = None if self._targets is None else self._targets.offsets
         planned = plan_batch(
             positions, survey.bounds, limit=limit, targets=targets, served=self._served, checkpoint=start
@@ -246,7 +252,7 @@ class BatchPlanner:
 
     def _candidates(self, membership: Membership, start: SourceOffset, survey: Survey) -> list[MessageQueue]:
         """Our queues that have grown, that we have just gained or that may be other ones, if it is known where they
-        begin."""
+        begin. And those that go as soon as it is known whether they are still the same."""
         return [
             queue
             for queue in sorted(survey.owned, key=MessageQueue.sort_key)
@@ -255,9 +261,9 @@ class BatchPlanner:
             and (
                 self._positions.get(queue) != survey.bounds[queue].max_offset
                 or queue not in self._trusted
-                or queue in membership.offsets.vanished
+                or queue in membership.offsets.doubtful
             )
-        ]
+        ] + sorted(membership.offsets.doubtful & survey.leaving & survey.bounds.keys(), key=MessageQueue.sort_key)
 
     def _settle(
         self, membership: Membership, start: SourceOffset, survey: Survey, stored: Mapping[MessageQueue, int | None]
@@ -277,16 +283,21 @@ class BatchPlanner:
     ) -> Findings:
         """What is to be known of ``stored``'s queues; left out are those of which that is not known now."""
         offsets, servers, bounds = membership.offsets, membership.servers, survey.bounds
-        vanished = frozenset(offsets.vanished)
+        doubtful = frozenset(offsets.doubtful)
         self._trusted.doubt(
-            queue for queue, at in stored.items() if at is None or queue in vanished or not offsets.has_confirmed(queue)
+            queue for queue, at in stored.items() if at is None or queue in doubtful or not offsets.has_confirmed(queue)
         )
-        to_see = last_read([queue for queue in stored if queue not in self._trusted], start, bounds)
+        untrusted = [queue for queue in stored if queue not in self._trusted]
+        to_see = last_read(untrusted, start, bounds)
         seen = servers.stored_at(to_see)
         later = stored_later(seen, start)
         if later or any(at is not None and at > bounds[queue].max_offset for queue, at in stored.items()):
             # Another member may have read on since the survey; bounds that are asked for now cannot be older.
             bounds = servers.bounds()
+            grown = last_read([one for one in untrusted if one in bounds and one not in to_see], start, bounds)
+            to_see |= grown
+            seen |= servers.stored_at(grown)
+            later = stored_later(seen, start)
         known = [queue for queue in stored if queue in bounds and (queue in seen or queue not in to_see)]
         emptied = {queue for queue in self._trusted.emptied if stored.get(queue) is not None}
         after_ms = others([queue for queue in known if queue not in emptied], later, start, bounds)
@@ -296,7 +307,7 @@ class BatchPlanner:
             for queue in known
             if queue in begin or queue not in after_ms
         }
-        return Findings(bounds, {queue: stored[queue] for queue in other}, other, vanished, emptied)
+        return Findings(bounds, {queue: stored[queue] for queue in other}, other, doubtful, emptied)
 
     def _carry_out(self, membership: Membership, settlement: Settlement) -> set[MessageQueue]:
         """Queues whose positions the broker has confirmed. Raises DataLossError (with ``failOnDataLoss``)."""

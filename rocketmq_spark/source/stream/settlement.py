@@ -18,14 +18,14 @@ class Findings:
 
     ``stored``: the group's offsets; None: there is none. ``other_from``: of the same queues, where each begins to be
     another one than the checkpoint has read; None: it is the same. ``bounds``: of these and perhaps of more.
-    ``vanished``: queues whose offset had been confirmed and is not there any more. ``emptied``: queues that begin anew
-    since all of them had been planned.
+    ``doubtful``: queues of which something was proven or confirmed that may be of another one. ``emptied``: queues that
+    begin anew since all of them had been planned.
     """
 
     bounds: Mapping[MessageQueue, QueueBounds]
     stored: Mapping[MessageQueue, int | None]
     other_from: Mapping[MessageQueue, int | None]
-    vanished: Collection[MessageQueue] = ()
+    doubtful: Collection[MessageQueue] = ()
     emptied: Collection[MessageQueue] = ()
 
 
@@ -61,7 +61,7 @@ def settle(start: SourceOffset, findings: Findings, *, is_broadcasting: bool) ->
         positions,
         emptied,
         tuple(lost_ranges(positions.values())),
-        frozenset(queue for queue, at in findings.stored.items() if at is None or queue in findings.vanished),
+        frozenset(queue for queue, at in findings.stored.items() if at is None or queue in findings.doubtful),
         moved_back(positions, findings.stored),
         {queue: position.offset for queue, position in positions.items()},
     )

@@ -13,7 +13,6 @@ from rocketmq_spark.wire.remoting.fields import Header, header, wire
 AUTO_CREATE_TOPIC_KEY: Final = "TBW102"
 """The topic that a missing one is modelled on. Source: ``common/topic/TopicValidator.java``."""
 
-ALL_QUEUES: Final = -1
 
 # ---------------------------------------------------------------------------------------------------- name server
 
@@ -154,21 +153,6 @@ class UpdateConsumerOffsetRequest(Header):
     topic: str = wire("topic")
     queue_id: int = wire("queueId")
     commit_offset: int = wire("commitOffset")
-
-
-@header
-class ResetOffsetRequest(Header):
-    """RequestCode INVOKE_BROKER_TO_RESET_OFFSET, and RESET_CONSUMER_CLIENT_OFFSET that a broker sends.
-
-    With ``offset`` and ``queue_id`` that one queue goes there, else every queue to ``timestamp_ms`` (-1: to the end).
-    """
-
-    topic: str = wire("topic")
-    group: str = wire("group")
-    queue_id: int = wire("queueId", default=ALL_QUEUES)
-    offset: int | None = wire("offset", default=None)
-    timestamp_ms: int = wire("timestamp")
-    is_force: bool = wire("isForce", default=True)
 
 
 # ---------------------------------------------------------------------------------------------------- membership
