@@ -156,6 +156,8 @@ def test_an_offset_is_taken_whatever_it_is(stand: Stand, broker: BrokerPort) -> 
 
 def test_offsets_are_the_group_s_whoever_writes_and_reads_them(stand: Stand, broker: BrokerPort) -> None:
     a, b, *_ = stand.queues
+    # Of the first offsets of a group and topic that come at once a broker may lose one.
+    assert broker.update_offsets(stand.group, {a: 4}) == {}
     assert broker.update_offsets(stand.group, {a: 5, b: 6}) == {}
     assert stand.connect().query_offsets(stand.group, [a, b]) == {a: 5, b: 6}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -9,14 +10,13 @@ from rocketmq_spark.errors import BrokerError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.peer import Question, code_only
-from rocketmq_spark.wire.body.decoding import by_queue, decode_body
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.fastjson import write_fastjson
 from rocketmq_spark.wire.remoting.headers import OffsetResponse
-from rocketmq_spark.wire.remoting.typed import as_int64
 
 ALL_QUEUES: Final = -1
+_RESET_ENTRY: Final = re.compile(r'{"brokerName":"(.+?)","queueId":(\d+),"topic":"(.+?)"}:(-?\d+)')
 
 
 class AdminBroker(Broker):
@@ -69,10 +69,12 @@ def _reset_offset(
 ) -> Question[dict[MessageQueue, int]]:
     fields = {"group": group, "topic": topic, "queueId": str(queue_id), "timestamp": str(timestamp_ms)}
     command = RemotingCommand(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields=fields | {"isForce": "true"} | more)
-    return Question(
-        command,
-        lambda answer: decode_body("offset table", answer.body, lambda body: by_queue(body, "offsetTable", as_int64)),
-    )
+    return Question(command, _reset_table)
+
+
+def _reset_table(answer: RemotingCommand) -> dict[MessageQueue, int]:
+    entries = _RESET_ENTRY.findall(bytes(answer.body).decode())
+    return {MessageQueue(topic, broker_name, int(queue)): int(at) for broker_name, queue, topic, at in entries}
 
 
 def _of_queue(code: RequestCode, queue: MessageQueue) -> RemotingCommand:
