@@ -29,6 +29,7 @@ from rocketmq_spark.model import Message, MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.executor_client import ExecutorClient
 from rocketmq_spark.pull.range_puller import puller_of
+from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
@@ -144,7 +145,9 @@ def measure(address: str, rounds: int) -> tuple[float, list[float]]:
 
 def _pull_all(client: ExecutorClient, options: ReadOptions) -> int:
     """How many answers."""
-    pulled = [len(one.body) for one in puller_of(QueueRange(QUEUE, 0, MESSAGES), client, options).pulled()]
+    pulled = [
+        len(one.body) for one in puller_of(QueueRange(QUEUE, 0, MESSAGES), client, options, monotonic_ms).pulled()
+    ]
     assert len(pulled) >= MESSAGES // MESSAGES_A_PULL
     return len(pulled)
 

@@ -30,6 +30,7 @@ from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.executor_client import ExecutorClient
 from rocketmq_spark.pull.range_puller import puller_of
+from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.source.partition_reader import read_ranges
 
 PULL: Final = "pull"
@@ -86,7 +87,7 @@ def _pull_share(options: ReadOptions, rows: int, queue_ids: Sequence[int]) -> tu
 def _pull(client: ExecutorClient, options: ReadOptions, queue_id: int, rows: int) -> int:
     """Bytes of the messages of one queue."""
     wanted = QueueRange(MessageQueue(TOPIC, "broker-a", queue_id), 0, rows)
-    return sum(len(pulled.body) for pulled in puller_of(wanted, client, options).pulled())
+    return sum(len(pulled.body) for pulled in puller_of(wanted, client, options, monotonic_ms).pulled())
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.executor_client import ExecutorClient
 from rocketmq_spark.pull.pull_request import PullRequest
 from rocketmq_spark.pull.range_puller import puller_of
+from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.pull import PullAnswer, PullResult
@@ -79,7 +80,7 @@ def test_a_range_whose_pull_failed_finds_out_where_its_queue_is_and_goes_on(
     cluster: ScriptedCluster, client: ExecutorClient
 ) -> None:
     cluster.brokers["a"].silent_on(RequestCode.PULL_MESSAGE)
-    puller = puller_of(QueueRange(QUEUE, 5, 10), client, options())
+    puller = puller_of(QueueRange(QUEUE, 5, 10), client, options(), monotonic_ms)
     puller.start()
     session = cluster.brokers["a"].next_session()
     session.next_received()
@@ -122,7 +123,7 @@ def body_of(answer: PullAnswer) -> bytes:
 
 
 def read(client: ExecutorClient, address: str | None) -> list[bytes]:
-    puller = puller_of(QueueRange(QUEUE, 5, 10), client, options(), address)
+    puller = puller_of(QueueRange(QUEUE, 5, 10), client, options(), monotonic_ms, address)
     return [bytes(pulled.body) for pulled in puller.pulled()]
 
 

@@ -7,22 +7,23 @@ answers gather in the socket's buffer.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.pull.pull_exchange import PullExchange
 from rocketmq_spark.pull.pull_request import Completion, PullRequest
-from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.stream import Stream
 from rocketmq_spark.wire.remoting.frame_arena import Arenas
 from rocketmq_spark.wire.remoting.pull_frames import PullFrames
+
+if TYPE_CHECKING:
+    from rocketmq_spark.remoting.clock import Clock
 
 
 class PullConnection:
     """One stream to one broker. Once lost it stays lost, which is noticed by ``pull`` or ``receive``."""
 
-    def __init__(
-        self, address: str, stream: Stream, arenas: Arenas, timeout_ms: int, clock: Clock = monotonic_ms
-    ) -> None:
+    def __init__(self, address: str, stream: Stream, arenas: Arenas, timeout_ms: int, clock: Clock) -> None:
         self.address = address
         self._stream = stream
         self._timeout_ms = timeout_ms

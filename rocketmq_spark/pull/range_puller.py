@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.pull_request import Completion, PullAction, PulledRange, PullRequest, pull_action
 from rocketmq_spark.pull.pull_window import PullWindow
-from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.retry import PULLING, Outlook, Patience, outlook_of_pull
 from rocketmq_spark.remoting.waits import WaitLines
 from rocketmq_spark.wire.remoting.pull import PullAnswer, PullResult
+
+if TYPE_CHECKING:
+    from rocketmq_spark.remoting.clock import Clock
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +86,7 @@ class RangePuller:
         limit_ms: int,
         missing_ms: int,
         waited: Waited | None = None,
-        clock: Clock = monotonic_ms,
+        clock: Clock,
     ) -> None:
         self._wanted = wanted
         self._client = client
@@ -247,6 +249,7 @@ def puller_of(
     wanted: QueueRange,
     client: PullClient,
     options: ReadOptions,
+    clock: Clock,
     address: str | None = None,
     waited: Waited | None = None,
 ) -> RangePuller:
@@ -258,4 +261,5 @@ def puller_of(
         limit_ms=options.cluster_timeout_ms,
         missing_ms=options.missing_queues_limit_ms,
         waited=waited,
+        clock=clock,
     )

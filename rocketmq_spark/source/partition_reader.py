@@ -22,6 +22,7 @@ from rocketmq_spark.pull.executor_client import ExecutorClient
 from rocketmq_spark.pull.outage_notes import OutageNotes
 from rocketmq_spark.pull.pull_request import PulledRange
 from rocketmq_spark.pull.range_puller import RangePuller, puller_of
+from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.retry import is_outage
 from rocketmq_spark.source.bad_messages import QUEUE_OFFSET, BadMessages
 from rocketmq_spark.source.data_loss import RETENTION, LostRange, report_loss
@@ -93,7 +94,7 @@ def _puller(
 ) -> RangePuller:
     broker_name = wanted.queue.broker_name
     waited = None if batch_id is None else OutageNotes(batch_id, broker_name)
-    return puller_of(wanted, client, options, masters.get(broker_name), waited)
+    return puller_of(wanted, client, options, monotonic_ms, masters.get(broker_name), waited)
 
 
 def _started_ahead(readers: Iterable[_RangeReader]) -> Iterator[_RangeReader]:

@@ -15,14 +15,13 @@ import logging
 from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from rocketmq_spark.consumer.consume_from_where import starting_point
 from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.consumer.survey import Survey
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import BROADCASTING, ReadOptions
-from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.source.data_loss import report_loss
 from rocketmq_spark.source.stream.available_now import AvailableNowTargets
 from rocketmq_spark.source.stream.backlog import Backlog
@@ -32,6 +31,9 @@ from rocketmq_spark.source.stream.missing_queues import MissingQueues
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.planning import Position, later_of, moved_back, plan_batch
 from rocketmq_spark.source.stream.settlement import Findings, Settlement, reset_positions, settle
+
+if TYPE_CHECKING:
+    from rocketmq_spark.remoting.clock import Clock
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +76,7 @@ class Drain(Protocol):
 class BatchPlanner:
     """Plans the micro-batches of one query start. Used by one thread, the source runner's main thread."""
 
-    def __init__(self, member: Member, options: ReadOptions, drain: Drain, clock: Clock = monotonic_ms) -> None:
+    def __init__(self, member: Member, options: ReadOptions, drain: Drain, clock: Clock) -> None:
         self._member = member
         self._options = options
         self._starting_point = starting_point(options)

@@ -16,6 +16,7 @@ from types import FrameType
 
 from rocketmq_spark.consumer.member import Member
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.waits import Wait
 from rocketmq_spark.source.log_lines import speak_as
 from rocketmq_spark.source.stream.batch_planner import BatchPlanner
@@ -30,7 +31,7 @@ class SourceRun:
         self._member = Member(options, ParentWatch().leave_as_orphan)
         speak_as(options.log_level, group=options.consumer_group, clientId=self._member.client_id)
         self.drain = DrainRequest()
-        self.planner = BatchPlanner(self._member, options, self.drain)
+        self.planner = BatchPlanner(self._member, options, self.drain, monotonic_ms)
         # For a signal that comes on the way to ``stop``, or in it.
         atexit.register(self.stop)
         self._member.start()
