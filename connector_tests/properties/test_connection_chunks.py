@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connector_tests.support.scripted_broker import answer
+from rocketmq_spark.errors import TransportError
 from rocketmq_spark.remoting.connection import Connection
 from rocketmq_spark.remoting.memory import MemoryStream, memory_pair
 from rocketmq_spark.wire.remoting.command import FLAG_ONEWAY, FLAG_RESPONSE, RemotingCommand, decode, encode
@@ -54,4 +56,25 @@ def test_answers_reach_their_requests_whatever_the_chunks_and_the_order(
         theirs.sendall(stream[begin:end], LONG_MS)
     assert [bytes(pending.result().body) for pending in pendings] == bodies
     assert heard == ([opaques[index] for index in order] if has_notices else [])
+    connection.close()
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.binary(max_size=300), st.binary(max_size=300), st.data())
+def test_a_request_that_times_out_in_the_middle_of_its_answer_loses_no_byte_of_the_stream(
+    early: bytes, late: bytes, data: st.DataObject
+) -> None:
+    ours, theirs = memory_pair()
+    connection = Connection("memory", ours)
+    hasty, patient = connection.submit(RemotingCommand(11), 1), connection.submit(RemotingCommand(11), LONG_MS)
+    first, second = (
+        encode(RemotingCommand(0, opaque=request.opaque, flag=FLAG_RESPONSE, body=body))
+        for request, body in zip(commands_from(theirs, 2), (early, late), strict=True)
+    )
+    cut = data.draw(st.integers(1, len(first) - 1))
+    theirs.sendall(first[:cut], LONG_MS)
+    with pytest.raises(TransportError, match="RESPONSE_TIMED_OUT"):
+        hasty.result()
+    theirs.sendall(first[cut:] + second, LONG_MS)
+    assert bytes(patient.result().body) == late
     connection.close()

@@ -129,3 +129,23 @@ def test_each_pull_is_completed_once_by_an_answer_its_deadline_or_the_loss(turns
     note(exchange.overdue(10**9))
     assert sorted(map(id, completed)) == sorted(map(id, asked))
     assert exchange.in_flight_count == 0
+
+
+@given(st.lists(answers(), min_size=2, max_size=6), st.data())
+def test_a_pull_that_times_out_in_the_middle_of_its_answer_loses_no_byte_of_the_stream(
+    replies: list[RemotingCommand], data: st.DataObject
+) -> None:
+    """The rest of its frame is passed over, and the answers behind it are whole. ``cut``: what has come by then."""
+    exchange = PullExchange("a:1", Arenas(), TIMEOUT_MS, 0)
+    early, late = PullRequest(0, 1, 1, deque()), [PullRequest(at, at + 1, 1, deque()) for at in range(1, len(replies))]
+    opaques = opaques_of(exchange.ask([early], FRAMES, 0)) + opaques_of(exchange.ask(late, FRAMES, TIMEOUT_MS))
+    frames = [
+        encode(replace(reply, opaque=opaque, flag=FLAG_RESPONSE))
+        for reply, opaque in zip(replies, opaques, strict=True)
+    ]
+    cut = data.draw(st.integers(1, len(frames[0]) - 1))
+    assert received(exchange, frames[0][:cut]) == []
+    assert [request for request, _ in exchange.overdue(TIMEOUT_MS)] == [early]
+    completions = received(exchange, frames[0][cut:] + b"".join(frames[1:]))
+    assert [request for request, _ in completions] == late
+    assert [told(outcome) for _, outcome in completions] == [expected(reply) for reply in replies[1:]]
