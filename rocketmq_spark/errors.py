@@ -28,6 +28,21 @@ from string import Formatter
 from types import MappingProxyType
 from typing import Final
 
+__all__ = [
+    "BrokerError",
+    "DataLossError",
+    "EmbeddedBrokerError",
+    "LocalProtocolError",
+    "MembershipError",
+    "NotSentBackError",
+    "OptionError",
+    "ProtocolError",
+    "RemoteProtocolError",
+    "RocketMQError",
+    "RouteError",
+    "TransportError",
+]
+
 
 @dataclass(frozen=True, slots=True)
 class Condition:

@@ -175,16 +175,23 @@ def test_the_pure_core_is_broken_by_an_import_also_through_a_neighbour(
 
 # ------------------------------------------------------------------------------------------------ layers within a room
 
-WITH_LAYERS = ("consumer", "options", "pull", "remoting", "source", "source.stream", "wire")
+ROOMS_WITHIN = [module_name(door).removeprefix("rocketmq_spark.") for door in sorted(PACKAGE.glob("*/**/__init__.py"))]
 
 
 def layers_of(container: str) -> dict[str, Any]:
     return next(one for one in contracts() if one.get("containers") == [container])
 
 
-@pytest.mark.parametrize("room", WITH_LAYERS)
+@pytest.mark.parametrize("room", ROOMS_WITHIN)
 def test_a_room_has_layers_that_forget_no_module(room: str) -> None:
     assert layers_of(f"rocketmq_spark.{room}")["exhaustive"]
+
+
+def test_the_rooms_themselves_are_layers_that_forget_none() -> None:
+    assert {"cli", "embedded", "sink", "source.stream", "wire.arrow"} <= set(ROOMS_WITHIN)
+    assert layers_of("rocketmq_spark")["exhaustive"]
+    assert layers_of("rocketmq_spark")["exhaustive_ignores"] == ["_version"]
+    assert [one["name"] for one in contracts() if one.get("ignore_imports")] == []
 
 
 @pytest.mark.parametrize(
@@ -197,6 +204,10 @@ def test_a_room_has_layers_that_forget_no_module(room: str) -> None:
         ("source", "source/data_loss.py", "from rocketmq_spark.source.stream import planning"),
         ("source", "source/partition_reader.py", "from rocketmq_spark.source.stream import stream_reader"),
         ("source.stream", "source/stream/planning.py", "from rocketmq_spark.source.stream import batch_planner"),
+        ("sink", "sink/outgoing.py", "from rocketmq_spark.sink import sending"),
+        ("cli", "cli/main.py", "from rocketmq_spark.cli import demo"),
+        ("embedded", "embedded/jvm.py", "from rocketmq_spark.embedded import cluster"),
+        ("wire.remoting", "wire/remoting/codes.py", "from rocketmq_spark.wire.remoting import command"),
     ],
 )
 def test_a_room_s_layers_are_broken_by_an_import_upwards(

@@ -1,0 +1,89 @@
+"""What users are shown imports public doors only, and what they take through them stays there (decision 0005)."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOORS = {"rocketmq_spark", "rocketmq_spark.embedded", "rocketmq_spark.errors"}
+"""``pyspark_rocketmq`` is Spark's, which finds the source by it."""
+
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs/guide").glob("*.md")),
+    *sorted((ROOT / "docs/reference").glob("*.md")),
+]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+SHELLS_WITH_PYTHON = re.compile(r"python3? -c '([^']*)'")
+
+
+def shown() -> Iterator[tuple[str, str]]:
+    """Name and Python of all that users are shown."""
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        blocks = [*re.findall(r"```python\n(.*?)```", text, re.DOTALL), *SHELLS_WITH_PYTHON.findall(text)]
+        yield from ((page.name, block) for block in blocks)
+    yield from ((file.name, file.read_text(encoding="utf-8")) for file in EXAMPLES)
+
+
+def taken(text: str) -> set[tuple[str, str]]:
+    """Door and name of everything of ours that a piece of Python uses; "" where a module itself is imported."""
+    found: set[tuple[str, str]] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            found |= {(one.name, "") for one in node.names if is_ours(one.name)}
+        elif isinstance(node, ast.ImportFrom) and node.module is not None and is_ours(node.module):
+            found |= {(node.module, one.name) for one in node.names}
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and is_ours(node.value.id):
+            found.add((node.value.id, node.attr))
+    return found
+
+
+def is_ours(module: str) -> bool:
+    return module.partition(".")[0] == "rocketmq_spark"
+
+
+def test_users_are_shown_public_doors_only() -> None:
+    used = {(where, door) for where, text in shown() for door, _ in taken(text)}
+    assert {door for _, door in used} >= {"rocketmq_spark", "rocketmq_spark.embedded"}
+    assert {(where, door) for where, door in used if door not in DOORS} == set()
+
+
+def test_what_users_take_through_a_door_is_in_its_list() -> None:
+    names = {(door, name) for _, text in shown() for door, name in taken(text) if name}
+    assert names
+    assert {(door, name) for door, name in names if name not in importlib.import_module(door).__all__} == set()
+
+
+@pytest.mark.parametrize("door", sorted(DOORS))
+def test_a_door_lists_what_is_there(door: str) -> None:
+    module = importlib.import_module(door)
+    assert [name for name in module.__all__ if not hasattr(module, name)] == []
+    assert module.__all__ == sorted(module.__all__)
+
+
+def test_the_door_of_errors_is_the_whole_tree() -> None:
+    errors = importlib.import_module("rocketmq_spark.errors")
+    tree = {
+        name for name, one in vars(errors).items() if isinstance(one, type) and issubclass(one, errors.RocketMQError)
+    }
+    assert set(errors.__all__) == tree
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("import rocketmq_spark.remoting.pool", {("rocketmq_spark.remoting.pool", "")}),
+        ("from rocketmq_spark.model import Message", {("rocketmq_spark.model", "Message")}),
+        ("import rocketmq_spark\nrocketmq_spark.send(1)", {("rocketmq_spark", ""), ("rocketmq_spark", "send")}),
+        ("import pyspark_rocketmq, pyspark", set()),
+    ],
+)
+def test_what_is_taken_is_found(text: str, expected: set[tuple[str, str]]) -> None:
+    assert taken(text) == expected
