@@ -2,31 +2,148 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
 
-from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.options.read import READ_CONFLICTS
-from rocketmq_spark.options.table import Conflict, rows
+from rocketmq_spark.errors import OptionError
+from rocketmq_spark.options import USES, ReadOptions
+from rocketmq_spark.options.read import READ_CONFLICTS, READ_NEEDS
+from rocketmq_spark.options.table import Conflict, Need, rows
 
 TESTS = Path(__file__).parents[1]
-OF_PARSING = {"test_options.py", Path(__file__).name}
-NAMES = {row.name for _, row in rows(ReadOptions)}
+NAMES = {row.name for table in USES.values() for _, row in rows(table)}
 
-TEXTS = [file.read_text(encoding="utf-8") for file in TESTS.rglob("*.py") if file.name not in OF_PARSING]
+DOES = {
+    # servers
+    "namesrvAddr": "spark/test_faults.py::test_a_wrong_address_is_an_error_that_names_it",
+    "brokerTimeoutMs": "spark/test_faults.py::test_a_server_that_is_no_rocketmq_is_an_error_that_names_it",
+    "clusterTimeoutMs": "unit/test_batch_planner.py::test_a_broker_that_refuses_pulls_is_waited_for_and_then_named",
+    # who we are, and over what we speak
+    "accessKey": "integration/test_cli_broker.py::test_it_says_with_which_options_it_lets_one_in",
+    "secretKey": "integration/test_cli_broker.py::test_it_says_with_which_options_it_lets_one_in",
+    "securityToken": "integration/test_acl_broker.py::test_a_token_is_signed_too",
+    "useTLS": "integration/test_cli_broker.py::test_it_says_with_which_options_it_lets_one_in",
+    "tlsTrustCertPath": "unit/test_secured.py::test_a_file_that_cannot_be_used_is_named",
+    "tlsAuthServer": (
+        "integration/test_tls_broker.py::test_a_certificate_is_checked_unless_tls_auth_server_says_otherwise"
+    ),
+    "tlsCheckHostName": (
+        "integration/test_tls_broker.py::test_a_host_name_is_checked_unless_tls_check_host_name_says_otherwise"
+    ),
+    "tlsCertPath": (
+        "integration/test_tls_broker.py::test_a_client_proves_who_it_is_with_tls_cert_path_and_tls_key_path"
+    ),
+    "tlsKeyPath": "integration/test_tls_broker.py::test_a_client_proves_who_it_is_with_tls_cert_path_and_tls_key_path",
+    "tlsKeyPassword": "integration/test_tls_broker.py::test_a_key_that_is_encrypted_is_opened_with_tls_key_password",
+    # the group
+    "consumerGroup": "unit/test_executor_client.py::test_a_pull_goes_to_the_queues_master_with_the_subscription",
+    "instanceName": (
+        "unit/test_join_stories.py::test_two_that_take_one_name_at_once_do_not_wait_for_each_other_for_ever"
+    ),
+    "allocateStrategy": (
+        "unit/test_membership.py::test_a_newcomer_that_consumes_in_another_manner_owns_nothing_and_fails_soon"
+    ),
+    "messageQueueList": "unit/test_strategy_names.py::test_what_the_options_say_reaches_the_strategy",
+    "consumeridcs": "unit/test_strategy_names.py::test_what_the_options_say_reaches_the_strategy",
+    "machineRoomResolver": "unit/test_strategy_names.py::test_what_the_options_say_reaches_the_strategy",
+    "consumeOrderly": (
+        "unit/test_membership.py::"
+        "test_an_orderly_queue_with_an_unproven_range_is_released_only_when_it_is_proven_and_committed"
+    ),
+    "messageModel": (
+        "unit/test_membership.py::test_in_broadcasting_each_member_owns_every_queue_and_the_brokers_keep_no_offset"
+    ),
+    "localOffsetStoreDir": "unit/test_local_offset_store.py::test_each_group_and_instance_has_a_file_of_its_own",
+    "rebalanceIntervalMs": "unit/test_turn.py::test_the_group_is_looked_at_again_after_the_interval",
+    "persistOffsetIntervalMs": (
+        "unit/test_turn.py::test_what_a_broker_has_not_confirmed_is_told_again_after_the_interval"
+    ),
+    # what is read
+    "subscribe": "spark/test_topics.py::test_a_topic_that_is_added_at_a_restart_begins_where_the_options_say",
+    "subExpression": "spark/test_main_job.py::test_a_tag_filter_reads_the_tag_and_moves_past_the_rest",
+    "retryTopic": "spark/test_failed_rows.py::test_failed_rows_come_again_or_end_in_the_dlq_and_hold_nothing_up",
+    # where it begins
+    "startingOffsets": "spark/test_main_job.py::test_listed_starting_offsets_begin_each_queue_where_they_say",
+    "startingTimestamp": "spark/test_main_job.py::test_a_start_by_time_reads_what_was_stored_since_then",
+    "consumeFromWhere": "unit/test_consume_from_where.py::test_each_spelling_has_one_meaning",
+    "consumeTimestamp": "unit/test_consume_from_where.py::test_each_spelling_has_one_meaning",
+    # how much at once
+    "maxOffsetsPerTrigger": "spark/test_main_job.py::test_a_limit_makes_several_batches_and_loses_nothing",
+    "minPartitions": "integration/test_range_reading.py::test_the_tasks_of_a_batch_read_all_of_it",
+    "maxRecordsPerPartition": "integration/test_range_reading.py::test_the_tasks_of_a_batch_read_all_of_it",
+    # what is not as it should be
+    "failOnDataLoss": (
+        "unit/test_batch_planner.py::test_what_retention_took_is_passed_over_and_logged_where_the_user_says_so"
+    ),
+    "badMessages": "integration/test_bad_messages.py::test_fail_names_the_offset_the_reason_and_what_to_do",
+    "missingTopicTimeoutMs": "spark/test_faults.py::test_a_missing_topic_is_an_error_that_names_it",
+    "missingQueues": "unit/test_batch_planner.py::test_available_now_ends_without_queues_that_may_be_dropped",
+    "missingQueuesTimeoutMs": (
+        "unit/test_batch_planner.py::test_queues_that_stay_away_end_the_query_though_nothing_else_happens"
+    ),
+    "giveUp": (
+        "integration/test_range_reading.py::"
+        "test_what_is_given_up_is_left_out_of_the_batch_that_is_read_again_and_of_no_other"
+    ),
+    "logLevel": (
+        "spark/test_what_is_said.py::test_an_outage_is_told_in_few_lines_and_in_the_progress_until_it_is_over"
+    ),
+}
+"""The test that sees what each option does, by name. Others may as well."""
+
+REQUIRED = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders"}
+BROADCASTING = {"messageModel": "BROADCASTING", "instanceName": "me"}
+CONTRADICTING = {
+    ("tlsAuthServer", "tlsTrustCertPath"): {"useTLS": "true", "tlsAuthServer": "false", "tlsTrustCertPath": "/ca.pem"},
+    ("consumeOrderly", "retryTopic"): {"consumeOrderly": "true", "retryTopic": "true"},
+    ("messageModel", "localOffsetStoreDir"): {"localOffsetStoreDir": "/offsets"},
+    ("messageModel", "consumeOrderly"): {**BROADCASTING, "consumeOrderly": "true"},
+    ("messageModel", "allocateStrategy"): {**BROADCASTING, "allocateStrategy": "CIRCLE"},
+    ("messageModel", "retryTopic"): {**BROADCASTING, "retryTopic": "true"},
+}
+"""Options that contradict each other, for each pair that does."""
 
 
-def is_used(name: str) -> bool:
-    return any(name in text for text in TEXTS)
+def test_of_every_option_a_named_test_sees_what_it_does() -> None:
+    assert DOES.keys() == NAMES
 
 
-def test_every_option_is_given_in_a_test_of_what_it_does() -> None:
-    assert {name for name in NAMES if not is_used(name)} == set()
+@pytest.mark.parametrize("option", DOES)
+def test_that_test_is_there_and_gives_the_option(option: str) -> None:
+    name, _, test = DOES[option].partition("::")
+    text = (TESTS / name).read_text(encoding="utf-8")
+    assert test in functions(text)
+    assert gives(text, option)
 
 
-def test_an_option_that_no_test_gives_is_found() -> None:
-    assert not is_used("maxBytesPer" + "Trigger")
+def functions(text: str) -> set[str]:
+    return {node.name for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)}
+
+
+def gives(text: str, option: str) -> bool:
+    """Whether a module names the option, as a word of its own, or the field that holds its value."""
+    fields = {row.name: field for table in USES.values() for field, row in rows(table)}
+    spellings = {row.name: row.spellings for table in USES.values() for _, row in rows(table)}
+    words = {word for node in ast.walk(ast.parse(text)) for word in words_of(node)}
+    return not words.isdisjoint({*spellings.get(option, ()), fields.get(option, "")})
+
+
+def words_of(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.keyword):
+        return [node.arg or ""]
+    return [node.value] if isinstance(node, ast.Constant) and isinstance(node.value, str) else []
+
+
+def test_a_test_that_does_not_give_an_option_is_found() -> None:
+    assert gives("stream(minPartitions='3')", "minPartitions")
+    assert gives("options = {'minPartitions': '3'}", "minPartitions")
+    assert gives("replace(OPTIONS, min_partitions=3)", "minPartitions")
+    assert not gives("# minPartitions\nstream(maxRecordsPerPartition='3')", "minPartitions")
+
+
+# ---------------------------------------------------------------------------------------------------- contradictions
 
 
 @pytest.mark.parametrize("conflict", READ_CONFLICTS, ids=lambda conflict: f"{conflict.first}-{conflict.second}")
@@ -34,3 +151,25 @@ def test_a_conflict_is_of_options_that_are_there_and_documented(conflict: Confli
     assert {conflict.first, conflict.second} <= NAMES
     page = (TESTS.parent / "docs/reference/options.md").read_text(encoding="utf-8")
     assert page.count(f": they contradict each other. {conflict.why}") == 2
+
+
+@pytest.mark.parametrize("conflict", READ_CONFLICTS, ids=lambda conflict: f"{conflict.first}-{conflict.second}")
+def test_a_conflict_is_told_with_its_reason(conflict: Conflict) -> None:
+    pair = (conflict.first, conflict.second)
+    with pytest.raises(OptionError) as raised:
+        ReadOptions.parse(REQUIRED | CONTRADICTING[pair])
+    assert (raised.value.condition, raised.value.context["first"], raised.value.context["second"]) == (
+        "CONTRADICTORY_OPTIONS",
+        *pair,
+    )
+    assert str(raised.value).endswith(conflict.why)
+
+
+@pytest.mark.parametrize("rule", [*READ_CONFLICTS, *READ_NEEDS], ids=lambda rule: rule.why[:30])
+def test_a_reason_is_a_whole_sentence(rule: Conflict | Need) -> None:
+    assert len(rule.why.split()) > 3
+    assert rule.why.endswith(".")
+
+
+def test_there_is_an_example_of_each_conflict_and_of_nothing_else() -> None:
+    assert CONTRADICTING.keys() == {(conflict.first, conflict.second) for conflict in READ_CONFLICTS}

@@ -366,6 +366,43 @@ def test_what_a_broker_has_not_confirmed_is_told_again_after_the_interval(monkey
     assert [at - 1_000_000 for at in asked][:3] == [0, 700, 1_400]
 
 
+class Passing(threading.Event):
+    """In place of the event that a member's thread waits for: time passes instead, step by step, and then it stops."""
+
+    def __init__(self, clock: ManualClock, member: Member, steps: list[tuple[int, bool]]) -> None:
+        super().__init__()
+        self._clock = clock
+        self._member = member
+        self._steps = steps
+
+    def wait(self, timeout: float | None = None) -> bool:
+        if not self._steps:
+            self._member._stopping.set()
+            return False
+        passed_ms, is_told = self._steps.pop(0)
+        self._clock.advance(passed_ms)
+        if is_told:
+            self._member._on_request(RemotingCommand(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED))
+        return is_told
+
+
+def test_the_group_is_looked_at_again_after_the_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``rebalanceIntervalMs``: not a moment sooner, unless a broker tells of a change; from then on it counts anew."""
+    clock, looked = ManualClock(1_000_000), list[int]()
+
+    class Looking(Membership):
+        def rebalance(self) -> bool:
+            looked.append(clock() - 1_000_000)
+            return False
+
+    monkeypatch.setattr(member_module, "Membership", Looking)
+    monkeypatch.setattr(member_module, "RemoteCluster", lambda *_: ClusterDoor(cluster_of_one(), "us"))
+    member = Member(replace(OPTIONS, rebalance_interval_ms=3_000), clock=clock)
+    member._woken = Passing(clock, member, [(2_999, False), (1, False), (100, True), (2_999, False), (1, False)])
+    member._work_until_stopped()
+    assert looked == [0, 3_000, 3_100, 6_100]
+
+
 def test_a_broker_is_answered_while_somebody_has_the_turn() -> None:
     """Who holds it may be waiting for the very thread that answers."""
     member, told = Member(OPTIONS), list[RemotingCommand | None]()
