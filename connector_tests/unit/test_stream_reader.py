@@ -1,0 +1,186 @@
+"""Spark's calls before the first one for an offset cost nothing, and what it pickles arrives as it was."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from connector_tests.support.queues import queue
+from connector_tests.support.spark_pickle import sent
+from rocketmq_spark.errors import OptionError, RocketMQError, TransportError
+from rocketmq_spark.model import QueueRange
+from rocketmq_spark.source.datasource import RocketMQDataSource
+from rocketmq_spark.source.schema import default_schema
+from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
+from rocketmq_spark.source.stream.stream_reader import RocketMQInputPartition, RocketMQStreamReader
+
+NOBODY = "127.0.0.1:1"
+"""An address that refuses connections at once."""
+
+OPTIONS = {"namesrvAddr": NOBODY, "consumerGroup": "g", "subscribe": "orders", "clusterTimeoutMs": "0"}
+END = SourceOffset({queue(0): QueueProgress(3, 9, 5), queue(1): QueueProgress(7, 7, 6), queue(2): QueueProgress(0, 4)})
+PARTITION = RocketMQInputPartition(
+    (QueueRange(queue(0), 3, 9),), {"broker-a": "a:10911"}, (QueueRange(queue(0), 3, 9, 3),), "a batch"
+)
+
+
+def reader(**options: str) -> RocketMQStreamReader:
+    made = RocketMQDataSource(OPTIONS | options).streamReader(default_schema())
+    assert isinstance(made, RocketMQStreamReader)
+    return made
+
+
+def run_of(one: RocketMQStreamReader) -> object:
+    return vars(one)["_run"]
+
+
+# ------------------------------------------------------------------------------------------- nothing is touched
+
+TELL_ON = """
+import json, sys, threading
+from pyspark.serializers import CloudPickleSerializer
+import rocketmq_spark.source.datasource
+WORLD = ("socket.", "subprocess.", "os.fork", "os.posix_spawn", "os.mkdir", "tempfile.", "os.kill")
+seen = []
+sys.addaudithook(lambda event, arguments: seen.append(event) if event.startswith(WORLD) else None)
+begin = threading.Thread.start
+threading.Thread.start = lambda thread: (seen.append("thread"), begin(thread))
+sent = lambda value: CloudPickleSerializer().loads(CloudPickleSerializer().dumps(value))
+"""
+"""Audit events of Python by which a process reaches for the world, and threads, which have none."""
+
+AS_SPARK_PLANS = """
+source = sent(rocketmq_spark.source.datasource.RocketMQDataSource({options}))
+schema = source.schema()
+reader = sent(source.streamReader(schema))
+sent(reader.read)
+reader.getDefaultReadLimit()
+reader.prepareForTriggerAvailableNow()
+start = reader.initialOffset()
+assert reader.reportLatestOffset() is None
+reader.commit(start)
+assert sent(reader)._run is None and reader._run is None
+reader.stop()
+"""
+
+THE_FIRST_OFFSET = """
+try:
+    reader.latestOffset(start, reader.getDefaultReadLimit())
+except rocketmq_spark.errors.TransportError:
+    pass
+reader.stop()
+"""
+
+
+def world_events(*steps: str) -> set[str]:
+    """Of a process of its own, as Spark's planner is one: audit hooks cannot be taken away."""
+    script = "\n".join((TELL_ON, *steps, "print(json.dumps(seen))")).replace("{options}", repr(OPTIONS))
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    return set(json.loads(run.stdout))
+
+
+def test_until_the_first_offset_is_wanted_nothing_is_opened_started_or_joined() -> None:
+    assert world_events(AS_SPARK_PLANS) == set()
+
+
+def test_the_first_offset_makes_the_member_and_this_is_noticed() -> None:
+    assert world_events(AS_SPARK_PLANS, THE_FIRST_OFFSET) >= {"socket.connect", "thread", "os.mkdir"}
+
+
+# ------------------------------------------------------------------------------------------- what travels
+
+CARRIED = pytest.mark.parametrize(
+    "carried", [lambda value: pickle.loads(pickle.dumps(value)), sent], ids=["pickle", "PySpark's"]
+)
+
+
+@CARRIED
+def test_a_source_arrives_with_its_options(carried: Callable[[Any], Any]) -> None:
+    source = RocketMQDataSource(OPTIONS)
+    assert carried(source).read_options() == source.read_options()
+
+
+@CARRIED
+def test_a_refused_source_arrives_with_its_refusal(carried: Callable[[Any], Any]) -> None:
+    refused = carried(RocketMQDataSource({"namesrvAddr": NOBODY}).streamReader(default_schema()))
+    for call in (refused.getDefaultReadLimit, refused.prepareForTriggerAvailableNow, lambda: refused.read(None)):
+        with pytest.raises(OptionError, match="MISSING_OPTION"):
+            call()
+
+
+@CARRIED
+def test_a_partition_arrives_as_it_was(carried: Callable[[Any], Any]) -> None:
+    assert carried(PARTITION) == PARTITION
+
+
+@CARRIED
+def test_a_reader_arrives_with_what_executors_need_and_no_member(carried: Callable[[Any], Any]) -> None:
+    arrived = carried(reader())
+    assert (arrived._options, arrived._schema) == (reader()._options, default_schema())
+    assert run_of(arrived) is None
+
+
+@CARRIED
+def test_a_reader_whose_member_runs_arrives_without_it(carried: Callable[[Any], Any]) -> None:
+    """The member's locks and sockets cannot travel, and a second one of its id would take the queues from it."""
+    running = reader()
+    assert run_of(running) is None
+    try:
+        with pytest.raises(TransportError):
+            running.latestOffset(running.initialOffset(), running.getDefaultReadLimit())
+        assert run_of(running) is not None
+        arrived = carried(running)
+        assert run_of(arrived) is None
+        assert arrived._options == running._options
+        assert arrived.reportLatestOffset() is None
+    finally:
+        running.stop()
+    assert run_of(running) is None
+
+
+# ------------------------------------------------------------------------------------------- partitions
+
+
+def ranges_of(end: dict[str, Any], **options: str) -> list[tuple[QueueRange, ...]]:
+    """Of a batch that a restart reads again."""
+    planner = reader(**options)
+    try:
+        partitions = planner.partitions(SourceOffset().to_json(), end)
+    finally:
+        planner.stop()
+    return [one.ranges for one in partitions if isinstance(one, RocketMQInputPartition)]
+
+
+def turned_round(value: Any) -> Any:
+    """The same JSON with the names of each table in the opposite order."""
+    return {key: turned_round(value[key]) for key in reversed(value)} if isinstance(value, dict) else value
+
+
+@pytest.mark.parametrize("count", ["1", "5"])
+@pytest.mark.parametrize("longest", ["2", "100"])
+def test_partitions_are_the_same_whoever_plans_them_and_hold_each_offset_once(count: str, longest: str) -> None:
+    options = {"minPartitions": count, "maxRecordsPerPartition": longest}
+    end = END.to_json()
+    assert json.dumps(turned_round(end)) != json.dumps(end)
+    planned = ranges_of(end, **options)
+    assert planned == ranges_of(turned_round(end), **options)
+    assert sorted(offsets_of(one for task in planned for one in task)) == sorted(offsets_of(END.ranges()))
+
+
+def offsets_of(ranges: Iterable[QueueRange]) -> list[tuple[int, int]]:
+    return [(one.queue.queue_id, offset) for one in ranges for offset in range(one.begin_offset, one.end_offset)]
+
+
+def test_a_limit_that_spark_would_make_up_is_an_error() -> None:
+    one = reader()
+    try:
+        with pytest.raises(RocketMQError, match="BAD_OPTION_VALUE"):
+            one.latestOffset(one.initialOffset(), object())  # type: ignore[arg-type]  # another kind of limit
+    finally:
+        one.stop()
