@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from multiprocessing.resource_tracker import _resource_tracker
 from pathlib import Path
 
 import psutil
@@ -20,6 +21,7 @@ POLL_S = 0.05
 OUR_THREADS = ("rocketmq-", "fault-proxy", "hostile-", "scripted-broker")
 OUR_FOLDERS = "rocketmq-*"
 AS_LONG_AS_PYTHON = ("org.apache.spark.deploy.SparkSubmit", "multiprocessing.resource_tracker")
+DESCRIPTORS = Path("/proc/self/fd")
 SOURCE_RUNNER = "python_streaming_source_runner"
 
 
@@ -49,7 +51,7 @@ class LeakCheck:
 
 def resources() -> set[str]:
     """A line for each thing that somebody has to end, close or remove."""
-    return {*_threads(), *_processes(), *_sockets(), *_folders()}
+    return {*_threads(), *_processes(), *_sockets(), *_descriptors(), *_folders()}
 
 
 def _threads() -> Iterator[str]:
@@ -70,14 +72,23 @@ def _processes() -> Iterator[str]:
 
 
 def _sockets() -> Iterator[str]:
-    """Connections of this process, but those with its children: py4j keeps them as it likes. Who listens has a
-    thread."""
+    """Connections of this process, but those with its children: py4j keeps them as it likes."""
     me = psutil.Process()
     of_children = {port for child in me.children(recursive=True) for port in _ports(child)}
     for one in me.net_connections("tcp"):
         if one.raddr and one.raddr.port not in of_children:
             ends = f"{one.laddr.ip}:{one.laddr.port} to {one.raddr.ip}:{one.raddr.port}"
             yield f"socket {one.fd} from {ends} {one.status}"
+
+
+def _descriptors() -> Iterator[str]:
+    """What else is open: files, pipes, selectors, and sockets that listen or lead nowhere."""
+    connections = {one.fd for one in psutil.Process().net_connections("tcp") if one.raddr}
+    of_python = vars(_resource_tracker)["_fd"]
+    for descriptor in DESCRIPTORS.iterdir():
+        if int(descriptor.name) not in {*connections, of_python}:
+            with suppress(FileNotFoundError):  # that of the listing itself
+                yield f"descriptor {descriptor.name} of {descriptor.readlink()}"
 
 
 def _ports(process: psutil.Process) -> Iterator[int]:

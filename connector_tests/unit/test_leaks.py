@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from selectors import DefaultSelector
 
 import pytest
 
@@ -35,6 +37,23 @@ def leave_socket(clean_up: ExitStack) -> None:
         clean_up.enter_context(closing(listener.accept()[0]))
 
 
+def leave_listener(clean_up: ExitStack) -> None:
+    clean_up.enter_context(socket.create_server(("127.0.0.1", 0)))
+
+
+def leave_file(clean_up: ExitStack) -> None:
+    clean_up.callback(os.close, os.open(__file__, os.O_RDONLY))
+
+
+def leave_pipe(clean_up: ExitStack) -> None:
+    for end in os.pipe():
+        clean_up.callback(os.close, end)
+
+
+def leave_selector(clean_up: ExitStack) -> None:
+    clean_up.enter_context(DefaultSelector())
+
+
 def leave_process(clean_up: ExitStack) -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     clean_up.enter_context(child)
@@ -50,6 +69,10 @@ LEAKS = pytest.mark.parametrize(
     [
         (leave_thread, "thread rocketmq-left"),
         (leave_socket, "socket .*127.0.0.1.*ESTABLISHED"),
+        (leave_listener, r"descriptor \d+ of socket:"),
+        (leave_file, r"descriptor \d+ of .*test_leaks\.py"),
+        (leave_pipe, r"descriptor \d+ of pipe:.*descriptor \d+ of pipe:"),
+        (leave_selector, r"descriptor \d+ of anon_inode:\[eventpoll\]"),
         (leave_process, r"process .*input\(\)"),
         (leave_folder, "folder .*rocketmq-left-"),
     ],
