@@ -125,12 +125,13 @@ def outlooks_of(outlooks: Outlooks | None) -> str:
     """A line below a condition that does not end everything at once."""
     if outlooks is None:
         return ""
-    return "\nTried again: " + ", ".join(f"{tried} {word(it)}" for tried, it in outlooks._asdict().items()) + ".\n"
+    told = (f"{tried} {word(it)}" for tried, it in outlooks._asdict().items() if isinstance(it, Outlook))
+    return f"\nTried again: {', '.join(told)}.\n"
 
 
-def word(outlook: Outlook) -> str:
-    """For one cell of the table of outlooks."""
-    return outlook.name.lower()
+def word(cell: object) -> str:
+    """Of one cell of the table of outlooks."""
+    return cell.name.lower() if isinstance(cell, Outlook) else "yes" if cell else "no"
 
 
 def retry_section() -> str:
@@ -138,8 +139,9 @@ def retry_section() -> str:
     head = (
         "## What is tried again\n\n"
         "By what failed: a request to a name server or broker, a pull of a planned range, or a message that is sent\n"
-        "and may go to another queue. Numbers are RocketMQ's ResponseCodes, refusals as BROKER_REFUSED. What is not\n"
-        "in this table is final.\n"
+        "and may go to another queue. With `refresh` the next attempt of an executor or a\n"
+        "sender asks the name servers anew where to go; members ask them by a timer. Numbers are RocketMQ's\n"
+        "ResponseCodes, refusals as BROKER_REFUSED. What is not in this table is final.\n"
     )
     meanings = "".join(f"- {word(outlook)}: {outlook.value}\n" for outlook in Outlook)
     lines = ((subject(key), *map(word, outlooks)) for key, outlooks in OUTLOOKS.items())

@@ -138,6 +138,14 @@ def test_after_each_failure_the_route_is_forgotten_and_after_an_answer_it_is_not
     assert run.network.routes_forgotten_count == 3
 
 
+def test_a_broker_that_has_too_much_to_do_is_asked_again_where_it_is() -> None:
+    """While a cluster was overloaded, every task of every query asked its name servers before each attempt."""
+    failure = refused(ResponseCode.FLOW_CONTROL)
+    run = Run(failing_first([failure] * 3, SimulatedQueue(max_offset=100)))
+    assert run.rows() == list(range(100))
+    assert run.network.routes_forgotten_count == 0
+
+
 def test_answers_that_come_while_another_range_is_read_wait_for_their_own() -> None:
     """Ranges that are asked for ahead share connections with the one that is read."""
     clock, queue = ManualClock(), SimulatedQueue(max_offset=300)

@@ -21,6 +21,7 @@ from rocketmq_spark.remoting.retry import (
     outlook_of_pull,
     outlook_of_request,
     outlook_of_send,
+    refreshes_route,
 )
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 
@@ -69,6 +70,14 @@ def test_what_another_attempt_can_help_is_decided_by_condition_or_code_and_by_wh
     assert (outlook_of_request(error), outlook_of_pull(error), outlook_of_send(error)) == (request_, pull, send)
 
 
+def test_where_to_go_is_asked_anew_but_for_the_right_broker_that_has_too_much_to_do() -> None:
+    """What is not in the table may be what a wrong broker says, too."""
+    errors = [refused(row) if isinstance(row, int) else RocketMQError(row) for row in OUTLOOKS]
+    assert [str(error) for error in errors if not refreshes_route(error)] == [str(refused(ResponseCode.FLOW_CONTROL))]
+    assert refreshes_route(refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST))
+    assert refreshes_route(GARBAGE)
+
+
 def test_every_failure_of_the_table_exists() -> None:
     conditions = {failure for failure in OUTLOOKS if isinstance(failure, str)}
     assert conditions <= CONDITIONS.keys()
@@ -76,7 +85,7 @@ def test_every_failure_of_the_table_exists() -> None:
 
 
 def test_what_is_in_the_table_is_not_final_for_everything() -> None:
-    assert all(set(row) != {FINAL} for row in OUTLOOKS.values())
+    assert all({row.request, row.pull, row.send} != {FINAL} for row in OUTLOOKS.values())
 
 
 @pytest.mark.parametrize("condition", ["OFFSETS_GONE", "BAD_FRAME", "UNKNOWN_OPTION"])

@@ -16,6 +16,7 @@ from rocketmq_spark.pull.pull_request import Completion, PullRequest
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
+from rocketmq_spark.remoting.retry import refreshes_route
 from rocketmq_spark.remoting.routes import RouteCache
 from rocketmq_spark.wire.remoting.pull_frames import pull_frames
 
@@ -85,25 +86,30 @@ class ExecutorClient:
         self._routes.forget(queue.topic)
 
     def send_back(self, message: StoredMessage, delay_level: int, max_reconsume_times: int | None) -> None:
-        """``Broker.send_back`` at the message's broker. After an error the next call asks for the route again."""
+        """``Broker.send_back`` at the message's broker. After an error that ``refreshes_route`` the next call asks
+        for it."""
         try:
             address = self._routes.master(MessageQueue(message.topic, message.broker_name, 0))
             Broker(address, self._pool, self._timeout_ms).send_back(
                 self._group, message, delay_level=delay_level, max_reconsume_times=max_reconsume_times
             )
-        except RocketMQError:
-            self._routes.forget(message.topic)
+        except RocketMQError as error:
+            self._doubt_route(message.topic, error)
             raise
 
     def send_dead_letter(self, queue: MessageQueue, message: Message) -> None:
-        """``Broker.send_dead_letter`` at the broker of ``queue``. After an error the next call asks for the route
-        again."""
+        """``Broker.send_dead_letter`` at the broker of ``queue``. After an error that ``refreshes_route`` the next
+        call asks for it."""
         try:
             broker = Broker(self._routes.master(queue), self._pool, self._timeout_ms)
             broker.send_dead_letter(self._group, message, queue.broker_name)
-        except RocketMQError:
-            self._routes.forget(queue.topic)
+        except RocketMQError as error:
+            self._doubt_route(queue.topic, error)
             raise
+
+    def _doubt_route(self, topic: str, error: RocketMQError) -> None:
+        if refreshes_route(error):
+            self._routes.forget(topic)
 
 
 @lru_cache(maxsize=CLIENTS_IN_A_PROCESS)

@@ -15,9 +15,8 @@ from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.pull_request import Completion, PullAction, PulledRange, PullRequest, pull_action
 from rocketmq_spark.pull.pull_window import PullWindow
-from rocketmq_spark.remoting.retry import PULLING, Outlook, Patience, outlook_of_pull
+from rocketmq_spark.remoting.retry import PULLING, Outlook, Patience, outlook_of_pull, refreshes_route
 from rocketmq_spark.remoting.waits import WaitLines
-from rocketmq_spark.wire.remoting.pull import PullAnswer, PullResult
 
 if TYPE_CHECKING:
     from rocketmq_spark.remoting.clock import Clock
@@ -191,7 +190,8 @@ class RangePuller:
         outlook = outlook_of_pull(error)
         if outlook is Outlook.FINAL:
             raise error
-        self._ask_where()
+        if refreshes_route(error):
+            self._ask_where()
         now_ms = self._clock()
         limit_ms = self._missing_ms if outlook is Outlook.UNSERVED else self._limit_ms
         since_ms = None if self._waited is None or self._is_heard else self._waited.since_ms(now_ms)

@@ -1,8 +1,8 @@
 """What may be tried again, for how long and with what pause: for members, executors and producers alike.
 
 Three questions, three answers: ``outlook_of_request``, ``outlook_of_pull`` and ``outlook_of_send`` say what becomes of
-a failure, all from one table; ``Pauses`` says when the next attempt is due; ``Patience`` remembers what fails, and says
-when that has lasted too long. Times are arguments.
+a failure, all from one table, and ``refreshes_route`` whether the next attempt asks anew where to go; ``Pauses`` says
+when that is due; ``Patience`` remembers what fails, and says when that has lasted too long. Times are arguments.
 
 Not in here: a server that says GO_AWAY is asked once more over a new connection, within one request (``peer``).
 """
@@ -39,18 +39,21 @@ class Outlooks(NamedTuple):
     """Of a range that was planned from a route: where that has changed, it may change back."""
     send: Outlook
     """Of a message, where the next attempt goes to another queue."""
+    refresh: bool = True
+    """Whether it may come of an address that is wrong or old: the next attempt then asks the name servers for it. Who
+    asks for routes by a timer, as a member does, has the next address by that."""
 
 
 _PASSES, _UNSERVED, _FINAL = Outlook.PASSES, Outlook.UNSERVED, Outlook.FINAL
 
 OUTLOOKS: Final[Mapping[int | str, Outlooks]] = MappingProxyType(
     {
-        # a broker's refusals                           request    pull       send
+        # a broker's refusals                           request    pull       send    refresh
         ResponseCode.SYSTEM_ERROR: Outlooks(_PASSES, _PASSES, _PASSES),  # also while it starts and stops
-        ResponseCode.SYSTEM_BUSY: Outlooks(_PASSES, _PASSES, _PASSES),
+        ResponseCode.SYSTEM_BUSY: Outlooks(_PASSES, _PASSES, _PASSES),  # also of a master that has become a slave
         ResponseCode.SERVICE_NOT_AVAILABLE: Outlooks(_PASSES, _PASSES, _PASSES),
         ResponseCode.GO_AWAY: Outlooks(_PASSES, _PASSES, _PASSES),
-        ResponseCode.FLOW_CONTROL: Outlooks(_PASSES, _PASSES, _FINAL),
+        ResponseCode.FLOW_CONTROL: Outlooks(_PASSES, _PASSES, _FINAL, False),  # the right broker, which has too much
         ResponseCode.NOT_LEADER_FOR_QUEUE: Outlooks(_PASSES, _PASSES, _FINAL),
         ResponseCode.TOPIC_NOT_EXIST: Outlooks(_FINAL, _UNSERVED, _PASSES),
         ResponseCode.NO_PERMISSION: Outlooks(_FINAL, _UNSERVED, _PASSES),
@@ -71,7 +74,8 @@ OUTLOOKS: Final[Mapping[int | str, Outlooks]] = MappingProxyType(
         "STATIC_TOPIC": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED),
     }
 )
-"""By ResponseCode, or by condition (``errors``) where no broker has refused. What is not in here is final.
+"""By ResponseCode, or by condition (``errors``) where no broker has refused. What is not in here is final,
+and a wrong broker may have said it.
 Source of the column ``send``: ``client/producer/DefaultMQProducer.java#retryResponseCodes``."""
 
 _ALL_FINAL: Final = Outlooks(_FINAL, _FINAL, _FINAL)
@@ -95,6 +99,11 @@ def is_outage(error: RocketMQError) -> bool:
 def outlook_of_send(error: RocketMQError) -> Outlook:
     """Whether a message may be stored by another attempt, on another queue."""
     return _outlooks(error).send
+
+
+def refreshes_route(error: RocketMQError) -> bool:
+    """Whether the name servers are asked anew where a broker is, before what failed is tried there again."""
+    return _outlooks(error).refresh
 
 
 def _outlooks(error: RocketMQError) -> Outlooks:
