@@ -6,6 +6,7 @@ after the module that made it.
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import threading
 import time
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.resource_tracker import _resource_tracker
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -84,11 +86,21 @@ def _sockets() -> Iterator[str]:
 def _descriptors() -> Iterator[str]:
     """What else is open: files, pipes, selectors, and sockets that listen or lead nowhere."""
     connections = {one.fd for one in psutil.Process().net_connections("tcp") if one.raddr}
-    of_python = vars(_resource_tracker)["_fd"]
+    ignored = connections | {vars(_resource_tracker)["_fd"]} | _descriptors_of_pyspark()
     for descriptor in DESCRIPTORS.iterdir():
-        if int(descriptor.name) not in {*connections, of_python}:
+        if int(descriptor.name) not in ignored:
             with suppress(FileNotFoundError):  # that of the listing itself
                 yield f"descriptor {descriptor.name} of {descriptor.readlink()}"
+
+
+def _descriptors_of_pyspark() -> set[int]:
+    """Its JVM's standard input and the socket that the JVM calls back at, which live as long as this process."""
+    context: Any = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+    gateway = context and context._gateway
+    if not gateway:
+        return set()
+    callbacks = gateway.get_callback_server()
+    return {gateway.proc.stdin.fileno(), *([callbacks.server_socket.fileno()] if callbacks else [])}
 
 
 def _ports(process: psutil.Process) -> Iterator[int]:

@@ -92,6 +92,12 @@ def test_an_error_crosses_process_borders_with_all_its_fields(error_class: type[
     assert (str(other), other.args) == (str(error), error.args)
 
 
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_every_condition_reads_the_same_in_another_process(condition: str) -> None:
+    error = example(condition)
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
 def test_what_a_peer_says_is_not_taken_for_a_template() -> None:
     assert "NO_PERMISSION (16): {forbidden}" in str(REFUSAL)
 

@@ -86,7 +86,10 @@ def set_up(resources: ExitStack, seconds: int, rate_per_s: int) -> Demo:
 
 
 class Demo:
-    """The play: a shop, and two members of one consumer group."""
+    """The play: a shop, and two members of one consumer group.
+
+    Threads: one plays; listeners of Spark and the shop's thread put what they have to say into ``_news``.
+    """
 
     def __init__(
         self, spark: SparkSession, namesrv_addr: str, pool: ConnectionPool, folder: Path, seconds: int, rate_per_s: int

@@ -57,6 +57,8 @@ class Member:
     """A member of ``options.consumer_group``. ``start`` joins, ``stop`` leaves; nothing happens before or after.
 
     ``watch`` is called every second, on the member's thread and without the turn.
+
+    Threads: see the module. ``_turn`` covers the membership; ``_news`` what idle calls wait for, and never a request.
     """
 
     def __init__(

@@ -68,7 +68,7 @@ def lock_file(version: str) -> Path:
 
 
 def read_lock(version: str = DEFAULT_VERSION) -> tuple[Jar, ...]:
-    """A lock that this package is tested with."""
+    """A lock that this package is tested with. Raises EmbeddedBrokerError[JARS_UNAVAILABLE] for another version."""
     if version not in VERSIONS:
         problem = f"no lock pins them; there are locks for {', '.join(VERSIONS)}"
         raise EmbeddedBrokerError("JARS_UNAVAILABLE", version=version, problem=problem)
@@ -115,7 +115,10 @@ def rocketmq_class_path(version: str | None = None, environ: Mapping[str, str] =
 
 
 def distribution_jars(home: Path, version: str | None = None) -> list[Path]:
-    """The jars of an unpacked distribution, of ``version`` if that is given."""
+    """The jars of an unpacked distribution, of ``version`` if that is given.
+
+    Raises EmbeddedBrokerError[JARS_UNAVAILABLE] where they are not.
+    """
     jars = sorted((home / "lib").glob("*.jar"))
     wanted = f"rocketmq-broker-{version}.jar" if version else "*.jar"
     if not any(jar.match(wanted) for jar in jars):
@@ -148,7 +151,10 @@ def exclusively(file: Path) -> Iterator[None]:
 
 
 def fetch(lock: Sequence[Jar], folder: Path, ivy_folder: Path) -> None:
-    """Fetch into ``folder`` what is not whole there, some jars at a time."""
+    """Fetch into ``folder`` what is not whole there, some jars at a time.
+
+    Raises EmbeddedBrokerError[JARS_UNAVAILABLE], and what ``move_checked`` raises.
+    """
     missing = missing_jars(lock, folder)
     if not missing:
         return
@@ -178,7 +184,10 @@ def resolve_patiently(ivy: Ivy, jars: Sequence[Jar]) -> list[Path]:
 
 
 def move_checked(jars: Sequence[Jar], files: Sequence[Path], folder: Path) -> None:
-    """Move each jar to its place in ``folder``, in one step, after its sum was checked."""
+    """Move each jar to its place in ``folder``, in one step, after its sum was checked.
+
+    Raises EmbeddedBrokerError[JAR_CHECKSUM] for the first that has another.
+    """
     by_name = {file.name: file for file in files}
     for jar in jars:
         file = by_name[jar.file_name]

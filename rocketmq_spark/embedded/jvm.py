@@ -39,7 +39,10 @@ LOG_TAIL_LINES: Final = 20
 
 
 def pyspark_jars() -> Path:
-    """Folder of the jars that PySpark ships, py4j and Ivy among them; found without importing PySpark."""
+    """Folder of the jars that PySpark ships, py4j and Ivy among them; found without importing PySpark.
+
+    Raises EmbeddedBrokerError[CLUSTER_STATE] where it ships none.
+    """
     spec = importlib.util.find_spec("pyspark")
     package = Path(spec.origin).parent if spec and spec.origin else Path()
     for folder in (package / "jars", Path(os.environ.get("SPARK_HOME", os.devnull)) / "jars"):
@@ -51,7 +54,7 @@ def pyspark_jars() -> Path:
 
 
 def find_java(environ: Mapping[str, str] = os.environ) -> str:
-    """Path of ``$JAVA_HOME/bin/java``, or of the ``java`` on the PATH."""
+    """Path of ``$JAVA_HOME/bin/java``, or of the ``java`` on the PATH. Raises EmbeddedBrokerError[NO_JAVA]."""
     home = environ.get("JAVA_HOME")
     if home:
         java = shutil.which("java", path=str(Path(home) / "bin"))
@@ -112,7 +115,10 @@ class ChildJvm:
 
     @contextmanager
     def failing_clearly(self) -> Iterator[None]:
-        """Turn py4j's errors inside the block into one EmbeddedBrokerError."""
+        """Turn py4j's errors inside the block into one.
+
+        Raises EmbeddedBrokerError[SERVER_FAILED] for what Java has thrown, [JVM_FAILED] where it does not answer.
+        """
         try:
             yield
         except Py4JJavaError as error:

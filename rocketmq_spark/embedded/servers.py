@@ -139,6 +139,7 @@ class BrokerServer(Server):
         return f"{self.name}({self.address if self.is_running else 'ended'})"
 
     def start(self, jvm: ChildJvm, namesrv_address: str) -> None:
+        """Over its store, at the port that it had before. Raises EmbeddedBrokerError[SERVER_FAILED]."""
         with jvm.failing_clearly():
             announce_version(jvm)
             configs = new_configs(jvm)
@@ -253,7 +254,10 @@ def announce_version(jvm: ChildJvm) -> None:
 
 
 def await_free_port(jvm: ChildJvm, port: int) -> None:
-    """Wait until the port can be bound again: RocketMQ's servers let go of theirs some time after shutdown()."""
+    """Wait until the port can be bound again: RocketMQ's servers let go of theirs some time after shutdown().
+
+    Raises EmbeddedBrokerError[CLUSTER_STATE] if that takes too long.
+    """
     deadline = time.monotonic() + FREE_PORT_TIMEOUT_MS / 1000
     address = jvm.java.java.net.InetAddress.getByName(LOOPBACK)
     while time.monotonic() < deadline:

@@ -279,7 +279,10 @@ class ReadOptions(ConnectionOptions):
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> ReadOptions:
-        """Options from what the user wrote; names in any case. Raises OptionError."""
+        """Options from what the user wrote; names in any case.
+
+        Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | BAD_OPTION_VALUE | CONTRADICTORY_OPTIONS].
+        """
         return checked(cls(**parse_table(cls, given)), READ_NEEDS, READ_CONFLICTS)
 
     @property

@@ -54,7 +54,7 @@ class Option:
         return (self.name, *self.aliases)
 
     def parse(self, text: str) -> Any:
-        """The value. The OptionError for a bad one is raised outside of the handler: no chain leads to a secret."""
+        """The value. Raises OptionError[BAD_OPTION_VALUE], outside of the handler: no chain leads to a secret."""
         with suppress(ValueError):
             return self.kind.parse(text.strip())
         shown = "***" if self.secret else text
@@ -117,7 +117,10 @@ def rows(table: type) -> Iterator[tuple[str, Option]]:
 
 
 def parse_table(table: type, given: Mapping[str, str]) -> dict[str, Any]:
-    """The attributes of ``table`` from what the user wrote, names in any case. Raises OptionError."""
+    """The attributes of ``table`` from what the user wrote, names in any case.
+
+    Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | BAD_OPTION_VALUE | CONTRADICTORY_OPTIONS].
+    """
     wanted = {name.lower(): text for name, text in given.items()}
     values: dict[str, Any] = {}
     for attribute, row in rows(table):

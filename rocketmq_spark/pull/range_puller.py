@@ -17,6 +17,7 @@ from rocketmq_spark.pull.pull_request import Completion, PullAction, PulledRange
 from rocketmq_spark.pull.pull_window import PullWindow
 from rocketmq_spark.remoting.retry import PULLING, Outlook, Patience, outlook_of_pull, refreshes_route
 from rocketmq_spark.remoting.waits import WaitLines
+from rocketmq_spark.wire.remoting.pull import PullAnswer, PullResult
 
 if TYPE_CHECKING:
     from rocketmq_spark.remoting.clock import Clock

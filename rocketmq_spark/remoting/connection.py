@@ -39,7 +39,10 @@ def support_nothing(_request: RemotingCommand) -> None:
 
 
 class Pending:
-    """An answer that is still to come, until it did, its deadline passed or the connection was lost."""
+    """An answer that is still to come, until it did, its deadline passed or the connection was lost.
+
+    Threads: any may wait; whoever has taken it out of its connection's table settles it, and opens ``_gate``.
+    """
 
     __slots__ = ("_connection", "_gate", "_on_done", "_outcome", "deadline_ms", "opaque", "request", "timeout_ms")
 
@@ -98,6 +101,8 @@ class Connection:
 
     ``on_request`` and callbacks run on the reader thread: they must be quick, and an error that leaves them ends the
     connection. With ``credentials`` every request is signed as it is sent.
+
+    Threads: any may send, under ``_sending``; see the module for who receives.
     """
 
     def __init__(

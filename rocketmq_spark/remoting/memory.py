@@ -14,7 +14,10 @@ UNBOUNDED: Final = 2**63
 
 
 class _Pipe:
-    """One direction: bytes in order, at most ``capacity_bytes`` of them on the way, closed for good by ``end``."""
+    """One direction: bytes in order, at most ``capacity_bytes`` of them on the way, closed for good by ``end``.
+
+    Threads: any; a call waits for others in ``_changed``, which covers everything.
+    """
 
     def __init__(self, capacity_bytes: int) -> None:
         self._capacity_bytes = capacity_bytes
@@ -60,7 +63,10 @@ class _Pipe:
 
 
 class MemoryStream:
-    """One end of a pair. What was sent before the peer ended the stream can still be received, as with TCP's FIN."""
+    """One end of a pair. What was sent before the peer ended the stream can still be received, as with TCP's FIN.
+
+    Threads: any.
+    """
 
     def __init__(self, address: str, incoming: _Pipe, outgoing: _Pipe) -> None:
         self.address = address
@@ -74,6 +80,7 @@ class MemoryStream:
         return copied_into(room, self.recv(len(room), timeout_ms))
 
     def sendall(self, data: Buffer, timeout_ms: int) -> None:
+        """Raises TransportError[CONNECTION_LOST] after the end, and for a peer that takes nothing for so long."""
         unsent = memoryview(data)
         deadline_ms = monotonic_ms() + timeout_ms
         while unsent:

@@ -33,7 +33,10 @@ C = TypeVar("C", bound=MayBeIdle)
 
 
 class _Slot:
-    """The connection of one address, and how many there have been. ``opening`` is held while it is being replaced."""
+    """The connection of one address, and how many there have been. ``opening`` is held while it is being replaced.
+
+    Threads: any may read; who replaces holds ``opening``.
+    """
 
     __slots__ = ("connection", "connects", "opening")
 
@@ -49,6 +52,8 @@ class ConnectionPool:
     them are secured in the same way; ``connect`` is what they are opened with instead of ``security``'s TLS.
 
     There is no thread that looks for idle connections: they are closed when another one is opened.
+
+    Threads: any. ``_table`` covers the slots, and is held for no I/O; opening holds the lock of its slot.
     """
 
     def __init__(
@@ -180,7 +185,10 @@ _sharing = threading.Lock()
 
 
 def shared_pool(connect_timeout_ms: int, security: Security = UNSECURED) -> ConnectionPool:
-    """The process's own pool for clients that the servers ask nothing: executors keep it between micro-batches."""
+    """The process's own pool for clients that the servers ask nothing: executors keep it between micro-batches.
+
+    Threads: any.
+    """
     with _sharing:
         key = connect_timeout_ms, security
         if key not in _shared:

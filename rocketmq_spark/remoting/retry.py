@@ -233,8 +233,8 @@ class Patience:
         )
 
     def check(self, now_ms: int, excused: Collection[str] = ()) -> None:
-        """Raise for a subject that has failed for its limit: CLUSTER_UNREACHABLE around what might have passed
-        (silence, a busy broker), and what lasts until somebody changes it (a missing topic) as it is.
+        """Raises for a subject that has failed for its limit: TransportError[CLUSTER_UNREACHABLE] around what might
+        have passed (silence, a busy broker); what lasts until somebody changes it (a missing topic) as it is.
 
         ``excused`` subjects may fail for ever.
         """

@@ -43,7 +43,7 @@ def copied_into(room: memoryview, data: bytes | None) -> int | None:
 
 @contextmanager
 def loss_of(address: str) -> Iterator[None]:
-    """Errors of the operating system, or of TLS, inside become CONNECTION_LOST."""
+    """Raises TransportError[CONNECTION_LOST] for errors of the operating system, or of TLS, inside."""
     try:
         yield
     except OSError as error:
@@ -52,7 +52,7 @@ def loss_of(address: str) -> Iterator[None]:
 
 @contextmanager
 def failure_to_connect(address: str) -> Iterator[None]:
-    """Everything that an address or a handshake can raise inside becomes CONNECT_FAILED."""
+    """Raises TransportError[CONNECT_FAILED] for everything that an address or a handshake can raise inside."""
     try:
         yield
     except (OSError, ValueError, OverflowError) as error:

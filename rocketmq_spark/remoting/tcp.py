@@ -53,7 +53,11 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 class TcpStream:
-    """A connected, non-blocking socket; who has to wait does so in a selector, so each call has its own time limit."""
+    """A connected, non-blocking socket; who has to wait does so in a selector, so each call has its own time limit.
+
+    Threads: one receives while another sends, and any may shut it down. ``_ending`` keeps ``shutdown`` from meeting a
+    descriptor that ``close`` has given back, and that is somebody else's by then.
+    """
 
     def __init__(self, connected: socket.socket, address: str) -> None:
         self.address = address

@@ -30,7 +30,11 @@ def tls_over(raw: Stream, address: str, context: ssl.SSLContext, host: str, time
 
 
 class TlsStream:
-    """A TLS client session. ``_session`` is guarded by ``_lock``; ``_flushing`` keeps records in their order."""
+    """A TLS client session.
+
+    Threads: one receives while others send. ``_lock`` covers the session, and is held for no I/O; ``_flushing`` keeps
+    records in their order, and is held while they are sent.
+    """
 
     def __init__(self, raw: Stream, address: str, context: ssl.SSLContext, host: str) -> None:
         self.address = address

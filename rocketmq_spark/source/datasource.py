@@ -39,6 +39,8 @@ class RocketMQDataSource(DataSource):
     Every option is checked here, before any socket is opened: an unknown name, a missing or a contradictory one is an
     OptionError, which Spark shows where ``.load()`` was called. It is raised when Spark begins to read, because Spark
     builds the same class to write, and options of a sink are no mistakes of a reader.
+
+    Raises OptionError[NOT_THERE_YET] where it is asked to read a batch or to write.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:

@@ -43,7 +43,8 @@ def default_schema() -> StructType:
 
 
 def check_schema(schema: StructType) -> None:
-    """A user schema may pick and order any columns, in any case. Raises OptionError for another name or type."""
+    """A user schema may pick and order any columns, in any case. Raises OptionError[UNKNOWN_COLUMN] for another name,
+    OptionError[BAD_COLUMN_TYPE] for another type."""
     unknown = [field.name for field in schema.fields if _canonical(field.name) is None]
     if unknown:
         raise OptionError("UNKNOWN_COLUMN", columns=", ".join(unknown), available=_available())

@@ -18,7 +18,7 @@ NATIVE: Final = "native"
 def choose_decoder(asked: str | None) -> type[ColumnDecoder]:
     """The decoder that ``VARIABLE`` asks for; without it the fastest that is there.
 
-    OptionError[BAD_OPTION_VALUE], OptionError[NATIVE_NOT_BUILT].
+    Raises OptionError[BAD_OPTION_VALUE], OptionError[NATIVE_NOT_BUILT].
     """
     if asked not in {None, PYTHON, NATIVE}:
         raise OptionError("BAD_OPTION_VALUE", option=VARIABLE, value=asked, expected=f"{PYTHON!r} or {NATIVE!r}")

@@ -1,0 +1,111 @@
+"""What public functions raise themselves is in their docstrings; and what docstrings promise can be raised."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import rocketmq_spark
+from connector_tests.architecture.test_error_call_sites import ERROR_CLASSES, promises
+
+PACKAGE = Path(rocketmq_spark.__file__).parent
+PROMISE = re.compile(r"\bRaises\b(?!\s+it)(.*?)(?:\.(?=\s|$)|\Z)", re.DOTALL)
+BUILTIN_ERRORS = {name for name, value in vars(builtins).items() if isinstance(value, type) and "Error" in name}
+REFERENCE = re.compile(r"``[\w.]+``|\bwhat\b|from every call")
+
+Function = ast.FunctionDef
+
+
+def raised_in(function: Function) -> Iterator[tuple[str, str]]:
+    """(class, condition) of each of our errors that is raised in the body itself."""
+    for node in _own_nodes(function):
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and isinstance(node.exc.func, ast.Name):
+            first = node.exc.args[0] if node.exc.args else None
+            if node.exc.func.id in ERROR_CLASSES and isinstance(first, ast.Constant):
+                yield node.exc.func.id, str(first.value)
+
+
+def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, Function | ast.Lambda):
+            yield child
+            yield from _own_nodes(child)
+
+
+def public_functions(tree: ast.AST, above: str = "") -> Iterator[tuple[Function, str]]:
+    """Functions that others may call, and what their docstrings and those of their classes say."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.ClassDef | Function) and not node.name.startswith("_"):
+            said = f"{above}\n{ast.get_docstring(node) or ''}"
+            if isinstance(node, Function):
+                yield node, said
+            else:
+                yield from public_functions(node, said)
+
+
+def silent(source: str) -> list[str]:
+    """Public functions that raise what they do not say."""
+    return [
+        f"{function.name}: {name}[{condition}]"
+        for function, said in public_functions(ast.parse(source))
+        for name, condition in raised_in(function)
+        if (name, condition) not in promises(said)
+    ]
+
+
+def vague(source: str) -> list[str]:
+    """Sentences that say that something is raised, and name no error."""
+    docstrings = (
+        ast.get_docstring(node) or ""
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, Function | ast.ClassDef | ast.Module)
+    )
+    sentences = (" ".join(told.split()) for text in docstrings for told in PROMISE.findall(text))
+    return [told for told in sentences if not REFERENCE.search(told) and not known_errors(told)]
+
+
+def known_errors(told: str) -> set[str]:
+    """The errors that a sentence names, if there are all of them."""
+    named = set(re.findall(r"\b(?:ssl\.)?(\w*Error)\b", told))
+    return named if named <= ERROR_CLASSES | BUILTIN_ERRORS | OTHERS else set()
+
+
+FILES = sorted(PACKAGE.rglob("*.py"))
+OTHERS = {"SSLError"} | {
+    node.name
+    for file in FILES
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+    if isinstance(node, ast.ClassDef) and node.name.endswith("Error")
+}
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.relative_to(PACKAGE).as_posix())
+def test_what_a_public_function_raises_itself_it_says_with_the_condition(file: Path) -> None:
+    assert silent(file.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.relative_to(PACKAGE).as_posix())
+def test_what_is_said_to_be_raised_is_an_error_that_there_is(file: Path) -> None:
+    assert vague(file.read_text(encoding="utf-8")) == []
+
+
+RAISING = 'def ask():\n    """{}"""\n    raise RouteError("NO_MASTER", broker="a", topic="t")'
+
+
+@pytest.mark.parametrize("said", ["Ask.", "Raises RouteError.", "Raises RouteError[NO_BROKER].", "Raises NO_MASTER."])
+def test_a_function_that_does_not_say_so_is_found(said: str) -> None:
+    assert silent(RAISING.format(said)) == ["ask: RouteError[NO_MASTER]"]
+
+
+def test_one_that_does_is_not() -> None:
+    assert silent(RAISING.format("Raises RouteError[NO_BROKER | NO_MASTER].")) == []
+
+
+@pytest.mark.parametrize("said", ["Raises something.", "Raises RouteErorr.", "Raises NoSuchError where it is late."])
+def test_a_promise_of_no_error_that_there_is_is_found(said: str) -> None:
+    assert len(vague(f'def ask():\n    """{said}"""')) == 1
