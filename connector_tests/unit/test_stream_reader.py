@@ -26,7 +26,7 @@ NOBODY = "127.0.0.1:1"
 OPTIONS = {"namesrvAddr": NOBODY, "consumerGroup": "g", "subscribe": "orders", "clusterTimeoutMs": "0"}
 END = SourceOffset({queue(0): QueueProgress(3, 9, 5), queue(1): QueueProgress(7, 7, 6), queue(2): QueueProgress(0, 4)})
 PARTITION = RocketMQInputPartition(
-    (QueueRange(queue(0), 3, 9),), {"broker-a": "a:10911"}, (QueueRange(queue(0), 3, 9, 3),), "a batch"
+    (QueueRange(queue(0), 3, 9),), {"broker-a": "a:10911"}, (QueueRange(queue(0), 3, 9),), "a batch", "me"
 )
 
 

@@ -64,7 +64,10 @@ class ServerCertificate:
 
 
 def run_keytool(store: Path, hosts: str) -> None:
-    """Make a key and its certificate."""
+    """Make a key and its certificate.
+
+    Raises EmbeddedBrokerError[SERVER_FAILED], and what ``find_keytool`` raises.
+    """
     name = ("-dname", "CN=embedded RocketMQ", "-ext", f"san={hosts}", "-validity", "3650")
     keys = ("-keyalg", "EC", "-groupname", "secp256r1", "-alias", ALIAS)
     file = ("-storetype", "PKCS12", "-keystore", str(store), "-storepass", PASSWORD)
@@ -75,7 +78,7 @@ def run_keytool(store: Path, hosts: str) -> None:
 
 
 def find_keytool() -> str:
-    """The one beside ``java``, wherever links lead to it."""
+    """The one beside ``java``, wherever links lead to it. Raises EmbeddedBrokerError[NO_JAVA]."""
     java = Path(find_java())
     for folder in (java.parent, java.resolve().parent):
         if keytool := shutil.which("keytool", path=str(folder)):
