@@ -9,25 +9,16 @@ import rocketmq_spark
 
 PACKAGE = Path(rocketmq_spark.__file__).parent
 TESTS = Path(__file__).parents[1]
-KINDS = ("unit", "properties", "vectors", "oracle", "integration", "faults", "spark", "examples", "typing", "support")
+KINDS = ("unit", "properties", "vectors", "oracle", "integration", "faults", "spark", "examples", "typing")
 COMMANDS = {"cli.demo_queries", "cli.demo_screen"}
 """Of the demo, which ``examples/test_demo.py`` starts as a process of its own."""
 THROUGH = {
-    "consumer.answers": "consumer.membership",
-    "consumer.heartbeats": "consumer.servers",
     "embedded.cluster": "embedded",
     "embedded.servers": "embedded.cluster",
-    "pull.pull_connection": "pull.pull_connections",
     "remoting.tls": "remoting.tcp",
     "sink.failed_rows": "",
     "sink.sending": "",
-    "source.stream.refused_reader": "source.datasource",
     "wire.arrow.record_columns": "wire.arrow.columns",
-    "wire.arrow.slices": "wire.arrow.property_table",
-    "wire.body.decoding": "wire.body.routes",
-    "wire.message.byte_reader": "wire.message.stored_message",
-    "wire.remoting.refusal": "remoting.connection",
-    "wire.remoting.typed": "wire.remoting.fields",
 }
 """Tested through the one that uses them; "" is the package's own door."""
 

@@ -18,6 +18,7 @@ from rocketmq_spark.model import QueueRange
 from rocketmq_spark.source.datasource import RocketMQDataSource
 from rocketmq_spark.source.schema import default_schema
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
+from rocketmq_spark.source.stream.refused_reader import RefusedReader
 from rocketmq_spark.source.stream.stream_reader import RocketMQInputPartition, RocketMQStreamReader
 
 NOBODY = "127.0.0.1:1"
@@ -109,7 +110,8 @@ def test_a_source_arrives_with_its_options(carried: Callable[[Any], Any]) -> Non
 @CARRIED
 def test_a_refused_source_arrives_with_its_refusal(carried: Callable[[Any], Any]) -> None:
     refused = carried(RocketMQDataSource({"namesrvAddr": NOBODY}).streamReader(default_schema()))
-    for call in (refused.getDefaultReadLimit, refused.prepareForTriggerAvailableNow, lambda: refused.read(None)):
+    assert isinstance(refused, RefusedReader)
+    for call in (refused.getDefaultReadLimit, refused.prepareForTriggerAvailableNow, lambda: refused.read(PARTITION)):
         with pytest.raises(OptionError, match="MISSING_OPTION"):
             call()
 

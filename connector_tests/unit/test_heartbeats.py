@@ -1,0 +1,55 @@
+"""One round of heartbeats: who answers is told of, who does not is told to nobody but the log."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from connector_tests.support.manual_clock import ManualClock
+from connector_tests.support.simulated_cluster import ClusterDoor, Reach, SimulatedCluster, address_of
+from rocketmq_spark.consumer.heartbeats import Heartbeats
+from rocketmq_spark.errors import BrokerError
+from rocketmq_spark.wire.body.heartbeat import ConsumerData, Heartbeat
+
+BROKERS = ("broker-a", "broker-b")
+BEAT = Heartbeat("me", (ConsumerData("g", "CONSUME_ACTIVELY", "CLUSTERING", "CONSUME_FROM_LAST_OFFSET", ()),))
+REFUSAL = BrokerError("BROKER_REFUSED", address="a:1", request="HEART_BEAT", code=1, code_name="X", remark="no")
+
+
+@pytest.fixture
+def cluster() -> SimulatedCluster:
+    return SimulatedCluster(list(BROKERS), ManualClock(1_000_000))
+
+
+def answered(cluster: SimulatedCluster, *names: str) -> set[str]:
+    round_ = Heartbeats(BEAT, tuple(address_of(name) for name in names))
+    return round_.send(ClusterDoor(cluster, "me"))
+
+
+def test_every_address_is_told(cluster: SimulatedCluster) -> None:
+    assert answered(cluster, *BROKERS) == set(map(address_of, BROKERS))
+    assert [cluster.brokers[name].consumer_ids() for name in BROKERS] == [["me"], ["me"]]
+
+
+def test_nobody_else_is(cluster: SimulatedCluster) -> None:
+    assert answered(cluster, "broker-b") == {address_of("broker-b")}
+    assert cluster.brokers["broker-a"].consumer_ids() == []
+
+
+def test_who_is_out_of_reach_keeps_nobody_else_from_being_told(
+    cluster: SimulatedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.brokers["broker-a"].reach = Reach.SILENT
+    with caplog.at_level(logging.DEBUG):
+        assert answered(cluster, *BROKERS) == {address_of("broker-b")}
+    assert {record.levelname for record in caplog.records if "no heartbeat" in record.message} == {"DEBUG"}
+
+
+def test_a_refused_one_is_a_warning_because_nothing_else_tells_of_it(
+    cluster: SimulatedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.brokers["broker-a"].refusal = REFUSAL
+    assert answered(cluster, *BROKERS) == {address_of("broker-b")}
+    (warning,) = (record for record in caplog.records if record.levelname == "WARNING")
+    assert f"no heartbeat to address={address_of('broker-a')}" in warning.getMessage()
