@@ -41,7 +41,7 @@ def test_who_is_out_of_reach_keeps_nobody_else_from_being_told(
     cluster: SimulatedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster.brokers["broker-a"].reach = Reach.SILENT
-    with caplog.at_level(logging.DEBUG):
+    with caplog.at_level(logging.DEBUG, "rocketmq_spark.consumer.heartbeats"):
         assert answered(cluster, *BROKERS) == {address_of("broker-b")}
     assert {record.levelname for record in caplog.records if "no heartbeat" in record.message} == {"DEBUG"}
 
