@@ -413,3 +413,31 @@ def test_a_broker_is_answered_while_somebody_has_the_turn() -> None:
         asking.start()
         asking.join(timeout=10)
         assert len(told) == 1
+
+
+def test_who_leaves_does_not_wait_for_a_turn_that_a_signal_has_left_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SIGTERM may come when a turn is taken and its block not entered: nobody ends it before the process does."""
+    cluster = cluster_of_one()
+    monkeypatch.setattr(member_module, "LAST_WORK_MS", 50)
+    monkeypatch.setattr(member_module, "RemoteCluster", lambda *_: ClusterDoor(cluster, "us"))
+    member = Member(OPTIONS)
+    has_left, may_end = threading.Event(), threading.Event()
+
+    def be_unwound() -> None:
+        left_open = member.turn()
+        left_open.__enter__()
+        member.start()
+        member.stop()
+        has_left.set()
+        may_end.wait(10)
+        left_open.__exit__(None, None, None)
+
+    main = threading.Thread(target=be_unwound, daemon=True)
+    main.start()
+    assert has_left.wait(10)
+    requests = cluster.now
+    may_end.set()
+    main.join()
+    member._thread.join(10)
+    assert not member._thread.is_alive()
+    assert cluster.now == requests, "who has left does no more timed work"

@@ -46,6 +46,9 @@ HEARTBEAT_INTERVAL_MS: Final = 30_000
 LOCK_RETRY_INTERVAL_MS: Final = 1_000
 WATCH_INTERVAL_MS: Final = 1_000
 
+LAST_WORK_MS: Final = 10_000
+"""How long who leaves waits for the timed work that is being done."""
+
 TimedWork = Callable[[Membership], object]
 
 
@@ -112,7 +115,8 @@ class Member:
             return
         self._stopping.set()
         self._woken.set()
-        self._thread.join()
+        # A signal between a turn and its block leaves the turn taken: it is ours, and the thread waits for it in vain.
+        self._thread.join(LAST_WORK_MS / 1000)
         with self.turn() as membership:
             membership.leave()
         log.info("left the group")
@@ -191,6 +195,8 @@ class Member:
     def _send_heartbeats(self) -> None:
         """Without the turn while they are on their way: one address that does not answer must not hold up a plan."""
         with self.turn() as membership:
+            if self._stopping.is_set():
+                return
             heartbeats = membership.members.next_heartbeats()
         answered = heartbeats.send(self._cluster)
         with self.turn() as membership:
@@ -199,6 +205,8 @@ class Member:
     def _do(self, work: TimedWork) -> None:
         """What fails here is tried again by the timer, and raised by the next survey if it must be."""
         with self.turn() as membership:
+            if self._stopping.is_set():
+                return
             changes = self._turn.published.changes
             try:
                 work(membership)
