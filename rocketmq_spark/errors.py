@@ -148,7 +148,8 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         "CLUSTER_UNREACHABLE": Condition(
             "{doing} was tried for {waited_ms} ms without success; the last failure: {cause}",
             "Bring the servers back, or raise 'clusterTimeoutMs' ({limit_ms} ms now). Nothing is lost: "
-            "a restart from the checkpoint goes on where this query stopped.",
+            "a restart from the checkpoint goes on where this query stopped. Where a broker is gone for good and the "
+            "last batch has ranges of it, the restart names these for option 'giveUp'.",
         ),
         "RANGE_UNREADABLE": Condition(
             "{wanted}, of a batch that is logged in the checkpoint, cannot be read: {cause}",
@@ -195,7 +196,8 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "Queues that this query has read are away: out of the route, without read permission, or no queues of "
             "their topic any more. For {waited_ms} ms: {queues}.",
             "Bring them back, or raise 'missingQueuesTimeoutMs' ({limit_ms} ms now), or set 'missingQueues' to 'drop' "
-            "to go on without them. Nothing is lost: their positions stay in the checkpoint.",
+            "to go on without them. Nothing is lost: their positions stay in the checkpoint. Where they are gone for "
+            "good and the last batch has ranges of them, a restart names these for option 'giveUp'.",
         ),
         "NO_WRITABLE_QUEUE": Condition(
             "Topic {topic!r} has no queue that can be written to.",
