@@ -67,12 +67,12 @@ def outcomes(names: Sequence[str], scale: Scale) -> Iterator[Outcome]:
     jars: list[Path] = []
     try:
         jars = connector_jars()
-    except Exception as error:  # noqa: BLE001 - everything but Kafka goes on
+    except Exception as error:  # noqa: BLE001  # everything but Kafka goes on
         yield failure_of("Spark's Kafka connector", error)
     for name in names:
         try:
             yield from PARTS[name](scale, jars)
-        except Exception as error:  # noqa: BLE001 - the other parts go on
+        except Exception as error:  # noqa: BLE001  # the other parts go on
             yield failure_of(name, error)
 
 

@@ -26,7 +26,7 @@ def alternate(
             for name, contestant in list(racing.items()):
                 try:
                     figures = contestant()
-                except Exception as error:  # noqa: BLE001 - whatever it is, the others go on
+                except Exception as error:  # noqa: BLE001  # whatever it is, the others go on
                     del racing[name]
                     yield failure_of(f"{name} ({part}: {case})", error)
                 else:

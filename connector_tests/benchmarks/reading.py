@@ -43,7 +43,7 @@ def read_base(workload: Workload, rounds: int, jars: Sequence[Path]) -> Iterator
             racing = connectors(spark, stand) | narrow(spark, stand) | pullers(stand)
             try:
                 racing |= resources.enter_context(java_pullers(stand.rocketmq, workload.count))
-            except Exception as error:  # noqa: BLE001 - the others go on
+            except Exception as error:  # noqa: BLE001  # the others go on
                 yield failure_of("Java pull consumers", error)
             yield from alternate(PART, workload.name, racing, rounds)
         with spark_session(DEFAULT_SETTINGS, jars) as spark:

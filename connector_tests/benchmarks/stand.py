@@ -31,6 +31,6 @@ def open_stand(workload: Workload, *, with_kafka: bool) -> Iterator[Stand]:
         try:
             if with_kafka:
                 stand.kafka = resources.enter_context(kafka_side(workload))
-        except Exception as error:  # noqa: BLE001 - the rest goes on without Kafka
+        except Exception as error:  # noqa: BLE001  # the rest goes on without Kafka
             stand.failures.append(failure_of("Kafka", error))
         yield stand

@@ -23,7 +23,7 @@ class Direction(Enum):
     TO_CLIENT = "to client"
 
 
-class _Cut(Exception):  # noqa: N818 - an order, not an error
+class _Cut(Exception):  # noqa: N818  # an order, not an error
     """Ends a connection abruptly, after ``last`` was forwarded."""
 
     def __init__(self, last: bytes) -> None:

@@ -78,7 +78,7 @@ class Strand:
                 self._work()
         except Killed:
             pass
-        except BaseException as error:  # noqa: BLE001 - raised again where the strand is run
+        except BaseException as error:  # noqa: BLE001  # raised again where the strand is run
             self.error = error
         self.is_done = True
         self.at = "the end"

@@ -308,8 +308,11 @@ def test_where_nothing_can_be_noted_each_attempt_counts_for_itself(tmp_path: Pat
 def test_tasks_that_run_side_by_side_share_the_note(tmp_path: Path) -> None:
     """Speculation, and tasks of other queues of the same broker."""
     took_ms: list[int] = []
-    task = lambda: took_ms.append(attempts(tmp_path, lambda _offset, _count: LOST_CONNECTION))  # noqa: E731
-    tasks = [threading.Thread(target=task) for _ in range(2)]
+
+    def read() -> None:
+        took_ms.append(attempts(tmp_path, lambda _offset, _count: LOST_CONNECTION))
+
+    tasks = [threading.Thread(target=read) for _ in range(2)]
     for one in tasks:
         one.start()
     for one in tasks:

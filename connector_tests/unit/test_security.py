@@ -26,7 +26,7 @@ def test_a_secret_is_told_to_who_asks_for_it_in_so_many_words() -> None:
         repr,
         "{}".format,
         "{!r}".format,
-        lambda value: "%s %r" % (value, value),  # noqa: UP031
+        lambda value: "%s %r" % (value, value),  # noqa: UP031  # the old way is what is tried
         lambda value: f"{value}{value!s}{value!r}",
         lambda value: repr({"key": [value]}),
         lambda value: repr(pickle.loads(pickle.dumps(value))),

@@ -16,8 +16,7 @@ from rocketmq_spark.embedded.jvm import ChildJvm, find_java
 from rocketmq_spark.errors import EmbeddedBrokerError
 
 ALIAS: Final = "server"
-# Of a file that is gone as soon as it was read, in a folder that nobody else may look into.
-PASSWORD: Final = "of-no-use"  # noqa: S105
+PASSWORD: Final = "of-no-use"  # noqa: S105  # its file is gone once it was read, out of a folder of our own
 KEYTOOL_TIMEOUT_S: Final = 60
 HOSTS: Final = "ip:127.0.0.1,dns:localhost"
 
