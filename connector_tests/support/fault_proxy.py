@@ -198,8 +198,8 @@ class FaultProxy:
         link.end(direction)
 
     def _forward(self, sink: socket.socket, data: bytes, direction: Direction) -> None:
+        self.forwarded_bytes[direction] += len(data)  # before: who has received them may look at once
         sink.sendall(data)
-        self.forwarded_bytes[direction] += len(data)
 
 
 class _Link:
