@@ -213,7 +213,7 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         ),
         # ---- data
         "OFFSETS_GONE": Condition(
-            "Messages [{begin}, {end}) of {queue} are not in the broker any more: {cause}.",
+            "{count} offsets are not in the brokers any more: {ranges}.",
             "Set 'failOnDataLoss' to false to go on without them, or start with a new checkpoint location "
             "and reset the group.",
         ),

@@ -77,7 +77,10 @@ def report(runner: SourceRunner) -> dict[str, object]:
     """What ``reportLatestOffset`` keeps while nothing changes; PySpark makes text of it at each trigger."""
     control = Control("driver", runner.client_id)
     reporter = ProgressReporter()
-    return reporter.report(runner.planner.backlog, 0, [], client_id=runner.client_id, control=control, now_ms=0)
+    planner = runner.planner
+    return reporter.report(
+        planner.backlog, 0, planner.losses, [], client_id=runner.client_id, control=control, now_ms=0
+    )
 
 
 def cpu_ms(call: Callable[[], object]) -> float:

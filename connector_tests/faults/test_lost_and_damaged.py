@@ -88,8 +88,11 @@ def test_what_was_deleted_after_it_was_planned_is_an_error_with_its_exact_range(
     min_offset = expire(store, stored)
     with pytest.raises(DataLossError) as raised:
         read(store, stored)
-    context = raised.value.context
-    assert (context["queue"], context["begin"], context["end"]) == (str(queue_of(stored)), 0, min_offset)
+    assert str(raised.value) == (
+        f"[ROCKETMQ_OFFSETS_GONE] {min_offset} offsets are not in the brokers any more: [0, {min_offset}) of "
+        f"{queue_of(stored)}: the broker deleted them (retention). Set 'failOnDataLoss' to false to go on without "
+        "them, or start with a new checkpoint location and reset the group."
+    )
 
 
 def test_when_losses_are_allowed_the_rest_is_read_and_the_exact_range_is_logged(
@@ -99,7 +102,33 @@ def test_when_losses_are_allowed_the_rest_is_read_and_the_exact_range_is_logged(
     with caplog.at_level(logging.WARNING):
         assert read(store, stored, failOnDataLoss="false") == list(range(min_offset, COUNT))
     (line,) = (record.getMessage() for record in caplog.records)
-    assert f"Messages [0, {min_offset}) of {queue_of(stored)} are not in the broker any more" in line
+    assert line == (
+        f"{min_offset} offsets are lost, what they held is in no output: [0, {min_offset}) of {queue_of(stored)}: "
+        "the broker deleted them (retention)"
+    )
+
+
+def test_a_task_tells_what_its_broker_has_lost_of_the_whole_batch(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An error ends the query, though it comes from a task that reads one queue; a warning is one line a task."""
+    name = store.cluster.create_topic(unique_name("two_queues"), 2)
+    with closing(Topic(store.cluster, name)) as topic:
+        topic.send_batches(2 * COUNT, BODY_BYTES)
+        logged = [QueueRange(queue, 0, held.max_offset) for queue, held in sorted(topic.bounds().items(), key=str)]
+        store.cluster.expire_messages()
+        lost = [(queue, held.min_offset) for queue, held in sorted(topic.bounds().items(), key=str)]
+        ranges = ", ".join(f"[0, {min_offset}) of {queue}" for queue, min_offset in lost)
+        assert all(min_offset > 0 for _, min_offset in lost)
+        given = {"namesrvAddr": store.cluster.namesrv_addr, "consumerGroup": "G", "subscribe": name}
+        with pytest.raises(DataLossError) as raised:
+            list(read_ranges(logged[:1], ReadOptions.parse(given), default_schema(), logged=logged))
+        assert raised.value.context["ranges"] == f"{ranges}: the broker deleted them (retention)"
+        careless = ReadOptions.parse({**given, "failOnDataLoss": "false"})
+        with caplog.at_level(logging.WARNING):
+            list(read_ranges(logged, careless, default_schema(), logged=logged))
+        (line,) = caplog.messages
+        assert line.endswith(f" in no output: {ranges}: the broker deleted them (retention)")
 
 
 @pytest.mark.parametrize("number", [0, 500, COUNT - 1])

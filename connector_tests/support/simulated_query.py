@@ -351,7 +351,13 @@ class SourceRunner:
         control = Control("here", self.client_id)
         waits = told_waits(self.membership.publish().waits, now_ms, now_ms)
         report = self._progress.report(
-            planner.backlog, planner.late_proofs, waits, client_id=self.client_id, control=control, now_ms=now_ms
+            planner.backlog,
+            planner.late_proofs,
+            planner.losses,
+            waits,
+            client_id=self.client_id,
+            control=control,
+            now_ms=now_ms,
         )
         shown: dict[str, Any] = json.loads(json.dumps(report))
         return shown

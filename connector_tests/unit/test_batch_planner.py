@@ -282,7 +282,7 @@ def test_a_topic_made_anew_is_recognised_though_it_has_outgrown_the_checkpoint()
     """Its message before our position was stored later than that position was planned."""
     member = SteadyMember({A: holding(100, stored_at_ms=9_000)}, stored={A: 40}, stored_after={A: 0})
     start = SourceOffset({A: QueueProgress(30, 40, 5_000)})
-    with pytest.raises(DataLossError, match=r"Messages \[0, 40\) .* created again"):
+    with pytest.raises(DataLossError, match=r"brokers any more: \[0, 40\) .* created again"):
         planner(member).latest_offset(start, None)
     _, ranges = read(planner(member, failOnDataLoss="false"), start)
     assert ranges == [QueueRange(A, 0, 100)]
@@ -600,6 +600,23 @@ def test_what_retention_took_fails_the_query() -> None:
     member = SteadyMember({A: holding(30, min_offset=20)}, stored={A: 10})
     with pytest.raises(DataLossError, match=r"\[10, 20\) of orders@broker-a:0.*retention"):
         planner(member).latest_offset(SourceOffset(), None)
+
+
+def test_what_retention_took_of_several_queues_is_one_error_with_all_of_them() -> None:
+    """It used to name the first queue only."""
+    member = SteadyMember({A: holding(30, min_offset=20), B: holding(9, min_offset=5)}, stored={A: 10, B: 0})
+    with pytest.raises(DataLossError, match=r" 15 offsets .* \[10, 20\) of orders@broker-a:0, \[0, 5\) of "):
+        planner(member).latest_offset(SourceOffset(), None)
+
+
+def test_what_is_passed_over_is_one_line_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    member = SteadyMember({A: holding(30, min_offset=20), B: holding(9, min_offset=5)}, stored={A: 10, B: 0})
+    subject = planner(member, failOnDataLoss="false")
+    read(subject, SourceOffset())
+    (line,) = (line for line in caplog.messages if "lost" in line)
+    ranges = f"[10, 20) of {A}, [0, 5) of {B}: the broker deleted them (retention)"
+    assert line == f"15 offsets are lost, what they held is in no output: {ranges}"
+    assert (subject.losses.offsets, subject.losses.ranges) == (15, 2)
 
 
 def test_what_retention_took_is_passed_over_and_logged_where_the_user_says_so(

@@ -8,10 +8,12 @@ import pytest
 from connector_tests.support.queues import queues
 from rocketmq_spark.model import QueueBounds
 from rocketmq_spark.remoting.waits import Wait
+from rocketmq_spark.source.data_loss import LossCount
 from rocketmq_spark.source.stream.backlog import Backlog
 from rocketmq_spark.source.stream.drain import Control
 from rocketmq_spark.source.stream.progress import MOST_TOLD, ProgressReporter, told_waits
 
+NONE = LossCount()
 Waits = list[dict[str, Any]] | None
 A, B = queues(2)
 CONTROL = Control("driver-7", "/tmp/ours")
@@ -32,8 +34,11 @@ def report(
     late_proofs: int = 0,
     now_ms: int = 6_000,
     waiting_for: Waits = None,
+    losses: LossCount = NONE,
 ) -> dict[str, object]:
-    return reporter.report(backlog, late_proofs, waiting_for or [], client_id="me", control=CONTROL, now_ms=now_ms)
+    return reporter.report(
+        backlog, late_proofs, losses, waiting_for or [], client_id="me", control=CONTROL, now_ms=now_ms
+    )
 
 
 def test_all_that_a_query_shows(backlog: Backlog) -> None:
@@ -46,6 +51,7 @@ def test_all_that_a_query_shows(backlog: Backlog) -> None:
             "orders": {"broker-a": {"0": {"messages": 3, "ms": 1_000}, "1": {"messages": 0, "ms": 0}}},
         },
         "lateProofs": 2,
+        "lost": {"offsets": 0, "ranges": 0},
         "waitingFor": [],
         "control": {"host": "driver-7", "folder": "/tmp/ours"},
     }
@@ -66,6 +72,8 @@ def test_a_report_without_lag_is_made_once_for_each_survey_and_count(backlog: Ba
     waits = report(reporter, backlog, late_proofs=1, waiting_for=[{"what": "broker a"}])
     assert waits == late | {"waitingFor": [{"what": "broker a"}]}
     assert report(reporter, backlog, late_proofs=1) == late
+    lossy = report(reporter, backlog, late_proofs=1, losses=LossCount(offsets=465, ranges=4))
+    assert lossy == late | {"lost": {"offsets": 465, "ranges": 4}}
     backlog.surveyed({B: 4}, {B: QueueBounds(0, 4, 4_000)})
     assert report(reporter, backlog, late_proofs=1)["maxOffsets"] == {"orders": {"broker-a": {"1": 4}}}
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from weakref import WeakKeyDictionary
 
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError
-from rocketmq_spark.model import Message, MessageQueue, StoredMessage
+from rocketmq_spark.model import Message, MessageQueue, QueueBounds, StoredMessage
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.pull_connection import PullConnection
 from rocketmq_spark.pull.pull_connections import PullConnections, shared_pull_connections
@@ -84,6 +85,15 @@ class ExecutorClient:
     def forget_route(self, queue: MessageQueue) -> None:
         """The next pull asks the name servers where the queue is."""
         self._routes.forget(queue.topic)
+
+    def bounds(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, QueueBounds]:
+        """Of those queues whose brokers answer now."""
+        found: dict[MessageQueue, QueueBounds] = {}
+        for queue in queues:
+            if queue not in found:
+                with suppress(RocketMQError):
+                    found |= Broker(self._routes.master(queue), self._pool, self._timeout_ms).topic_stats(queue.topic)
+        return {queue: found[queue] for queue in queues if queue in found}
 
     def send_back(self, message: StoredMessage, delay_level: int, max_reconsume_times: int | None) -> None:
         """``Broker.send_back`` at the message's broker. After an error that ``refreshes_route`` the next call asks

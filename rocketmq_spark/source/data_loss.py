@@ -1,13 +1,14 @@
-"""Lost offsets: their causes, and what becomes of them: an error that ends the query, or a warning."""
+"""Lost offsets: their causes, and what becomes of them: one error that ends the query, or one warning. Pure."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from rocketmq_spark.errors import DataLossError
-from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
 
 log = logging.getLogger(__name__)
 
@@ -15,6 +16,9 @@ RETENTION: Final = "the broker deleted them (retention)"
 RECREATED: Final = "the topic was deleted and created again, or its queue was emptied"
 REPLACED: Final = "the broker lost the end of the queue and has stored other messages there"
 TRUNCATED: Final = "the broker lost the end of the queue"
+
+MOST_NAMED: Final = 20
+"""Ranges that one error or line names; the others it counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +30,54 @@ class LostRange:
     end_offset: int
     cause: str
 
+    def __len__(self) -> int:
+        return self.end_offset - self.begin_offset
 
-def report_loss(lost: LostRange, *, is_failure: bool) -> None:
-    """Raise DataLossError[OFFSETS_GONE] if it ``is_failure`` (``failOnDataLoss``); else log the same."""
-    error = DataLossError(
-        "OFFSETS_GONE", queue=str(lost.queue), begin=lost.begin_offset, end=lost.end_offset, cause=lost.cause
-    )
+    def __str__(self) -> str:
+        return f"[{self.begin_offset}, {self.end_offset}) of {self.queue}"
+
+
+@dataclass
+class LossCount:
+    """What has been lost so far."""
+
+    offsets: int = 0
+    ranges: int = 0
+
+    def add(self, lost: Collection[LostRange]) -> None:
+        self.offsets += sum(map(len, lost))
+        self.ranges += len(lost)
+
+
+def deleted(ranges: Iterable[QueueRange], bounds: Mapping[MessageQueue, QueueBounds]) -> list[LostRange]:
+    """What retention has taken of ``ranges`` by now; of queues without ``bounds`` that is not known."""
+    return [
+        LostRange(one.queue, one.begin_offset, min(one.end_offset, bounds[one.queue].min_offset), RETENTION)
+        for one in ranges
+        if one.queue in bounds and one.begin_offset < bounds[one.queue].min_offset
+    ]
+
+
+def report_losses(lost: Collection[LostRange], *, is_failure: bool) -> None:
+    """Raise DataLossError[OFFSETS_GONE] for all of them if they are a failure (``failOnDataLoss``); else log the same
+    in one line, without the advice."""
+    if not lost:
+        return
+    count = sum(map(len, lost))
     if is_failure:
-        raise error
-    log.warning("%s", error)
+        raise DataLossError("OFFSETS_GONE", count=count, ranges=_told(lost))
+    log.warning("%d offsets are lost, what they held is in no output: %s", count, _told(lost))
+
+
+def _told(lost: Iterable[LostRange]) -> str:
+    """``[0, 12) of t@b:0, [0, 5) of t@b:1: their cause; [7, 9) of t@b:2: its cause``, the first ranges by queue."""
+    ordered = sorted(lost, key=lambda one: (one.queue.sort_key(), one.begin_offset))
+    by_cause: dict[str, list[LostRange]] = {}
+    for one in ordered[:MOST_NAMED]:
+        by_cause.setdefault(one.cause, []).append(one)
+    texts = [f"{', '.join(map(str, ranges))}: {cause}" for cause, ranges in by_cause.items()]
+    return "; ".join([*texts, *_counted(ordered[MOST_NAMED:])])
+
+
+def _counted(rest: Sequence[LostRange]) -> list[str]:
+    return [f"and {sum(map(len, rest))} offsets in {len(rest)} more ranges"] if rest else []

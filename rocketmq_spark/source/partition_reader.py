@@ -25,7 +25,7 @@ from rocketmq_spark.pull.range_puller import RangePuller, puller_of
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.retry import is_outage
 from rocketmq_spark.source.bad_messages import QUEUE_OFFSET, BadMessages
-from rocketmq_spark.source.data_loss import RETENTION, LostRange, report_loss
+from rocketmq_spark.source.data_loss import RETENTION, LostRange, deleted, report_losses
 from rocketmq_spark.source.given_up import as_option
 from rocketmq_spark.source.implementation import column_decoder
 from rocketmq_spark.source.schema import arrow_schema, canonical_names
@@ -69,6 +69,7 @@ def read_ranges(
     """
     client = ExecutorClient.shared(options)
     target = arrow_schema(schema)
+    lost: list[LostRange] = []
     readers = (
         _RangeReader(
             wanted,
@@ -77,12 +78,16 @@ def read_ranges(
             options,
             canonical_names(schema),
             logged,
+            lost,
         )
         for wanted in ranges
     )
     batches = chain.from_iterable(reader.batches() for reader in _started_ahead(readers))
-    for batch in merged(batches):
-        yield pa.RecordBatch.from_arrays(batch.columns, schema=target)
+    try:
+        for batch in merged(batches):
+            yield pa.RecordBatch.from_arrays(batch.columns, schema=target)
+    finally:
+        report_losses(lost, is_failure=False)
 
 
 def _puller(
@@ -149,6 +154,7 @@ class _RangeReader:
         options: ReadOptions,
         columns: tuple[str, ...],
         logged: Sequence[QueueRange],
+        lost: list[LostRange],
     ) -> None:
         self._wanted = wanted
         self._options = options
@@ -163,7 +169,9 @@ class _RangeReader:
         )
         self._puller = puller
         self._bad = BadMessages(wanted.queue, options, client)
+        self._client = client
         self._logged = logged
+        self._lost = lost
 
     def start(self) -> None:
         """Send the first pull."""
@@ -189,8 +197,7 @@ class _RangeReader:
         except RocketMQError as error:
             if not is_outage(error):
                 raise
-            broker_name = self._wanted.queue.broker_name
-            at_this_broker = [one for one in self._logged if one.queue.broker_name == broker_name]
+            at_this_broker = self._logged_at_this_broker()
             raise TransportError(
                 "RANGE_UNREADABLE",
                 wanted=str(self._wanted),
@@ -229,7 +236,19 @@ class _RangeReader:
 
     def _report(self, begin_offset: int, end_offset: int, cause: str) -> None:
         lost = LostRange(self._wanted.queue, begin_offset, end_offset, cause)
-        report_loss(lost, is_failure=self._options.fail_on_data_loss)
+        if self._options.fail_on_data_loss:
+            report_losses([lost, *self._lost_beside()], is_failure=True)
+        self._lost.append(lost)
+
+    def _lost_beside(self) -> list[LostRange]:
+        """What its broker has deleted of the batch's other queues: other tasks find it, and one error ends them all."""
+        others = [one for one in self._logged_at_this_broker() if one.queue != self._wanted.queue]
+        bounds = self._client.bounds({one.queue for one in others})
+        return deleted(others, bounds)
+
+    def _logged_at_this_broker(self) -> list[QueueRange]:
+        broker_name = self._wanted.queue.broker_name
+        return [one for one in self._logged if one.queue.broker_name == broker_name]
 
 
 def each_once(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -22,7 +22,7 @@ from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.consumer.survey import Survey
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import BROADCASTING, ReadOptions
-from rocketmq_spark.source.data_loss import report_loss
+from rocketmq_spark.source.data_loss import LossCount, report_losses
 from rocketmq_spark.source.stream.available_now import AvailableNowTargets
 from rocketmq_spark.source.stream.backlog import Backlog
 from rocketmq_spark.source.stream.first_positions import first_positions, unread_queues
@@ -84,6 +84,8 @@ class BatchPlanner:
         self._drain = drain
         self._clock = clock
         self.backlog = Backlog()
+        self.losses = LossCount()
+        """What was found to be lost since this start."""
         self._positions: dict[MessageQueue, int] = {}
         self._started_topics: set[str] = set()
         self._unconfirmed_first: dict[MessageQueue, int] = {}
@@ -315,8 +317,8 @@ class BatchPlanner:
         """Queues whose positions the broker has confirmed. Raises DataLossError (with ``failOnDataLoss``)."""
         for queue in settlement.emptied:
             log.warning("queue=%s was emptied after all of it had been planned, and begins anew", queue)
-        for lost in settlement.lost:
-            report_loss(lost, is_failure=self._options.fail_on_data_loss)
+        report_losses(settlement.lost, is_failure=self._options.fail_on_data_loss)
+        self.losses.add(settlement.lost)
         for queue in settlement.forget:
             membership.offsets.forget(queue)
         unsettled = settlement.lower_to.keys() - membership.offsets.lower_to(settlement.lower_to)

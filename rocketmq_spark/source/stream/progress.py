@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from rocketmq_spark.model import nested
 from rocketmq_spark.remoting.waits import Wait
+from rocketmq_spark.source.data_loss import LossCount
 from rocketmq_spark.source.stream.backlog import Backlog
 from rocketmq_spark.source.stream.drain import CONTROL, Control
 
@@ -19,12 +20,13 @@ class ProgressReporter:
     """Makes the report, anew only where something has changed: Spark asks at each trigger. Not thread-safe."""
 
     def __init__(self) -> None:
-        self._at_rest: tuple[tuple[int, int], dict[str, Any]] | None = None
+        self._at_rest: tuple[tuple[int, int, int], dict[str, Any]] | None = None
 
     def report(
         self,
         backlog: Backlog,
         late_proofs: int,
+        losses: LossCount,
         waiting_for: list[dict[str, Any]],
         *,
         client_id: str,
@@ -38,10 +40,11 @@ class ProgressReporter:
         first of them has been waiting at least (see ``WaitingTimes``), by this machine's clock, ``now_ms``, against
         the broker's store times; both are 0 when all is planned. ``lag``: the sum of the messages. ``lateProofs``: how
         many ranges were in the sink only after their queue had been lost, since this start of the query: what of a
-        queue that did not come back is another member's to commit, which may have read it again. ``waitingFor``: see
-        ``told_waits``; [] while everything answers. ``control``: for ``rocketmq_spark.stop``.
+        queue that did not come back is another member's to commit, which may have read it again. ``lost``: what was
+        found to be lost since then, where ``failOnDataLoss`` is false. ``waitingFor``: see ``told_waits``; [] while
+        everything answers. ``control``: for ``rocketmq_spark.stop``.
         """
-        known = backlog.surveys, late_proofs
+        known = backlog.surveys, late_proofs, losses.ranges
         if self._at_rest is not None and self._at_rest[0] == known and not waiting_for:
             return self._at_rest[1]
         lag, waiting_ms = backlog.lag, backlog.waiting_ms(now_ms)
@@ -51,6 +54,7 @@ class ProgressReporter:
             "lag": sum(lag.values()),
             "lagByQueue": nested({queue: {"messages": lag[queue], "ms": ms} for queue, ms in waiting_ms.items()}),
             "lateProofs": late_proofs,
+            "lost": {"offsets": losses.offsets, "ranges": losses.ranges},
             "waitingFor": waiting_for,
             CONTROL: control._asdict(),
         }

@@ -98,6 +98,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._progress.report(
             planner.backlog,
             planner.late_proofs,
+            planner.losses,
             told_waits(self._run.waits, monotonic_ms(), epoch_ms),
             client_id=self._run.client_id,
             control=self._run.drain.control,

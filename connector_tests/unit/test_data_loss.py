@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import pytest
+
+from connector_tests.support.queues import queues
+from rocketmq_spark.errors import DataLossError
+from rocketmq_spark.model import QueueBounds, QueueRange
+from rocketmq_spark.source.data_loss import (
+    MOST_NAMED,
+    RECREATED,
+    RETENTION,
+    LossCount,
+    LostRange,
+    deleted,
+    report_losses,
+)
+
+A, B, C = queues(3)
+LOST = [LostRange(B, 3, 120, RETENTION), LostRange(C, 0, 5, RECREATED), LostRange(A, 0, 100, RETENTION)]
+
+
+def test_a_failure_names_all_ranges_with_their_causes_and_what_to_do() -> None:
+    with pytest.raises(DataLossError) as raised:
+        report_losses(LOST, is_failure=True)
+    assert str(raised.value) == (
+        "[ROCKETMQ_OFFSETS_GONE] 222 offsets are not in the brokers any more: "
+        "[0, 100) of orders@broker-a:0, [3, 120) of orders@broker-a:1: the broker deleted them (retention); "
+        "[0, 5) of orders@broker-a:2: the topic was deleted and created again, or its queue was emptied. "
+        "Set 'failOnDataLoss' to false to go on without them, or start with a new checkpoint location and reset the "
+        "group."
+    )
+
+
+def test_what_is_allowed_is_one_line_that_gives_no_advice(caplog: pytest.LogCaptureFixture) -> None:
+    report_losses(LOST, is_failure=False)
+    (line,) = caplog.messages
+    assert line == (
+        "222 offsets are lost, what they held is in no output: "
+        "[0, 100) of orders@broker-a:0, [3, 120) of orders@broker-a:1: the broker deleted them (retention); "
+        "[0, 5) of orders@broker-a:2: the topic was deleted and created again, or its queue was emptied"
+    )
+
+
+def test_of_very_many_ranges_some_are_named_and_the_others_counted(caplog: pytest.LogCaptureFixture) -> None:
+    report_losses([LostRange(queue, 0, 10, RETENTION) for queue in queues(1_000)], is_failure=False)
+    (line,) = caplog.messages
+    assert line.startswith("10000 offsets are lost")
+    assert line.count(" of orders@") == MOST_NAMED
+    assert line.endswith(f"; and {10 * (1_000 - MOST_NAMED)} offsets in {1_000 - MOST_NAMED} more ranges")
+
+
+@pytest.mark.parametrize("is_failure", [True, False])
+def test_where_nothing_is_lost_nothing_is_said(is_failure: bool, caplog: pytest.LogCaptureFixture) -> None:
+    report_losses([], is_failure=is_failure)
+    assert caplog.messages == []
+
+
+def test_losses_add_up() -> None:
+    count = LossCount()
+    count.add(LOST)
+    count.add([])
+    count.add(LOST[:1])
+    assert count == LossCount(offsets=222 + 117, ranges=4)
+
+
+def test_of_a_range_only_what_is_below_the_first_offset_that_is_left_is_deleted() -> None:
+    bounds = {A: QueueBounds(50, 200, 0), B: QueueBounds(50, 200, 0)}
+    ranges = [QueueRange(A, 0, 100), QueueRange(A, 10, 40), QueueRange(B, 50, 60), QueueRange(C, 0, 9)]
+    assert deleted(ranges, bounds) == [LostRange(A, 0, 50, RETENTION), LostRange(A, 10, 40, RETENTION)]
