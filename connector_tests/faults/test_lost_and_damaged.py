@@ -17,6 +17,7 @@ from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import DataLossError, RemoteProtocolError
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.source.data_loss import RETENTION, LostRange
 from rocketmq_spark.source.partition_reader import read_ranges
 from rocketmq_spark.source.schema import default_schema
 
@@ -129,6 +130,10 @@ def test_a_task_tells_what_its_broker_has_lost_of_the_whole_batch(
             list(read_ranges(logged, careless, default_schema(), logged=logged))
         (line,) = caplog.messages
         assert line.endswith(f" in no output: {ranges}: the broker deleted them (retention)")
+        caplog.clear()
+        told = [LostRange(queue, 0, min_offset, RETENTION) for queue, min_offset in lost]
+        list(read_ranges(logged, careless, default_schema(), logged=logged, told_lost=told))
+        assert caplog.messages == []
 
 
 @pytest.mark.parametrize("number", [0, 500, COUNT - 1])

@@ -357,9 +357,36 @@ def test_a_reset_of_a_queue_whose_broker_does_not_answer_is_obeyed_when_it_does(
 def test_a_mark_that_is_found_before_a_batch_is_read_again_is_obeyed_after_it() -> None:
     member = SteadyMember({A: holding(100)}, stored={A: 20}, marks={A: 20})
     subject, replayed = planner(member), SourceOffset({A: QueueProgress(90, 100, 1_000), B: QueueProgress(5, 5)})
-    subject.recover(replayed)
+    subject.recover(replayed, [])
     _, ranges = read(subject, replayed)
     assert ranges == [QueueRange(A, 20, 100)]
+
+
+def half_deleted() -> tuple[SteadyMember, SourceOffset, list[QueueRange]]:
+    """A batch that is logged, of which retention has taken something of each queue since."""
+    replayed = SourceOffset({A: QueueProgress(10, 30, 1_000), B: QueueProgress(0, 9, 1_000)})
+    member = SteadyMember({A: holding(30, min_offset=20), B: holding(9, min_offset=5)}, stored={A: 10, B: 0})
+    return member, replayed, list(replayed.ranges())
+
+
+def test_what_was_deleted_of_a_batch_before_it_is_read_again_is_one_error() -> None:
+    member, replayed, wanted = half_deleted()
+    with pytest.raises(DataLossError, match=r" 15 offsets .* \[10, 20\) of orders@broker-a:0, \[0, 5\) of "):
+        planner(member).recover(replayed, wanted)
+
+
+def test_or_one_line_and_the_tasks_know_that_it_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    member, replayed, wanted = half_deleted()
+    subject = planner(member, failOnDataLoss="false")
+    assert [str(lost) for lost in subject.recover(replayed, wanted)] == [f"[10, 20) of {A}", f"[0, 5) of {B}"]
+    assert sum("15 offsets are lost" in line for line in caplog.messages) == 1
+    assert subject.losses.offsets == 15
+
+
+def test_what_is_given_up_of_it_is_not_lost() -> None:
+    member, replayed, wanted = half_deleted()
+    with pytest.raises(DataLossError, match=rf" 5 offsets .*: \[0, 5\) of {B}: "):
+        planner(member).recover(replayed, wanted[1:])
 
 
 def test_a_reset_to_the_range_of_the_last_batch_moves_back_before_it_reads() -> None:

@@ -66,4 +66,10 @@ def test_losses_add_up() -> None:
 def test_of_a_range_only_what_is_below_the_first_offset_that_is_left_is_deleted() -> None:
     bounds = {A: QueueBounds(50, 200, 0), B: QueueBounds(50, 200, 0)}
     ranges = [QueueRange(A, 0, 100), QueueRange(A, 10, 40), QueueRange(B, 50, 60), QueueRange(C, 0, 9)]
-    assert deleted(ranges, bounds) == [LostRange(A, 0, 50, RETENTION), LostRange(A, 10, 40, RETENTION)]
+    assert deleted(ranges, bounds) == (LostRange(A, 0, 50, RETENTION), LostRange(A, 10, 40, RETENTION))
+
+
+def test_what_is_told_covers_what_lies_within() -> None:
+    told = LostRange(A, 10, 20, RETENTION)
+    within = [(A, 10, 20), (A, 12, 13)], [(A, 9, 12), (A, 19, 21), (B, 10, 20)]
+    assert [[LostRange(*one, RETENTION) in told for one in group] for group in within] == [[True] * 2, [False] * 3]

@@ -33,6 +33,10 @@ class LostRange:
     def __len__(self) -> int:
         return self.end_offset - self.begin_offset
 
+    def __contains__(self, other: LostRange) -> bool:
+        is_within = self.begin_offset <= other.begin_offset and other.end_offset <= self.end_offset
+        return self.queue == other.queue and is_within
+
     def __str__(self) -> str:
         return f"[{self.begin_offset}, {self.end_offset}) of {self.queue}"
 
@@ -49,13 +53,13 @@ class LossCount:
         self.ranges += len(lost)
 
 
-def deleted(ranges: Iterable[QueueRange], bounds: Mapping[MessageQueue, QueueBounds]) -> list[LostRange]:
+def deleted(ranges: Iterable[QueueRange], bounds: Mapping[MessageQueue, QueueBounds]) -> tuple[LostRange, ...]:
     """What retention has taken of ``ranges`` by now; of queues without ``bounds`` that is not known."""
-    return [
+    return tuple(
         LostRange(one.queue, one.begin_offset, min(one.end_offset, bounds[one.queue].min_offset), RETENTION)
         for one in ranges
         if one.queue in bounds and one.begin_offset < bounds[one.queue].min_offset
-    ]
+    )
 
 
 def report_losses(lost: Collection[LostRange], *, is_failure: bool) -> None:

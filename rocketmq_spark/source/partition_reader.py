@@ -55,6 +55,7 @@ def read_ranges(
     masters: Mapping[str, str] = MappingProxyType({}),
     logged: Sequence[QueueRange] = (),
     batch_id: str | None = None,
+    told_lost: Sequence[LostRange] = (),
 ) -> Iterator[pa.RecordBatch]:
     """All messages of ``ranges`` that the subscription wants, as batches of exactly ``arrow_schema(schema)``.
 
@@ -63,6 +64,7 @@ def read_ranges(
     masters : addresses by broker name, where the ranges were surveyed
     logged : ranges of the batch that an error names, whole
     batch_id : tasks and attempts with the same one share the time that a broker may be silent; None: nobody does
+    told_lost : what the driver has told to be lost, and nobody has to tell again
 
     Raises DataLossError (with ``failOnDataLoss``), TransportError[RANGE_UNREADABLE], and RemoteProtocolError
     [BAD_MESSAGE] (with ``badMessages`` ``fail``) or [CORRUPT_MESSAGE_IN_QUEUE].
@@ -79,6 +81,7 @@ def read_ranges(
             canonical_names(schema),
             logged,
             lost,
+            told_lost,
         )
         for wanted in ranges
     )
@@ -155,6 +158,7 @@ class _RangeReader:
         columns: tuple[str, ...],
         logged: Sequence[QueueRange],
         lost: list[LostRange],
+        told_lost: Sequence[LostRange],
     ) -> None:
         self._wanted = wanted
         self._options = options
@@ -172,6 +176,7 @@ class _RangeReader:
         self._client = client
         self._logged = logged
         self._lost = lost
+        self._told_lost = told_lost
 
     def start(self) -> None:
         """Send the first pull."""
@@ -238,9 +243,10 @@ class _RangeReader:
         lost = LostRange(self._wanted.queue, begin_offset, end_offset, cause)
         if self._options.fail_on_data_loss:
             report_losses([lost, *self._lost_beside()], is_failure=True)
-        self._lost.append(lost)
+        if not any(lost in told for told in self._told_lost):
+            self._lost.append(lost)
 
-    def _lost_beside(self) -> list[LostRange]:
+    def _lost_beside(self) -> tuple[LostRange, ...]:
         """What its broker has deleted of the batch's other queues: other tasks find it, and one error ends them all."""
         others = [one for one in self._logged_at_this_broker() if one.queue != self._wanted.queue]
         bounds = self._client.bounds({one.queue for one in others})

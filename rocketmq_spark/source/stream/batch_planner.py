@@ -12,7 +12,7 @@ docs/design/two-stores-one-truth.md says what breaks when a step is left out or 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 from rocketmq_spark.consumer.consume_from_where import starting_point
 from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.consumer.survey import Survey
-from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import BROADCASTING, ReadOptions
-from rocketmq_spark.source.data_loss import LossCount, report_losses
+from rocketmq_spark.source.data_loss import LossCount, LostRange, deleted, report_losses
 from rocketmq_spark.source.stream.available_now import AvailableNowTargets
 from rocketmq_spark.source.stream.backlog import Backlog
 from rocketmq_spark.source.stream.first_positions import first_positions, unread_queues
@@ -190,12 +190,16 @@ class BatchPlanner:
                 self._settle(membership, start, survey, self._stored(membership, doubtful))
         return False
 
-    def recover(self, end: SourceOffset) -> None:
-        """The batch that ends here is about to be read again, before any plan. Its pulls would be told of operators'
-        resets, and nobody after them."""
+    def recover(self, end: SourceOffset, wanted: Sequence[QueueRange]) -> tuple[LostRange, ...]:
+        """The batch that ends here is about to be read again, ``wanted`` of it, before any plan. Its pulls would be
+        told of operators' resets, and nobody after them. And tasks would each tell what has been deleted of it since:
+        so that is reported here, and returned. Raises DataLossError (with ``failOnDataLoss``)."""
         with self._member.turn() as membership:
             membership.resets.look_for([one.queue for one in end.ranges()])
             self.masters = membership.masters
+            lost = deleted(wanted, membership.servers.bounds())
+        self._report(lost)
+        return lost
 
     # ------------------------------------------------------------------------------------------ one plan
 
@@ -317,13 +321,16 @@ class BatchPlanner:
         """Queues whose positions the broker has confirmed. Raises DataLossError (with ``failOnDataLoss``)."""
         for queue in settlement.emptied:
             log.warning("queue=%s was emptied after all of it had been planned, and begins anew", queue)
-        report_losses(settlement.lost, is_failure=self._options.fail_on_data_loss)
-        self.losses.add(settlement.lost)
+        self._report(settlement.lost)
         for queue in settlement.forget:
             membership.offsets.forget(queue)
         unsettled = settlement.lower_to.keys() - membership.offsets.lower_to(settlement.lower_to)
         wanted = {queue: offset for queue, offset in settlement.raise_to.items() if queue not in unsettled}
         return membership.offsets.raise_to(wanted)
+
+    def _report(self, lost: Collection[LostRange]) -> None:
+        report_losses(lost, is_failure=self._options.fail_on_data_loss)
+        self.losses.add(lost)
 
     def _stored(self, membership: Membership, candidates: Collection[MessageQueue]) -> dict[MessageQueue, int | None]:
         """The group's offsets, in the order of ``candidates``."""

@@ -22,6 +22,7 @@ from rocketmq_spark.model import QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.outage_notes import OutageNotes
 from rocketmq_spark.remoting.clock import monotonic_ms
+from rocketmq_spark.source.data_loss import LostRange
 from rocketmq_spark.source.given_up import named_together, without_given_up
 from rocketmq_spark.source.log_lines import speak_as
 from rocketmq_spark.source.partitioning import Task, tasks_of
@@ -41,6 +42,7 @@ class RocketMQInputPartition(InputPartition):
 
     ``masters``: addresses by broker name, where the batch was surveyed. ``logged``: ranges of the batch, whole, that an
     error names. ``batch_id``: which batch, and which planning of it. ``client_id``: of the member that planned it.
+    ``told_lost``: what of the ranges has been told to be lost.
     """
 
     ranges: tuple[QueueRange, ...]
@@ -48,6 +50,7 @@ class RocketMQInputPartition(InputPartition):
     logged: tuple[QueueRange, ...]
     batch_id: str
     client_id: str
+    told_lost: tuple[LostRange, ...]
 
 
 class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -113,8 +116,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._read_again = end
         logged = list(offset.ranges())
         wanted = without_given_up(logged, self._options.give_up) if end == self._read_again else logged
-        if self._run is None:
-            self._running().planner.recover(offset)
+        told_lost = self._running().planner.recover(offset, wanted) if self._run is None else ()
         tasks = tasks_of(
             wanted,
             min_partitions=self._options.min_partitions,
@@ -122,13 +124,17 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
         batch_id = uuid4().hex
         self._notes |= {(batch_id, queue_range.queue.broker_name) for queue_range in wanted}
-        return [self._partition(task, logged, batch_id) for task in tasks]
+        return [self._partition(task, logged, batch_id, told_lost) for task in tasks]
 
-    def _partition(self, task: Task, logged: Sequence[QueueRange], batch_id: str) -> RocketMQInputPartition:
+    def _partition(
+        self, task: Task, logged: Sequence[QueueRange], batch_id: str, told_lost: Sequence[LostRange]
+    ) -> RocketMQInputPartition:
         known = self._running().planner.masters
         names = dict.fromkeys(one.queue.broker_name for one in task)
         masters = {name: known[name] for name in names if name in known}
-        return RocketMQInputPartition(task, masters, named_together(logged, task), batch_id, self._running().client_id)
+        told_lost = tuple(one for one in told_lost if any(one.queue == of_task.queue for of_task in task))
+        client_id = self._running().client_id
+        return RocketMQInputPartition(task, masters, named_together(logged, task), batch_id, client_id, told_lost)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Only a hint: what proves ``end`` is the next ``latestOffset``, and it commits, answers awaited."""
@@ -166,6 +172,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             masters=partition.masters,
             logged=partition.logged,
             batch_id=partition.batch_id,
+            told_lost=partition.told_lost,
         )
 
 
