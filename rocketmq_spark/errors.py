@@ -93,6 +93,11 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "It must be a PEM file that can be read at this path on the driver and on every executor; an encrypted key "
             "needs 'tlsKeyPassword'.",
         ),
+        "SPARK_TOO_OLD": Condition(
+            "PySpark {version} is installed, and it has no {missing}.",
+            "rocketmq_spark needs PySpark 4.2 or newer, on the driver and on the cluster: pip install "
+            "'pyspark>=4.2,<4.4'.",
+        ),
         "NOT_THERE_YET": Condition("format('rocketmq') reads streams; it has no {subject} yet.", "{instead}"),
         "NATIVE_NOT_BUILT": Condition(
             "{variable} asks for the native decoder, which cannot be loaded: {problem}.",
@@ -175,6 +180,11 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "Bring these back, and see that they register. 'missingTopicTimeoutMs' says how long a query waits for a "
             "topic, and 'missingQueuesTimeoutMs' how long for queues that it has read.",
         ),
+        "NOT_A_NAME_SERVER": Condition(
+            "{address} is no name server: it is asked for {request} and does not know such a request.",
+            "It is a broker, most likely. Set 'namesrvAddr' to the name server's address; its port is 9876 unless "
+            "somebody has changed that, a broker's is 10911.",
+        ),
         "TOPIC_EXISTS": Condition(
             "Topic {topic!r} is there already, with {count} queues; it was left as it is.",
             "Take another name, or delete it first, with its messages; 'mqadmin updateTopic' changes its queues.",
@@ -232,7 +242,8 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         ),
         "SUBSCRIPTIONS_DIFFER": Condition(
             "Members of group {group!r} subscribe to different things: {client_id!r} to {ours}; {other!r} to {theirs}.",
-            "Give all members the same topics and expressions, or this one another group.",
+            "Give all members the same topics and expressions, or this one another group. Each stream is a member by "
+            "itself: two streams of one application that read different topics want a group each.",
         ),
         "MEMBERS_DIFFER": Condition(
             "Members of group {group!r} consume differently: {client_id!r} with {ours}; {other!r} with {theirs}.",

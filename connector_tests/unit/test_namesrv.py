@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import pytest
 
 from connector_tests.support.scripted_broker import ScriptedBroker, answer
-from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
+from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
@@ -147,3 +147,38 @@ def test_a_topic_is_deleted_from_every_server(two: TwoServers) -> None:
         server.on(RequestCode.DELETE_TOPIC_IN_NAMESRV, answer())
     two.name_servers.delete_topic("T")
     assert two.asked() == (1, 1)
+
+
+NOT_SUPPORTED = answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark="request type 105 not supported")
+
+
+def test_a_server_that_knows_no_such_request_is_no_name_server(two: TwoServers) -> None:
+    two.on_route(NOT_SUPPORTED, NOT_SUPPORTED)
+    assert str(failure(two)) == (
+        f"[ROCKETMQ_NOT_A_NAME_SERVER] {FIRST} is no name server: it is asked for GET_ROUTEINFO_BY_TOPIC and does not "
+        "know such a request. It is a broker, most likely. Set 'namesrvAddr' to the name server's address; its port is "
+        "9876 unless somebody has changed that, a broker's is 10911."
+    )
+
+
+def test_one_that_is_no_name_server_is_passed_over(two: TwoServers) -> None:
+    two.on_route(NOT_SUPPORTED, A_ROUTE)
+    assert two.name_servers.topic_route("T").queues
+
+
+@pytest.mark.parametrize("order", [(FIRST, SECOND), (SECOND, FIRST)])
+def test_while_another_is_silent_it_may_be_the_name_server(two: TwoServers, order: tuple[str, str]) -> None:
+    two.down.add(SECOND)
+    two.on_route(NOT_SUPPORTED, A_ROUTE)
+    two.name_servers = NameServers(order, two.pool, 1000)
+    assert failure(two).condition == "CONNECT_FAILED"
+
+
+def test_what_a_name_server_says_counts_before_what_is_none(two: TwoServers) -> None:
+    two.on_route(NOT_SUPPORTED, UNKNOWN_TOPIC)
+    assert failure(two).condition == "TOPIC_NOT_FOUND"
+
+
+def test_who_knows_no_brokers_is_no_name_server(two: TwoServers) -> None:
+    with pytest.raises(OptionError, match=f"NOT_A_NAME_SERVER.*{FIRST}"):
+        two.name_servers.cluster_info()

@@ -159,3 +159,14 @@ def test_who_tells_nothing_of_its_manner_does_not_differ() -> None:
     told(subject, {"a": {}})
     assert subject.difference() is None
     assert subject.to_ask(["a", "b"]) == {"b"}
+
+
+def test_the_error_names_both_and_says_that_each_stream_wants_a_group_of_its_own() -> None:
+    subject = check(tags("orders"))
+    answer(subject, {"10.0.0.1@7#1": [tags("payments", "TagA")]})
+    assert str(subject.difference()) == (
+        "[ROCKETMQ_SUBSCRIPTIONS_DIFFER] Members of group 'g' subscribe to different things: 'me' to orders (*); "
+        "'10.0.0.1@7#1' to payments (TagA). Give all members the same topics and expressions, or this one another "
+        "group. Each stream is a member by itself: two streams of one application that read different topics want a "
+        "group each."
+    )

@@ -216,6 +216,9 @@ class Servers:
             elif error is None:
                 self._outages.succeeded(topic_subject(topic))
         silent = [one for one in answers.values() if isinstance(one, RocketMQError) and not isinstance(one, RouteError)]
+        for error in silent:
+            if error.condition == "NOT_A_NAME_SERVER":
+                raise error
         if silent:
             self._outages.failed(NAME_SERVERS, silent[0], self._options.cluster_timeout_ms)
         else:

@@ -26,6 +26,28 @@ class Kind(Generic[T]):
 _ADDRESS: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:;,\[\]]+):(\d{1,5})")
 _TOPIC: Final = re.compile(r"[%|a-zA-Z0-9_-]{1,255}")
 _GROUP: Final = re.compile(r"[%|a-zA-Z0-9_-]{1,120}")
+SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
+SYSTEM_GROUPS: Final = frozenset(
+    {
+        "CID_ONS-HTTP-PROXY",
+        "CID_ONSAPI_OWNER",
+        "CID_ONSAPI_PERMISSION",
+        "CID_ONSAPI_PULL",
+        "CID_RMQ_SYS_TRANS",
+        "CLIENT_INNER_PRODUCER",
+        "DEFAULT_CONSUMER",
+        "DEFAULT_PRODUCER",
+        "FILTERSRV_CONSUMER",
+        "SCHEDULE_CONSUMER",
+        "SELF_TEST_C_GROUP",
+        "SELF_TEST_P_GROUP",
+        "TOOLS_CONSUMER",
+        "__MONITOR_CONSUMER",
+    }
+)
+"""RocketMQ's own groups, which brokers treat in other ways than a user's.
+Source: ``common/MixAll.java#PREDEFINE_GROUP_SET``."""
+
 _QUEUE: Final = re.compile(r"([%|a-zA-Z0-9_-]+)@(\S+):(\d{1,6})")
 _RANGE: Final = re.compile(r"([%|a-zA-Z0-9_-]+@[^\s,\[\]]+:\d{1,6})\[(\d{1,19}),(\d{1,19})\)")
 _RANGES: Final = re.compile(rf"(?:{_RANGE.pattern}(?:\s*,\s*(?=\S)|$))*")
@@ -52,6 +74,12 @@ def _matching(pattern: re.Pattern[str]) -> Callable[[str], str]:
         return text
 
     return parse
+
+
+def _parse_group(text: str) -> str:
+    if text in SYSTEM_GROUPS or text.startswith(SYSTEM_GROUP_PREFIX):
+        raise ValueError(text)
+    return _matching(_GROUP)(text)
 
 
 def _parse_topics(text: str) -> tuple[str, ...]:
@@ -145,7 +173,11 @@ def choice(*names: str) -> Kind[str]:
 
 ADDRESSES: Final = Kind("one or more 'host:port', separated by semicolons", _parse_addresses)
 TOPICS: Final = Kind("topic names separated by commas (letters, digits and %|_-)", _parse_topics)
-GROUP: Final = Kind("a group name (letters, digits and %|_-)", _matching(_GROUP))
+GROUP: Final = Kind(
+    f"a group name (letters, digits and %|_-), and none of RocketMQ's own, such as {SYSTEM_GROUP_PREFIX}... or "
+    "TOOLS_CONSUMER",
+    _parse_group,
+)
 INSTANCE: Final = Kind("a name without white space or '@', at most 100 characters", _matching(_INSTANCE))
 EXPRESSION: Final = Kind(
     "tags joined by '||', or '*'", _matching(re.compile(r"[^\x00-\x1f]*[^\x00-\x20|][^\x00-\x1f]*"))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, RouteError
+from rocketmq_spark.errors import BrokerError, OptionError, RemoteProtocolError, RocketMQError, RouteError
 from rocketmq_spark.model import TopicRoute
 from rocketmq_spark.remoting.peer import Peer, Question, ResponseFuture, code_only
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
 from rocketmq_spark.wire.body.routes import ClusterInfo, decode_cluster_info, decode_topic_route
-from rocketmq_spark.wire.remoting.codes import RequestCode
+from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.headers import DeleteTopicFromNamesrvRequest, GetRouteInfoRequest
 from rocketmq_spark.wire.remoting.meanings import Meaning, meaning_of
@@ -35,7 +35,8 @@ class NameServers:
         Raises RouteError[TOPIC_NOT_FOUND] when one name server says that it does not exist and no other knows it: one
         that has just started knows nothing yet. Raises RouteError[STATIC_TOPIC] for a topic whose queue ids mean one
         thing in a pull and another in a broker's statistics. Raises TransportError, BrokerError or RemoteProtocolError
-        when none of them answers, or not as a name server does.
+        when none of them answers, or not as a name server does; OptionError[NOT_A_NAME_SERVER] when all of them are
+        something else.
         """
         answer = self.topic_routes([topic])[topic]
         if isinstance(answer, RocketMQError):
@@ -51,7 +52,7 @@ class NameServers:
             for topic, answer in _ask_routes(self._peers[index], open_topics).items():
                 if isinstance(answer, TopicRoute):
                     self._preferred = index
-                if isinstance(answer, TopicRoute) or not isinstance(told.get(topic), RouteError):
+                if topic not in told or _telling(answer) > _telling(told[topic]):
                     told[topic] = answer
             open_topics = [topic for topic in open_topics if _is_open(told[topic])]
         return told
@@ -74,14 +75,15 @@ class NameServers:
         for index in self._in_turn():
             try:
                 value = ask(self._peers[index])
-            except RocketMQError as error:
+            except RocketMQError as failure:
+                error = _named(failure, self._peers[index].address)
                 if not _another_may_know(error):
-                    raise
+                    raise error from None
                 failures.append(error)
             else:
                 self._preferred = index
                 return value
-        raise next((error for error in failures if isinstance(error, RouteError)), failures[-1])
+        raise max(failures, key=_telling)
 
     def _in_turn(self) -> list[int]:
         first, count = self._preferred, len(self._peers)
@@ -101,7 +103,7 @@ def _ask_routes(peer: Peer, topics: Iterable[str]) -> dict[str, TopicRoute | Roc
         try:
             told[topic] = _usable(answer.result())
         except RocketMQError as error:
-            told[topic] = error
+            told[topic] = _named(error, peer.address)
     return told
 
 
@@ -122,12 +124,31 @@ def _usable(route: TopicRoute) -> TopicRoute:
     return route
 
 
+def _named(error: RocketMQError, address: str) -> RocketMQError:
+    """A refusal that no name server gives, as that."""
+    if isinstance(error, BrokerError) and error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+        return OptionError("NOT_A_NAME_SERVER", address=address, request=error.context["request"])
+    return error
+
+
+def _telling(answer: TopicRoute | RocketMQError) -> int:
+    """Of what several name servers say, the largest counts: a route, then that there is none. Who is no name server
+    tells least, because another one, which is silent now, may be one."""
+    if isinstance(answer, TopicRoute):
+        return 3
+    if isinstance(answer, RouteError):
+        return 2
+    return 0 if answer.condition == "NOT_A_NAME_SERVER" else 1
+
+
 def _is_open(answer: TopicRoute | RocketMQError) -> bool:
     return isinstance(answer, RocketMQError) and _another_may_know(answer)
 
 
 def _another_may_know(error: RocketMQError) -> bool:
-    return isinstance(error, RemoteProtocolError) or outlook_of_request(error) is not Outlook.FINAL
+    if isinstance(error, RemoteProtocolError) or error.condition == "NOT_A_NAME_SERVER":
+        return True
+    return outlook_of_request(error) is not Outlook.FINAL
 
 
 def _command(code: int, fields: dict[str, str] | None = None) -> RemotingCommand:

@@ -16,6 +16,7 @@ from rocketmq_spark.consumer.consume_from_where import starting_point
 from rocketmq_spark.consumer.strategy_names import strategy_of
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.source.spark_version import check_spark
 
 ADDED_BY_CREATE_TABLE: Final = "provider"
 """Spark puts it among the options of CREATE TABLE, and of nothing else."""
@@ -58,9 +59,9 @@ class RocketMQDataSource(DataSource):
         return self._checked
 
     def schema(self) -> StructType:
+        self.read_options()
         from rocketmq_spark.source.schema import default_schema
 
-        self.read_options()
         return default_schema()
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -89,6 +90,7 @@ def _checked(options: Mapping[str, str]) -> ReadOptions | OptionError:
     try:
         if ADDED_BY_CREATE_TABLE in (name.lower() for name in options):
             raise OptionError("NOT_THERE_YET", subject="CREATE TABLE", instead=INSTEAD_OF_TABLES)
+        check_spark()
         read_options = ReadOptions.parse(options)
         strategy_of(read_options)
         starting_point(read_options)

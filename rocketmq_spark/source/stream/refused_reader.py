@@ -5,16 +5,15 @@ Raised by ``streamReader`` itself, PySpark would hide the error behind an Unboun
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from rocketmq_spark.errors import OptionError
 
 
-class RefusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Raises ``error`` from every call that Spark may make first."""
+class RefusedReader(DataSourceStreamReader):
+    """Raises ``error`` from every call that Spark may make first, also one that is too old for us."""
 
     def __init__(self, error: OptionError) -> None:
         self._error = error
@@ -22,7 +21,13 @@ class RefusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def getDefaultReadLimit(self) -> NoReturn:
         raise self._error
 
-    def prepareForTriggerAvailableNow(self) -> NoReturn:
+    def initialOffset(self) -> NoReturn:
+        raise self._error
+
+    def latestOffset(self, start: dict[str, Any] | None = None, limit: object = None) -> NoReturn:
+        raise self._error
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> NoReturn:
         raise self._error
 
     def read(self, partition: InputPartition) -> NoReturn:

@@ -1,0 +1,34 @@
+"""What a member says of an address that is another server's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from rocketmq_spark.consumer.member import Member
+from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.errors import OptionError
+from rocketmq_spark.options import ReadOptions
+
+pytestmark = pytest.mark.broker
+
+
+@pytest.fixture
+def member(cluster: EmbeddedCluster) -> Iterator[Member]:
+    """It takes the broker for the name server."""
+    given = {"namesrvAddr": cluster.broker_addr(), "consumerGroup": "g", "subscribe": "orders"}
+    member = Member(ReadOptions.parse(given))
+    member.start()
+    yield member
+    member.stop()
+
+
+def test_a_broker_that_is_given_as_a_name_server_is_said_at_once(cluster: EmbeddedCluster, member: Member) -> None:
+    with member.turn() as membership, pytest.raises(OptionError) as raised:
+        membership.survey()
+    assert str(raised.value) == (
+        f"[ROCKETMQ_NOT_A_NAME_SERVER] {cluster.broker_addr()} is no name server: it is asked for "
+        "GET_ROUTEINFO_BY_TOPIC and does not know such a request. It is a broker, most likely. Set 'namesrvAddr' to the "
+        "name server's address; its port is 9876 unless somebody has changed that, a broker's is 10911."
+    )
