@@ -52,6 +52,7 @@ SHELLS = {
         "source.implementation",
         "source.partition_reader",
         "source.schema",
+        "source.spark_version",
         "source.stream.graceful_stop",
         "source.stream.refused_reader",
         "source.stream.source_run",

@@ -36,6 +36,9 @@ def test_a_pull_has_an_outcome_for_each_of_java_s_states_of_pulling_and_for_no_o
     ("request_code", "code", "remark", "meaning"),
     [
         (RequestCode.QUERY_CONSUMER_OFFSET, ResponseCode.QUERY_NOT_FOUND, "Not found", Meaning.NOTHING),
+        (RequestCode.GET_ROUTEINFO_BY_TOPIC, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "x", Meaning.OF_ANOTHER_KIND),
+        (RequestCode.GET_BROKER_CLUSTER_INFO, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "x", Meaning.OF_ANOTHER_KIND),
+        (RequestCode.QUERY_CONSUMER_OFFSET, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "x", None),
         (RequestCode.GET_ROUTEINFO_BY_TOPIC, ResponseCode.TOPIC_NOT_EXIST, "No topic route info", Meaning.NOTHING),
         (
             RequestCode.GET_CONSUMER_LIST_BY_GROUP,

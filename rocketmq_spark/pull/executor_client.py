@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -20,8 +19,6 @@ from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
 from rocketmq_spark.remoting.retry import refreshes_route
 from rocketmq_spark.remoting.routes import RouteCache
 from rocketmq_spark.wire.remoting.pull_frames import pull_frames
-
-log = logging.getLogger(__name__)
 
 CLIENTS_IN_A_PROCESS = 16
 

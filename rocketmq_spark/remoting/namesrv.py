@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from rocketmq_spark.errors import BrokerError, OptionError, RemoteProtocolError, RocketMQError, RouteError
+from rocketmq_spark.errors import OptionError, RemoteProtocolError, RocketMQError, RouteError
 from rocketmq_spark.model import TopicRoute
 from rocketmq_spark.remoting.peer import Peer, Question, ResponseFuture, code_only
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
 from rocketmq_spark.wire.body.routes import ClusterInfo, decode_cluster_info, decode_topic_route
-from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.headers import DeleteTopicFromNamesrvRequest, GetRouteInfoRequest
 from rocketmq_spark.wire.remoting.meanings import Meaning, meaning_of
@@ -58,10 +58,9 @@ class NameServers:
         return told
 
     def cluster_info(self) -> ClusterInfo:
-        """All brokers that are registered. Raises TransportError or BrokerError."""
-        command = _command(RequestCode.GET_BROKER_CLUSTER_INFO)
-        question = Question(command, lambda answer: decode_cluster_info(answer.body))
-        return self._first_answer(lambda peer: peer.ask(question))
+        """All brokers that are registered. Raises TransportError, BrokerError, and OptionError[NOT_A_NAME_SERVER] when
+        all of them are something else."""
+        return self._first_answer(lambda peer: peer.ask(_cluster_question(peer.address)))
 
     def delete_topic(self, topic: str) -> None:
         """Make every name server forget ``topic``, after ``Broker.delete_topic`` on every master."""
@@ -75,10 +74,9 @@ class NameServers:
         for index in self._in_turn():
             try:
                 value = ask(self._peers[index])
-            except RocketMQError as failure:
-                error = _named(failure, self._peers[index].address)
+            except RocketMQError as error:
                 if not _another_may_know(error):
-                    raise error from None
+                    raise
                 failures.append(error)
             else:
                 self._preferred = index
@@ -103,7 +101,7 @@ def _ask_routes(peer: Peer, topics: Iterable[str]) -> dict[str, TopicRoute | Roc
         try:
             told[topic] = _usable(answer.result())
         except RocketMQError as error:
-            told[topic] = _named(error, peer.address)
+            told[topic] = error
     return told
 
 
@@ -111,11 +109,20 @@ def _route_question(topic: str, address: str) -> Question[TopicRoute]:
     """``address``: of the name server that is asked."""
 
     def read(answer: RemotingCommand) -> TopicRoute:
+        _check_kind(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer, address)
         if meaning_of(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer) is Meaning.NOTHING:
             raise RouteError("TOPIC_NOT_FOUND", topic=topic, address=address)
         return decode_topic_route(topic, answer.body)
 
     return Question(_command(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest(topic=topic).to_fields()), read)
+
+
+def _cluster_question(address: str) -> Question[ClusterInfo]:
+    def read(answer: RemotingCommand) -> ClusterInfo:
+        _check_kind(RequestCode.GET_BROKER_CLUSTER_INFO, answer, address)
+        return decode_cluster_info(answer.body)
+
+    return Question(_command(RequestCode.GET_BROKER_CLUSTER_INFO), read)
 
 
 def _usable(route: TopicRoute) -> TopicRoute:
@@ -124,11 +131,9 @@ def _usable(route: TopicRoute) -> TopicRoute:
     return route
 
 
-def _named(error: RocketMQError, address: str) -> RocketMQError:
-    """A refusal that no name server gives, as that."""
-    if isinstance(error, BrokerError) and error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-        return OptionError("NOT_A_NAME_SERVER", address=address, request=error.context["request"])
-    return error
+def _check_kind(request: RequestCode, answer: RemotingCommand, address: str) -> None:
+    if meaning_of(request, answer) is Meaning.OF_ANOTHER_KIND:
+        raise OptionError("NOT_A_NAME_SERVER", address=address, request=request.name)
 
 
 def _telling(answer: TopicRoute | RocketMQError) -> int:

@@ -26,6 +26,7 @@ class Meaning(Enum):
     NOTHING = "there is nothing of the kind"
     NOT_TAKEN = "an operator has reset this offset, so what we sent was not stored"
     GONE = "the message is deleted"
+    OF_ANOTHER_KIND = "a server of this kind is not asked for that"
 
 
 Meanings = Mapping[tuple[int, str], Meaning]
@@ -63,6 +64,11 @@ MEANINGS: Final[Mapping[int, Meanings]] = MappingProxyType(
         RequestCode.GET_ROUTEINFO_BY_TOPIC: {
             (ResponseCode.SUCCESS, ANY): Meaning.ANSWERED,
             (ResponseCode.TOPIC_NOT_EXIST, ANY): Meaning.NOTHING,
+            (ResponseCode.REQUEST_CODE_NOT_SUPPORTED, ANY): Meaning.OF_ANOTHER_KIND,
+        },
+        RequestCode.GET_BROKER_CLUSTER_INFO: {
+            (ResponseCode.SUCCESS, ANY): Meaning.ANSWERED,
+            (ResponseCode.REQUEST_CODE_NOT_SUPPORTED, ANY): Meaning.OF_ANOTHER_KIND,
         },
         RequestCode.SEND_MESSAGE_V2: _STORED,
         RequestCode.SEND_BATCH_MESSAGE: _STORED,
