@@ -15,6 +15,7 @@ from connector_tests.support.queues import queue
 from connector_tests.support.spark_pickle import sent
 from rocketmq_spark.errors import OptionError, RocketMQError, TransportError
 from rocketmq_spark.model import QueueRange
+from rocketmq_spark.source.data_loss import RETENTION, LostRange
 from rocketmq_spark.source.datasource import RocketMQDataSource
 from rocketmq_spark.source.schema import default_schema
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
@@ -27,7 +28,12 @@ NOBODY = "127.0.0.1:1"
 OPTIONS = {"namesrvAddr": NOBODY, "consumerGroup": "g", "subscribe": "orders", "clusterTimeoutMs": "0"}
 END = SourceOffset({queue(0): QueueProgress(3, 9, 5), queue(1): QueueProgress(7, 7, 6), queue(2): QueueProgress(0, 4)})
 PARTITION = RocketMQInputPartition(
-    (QueueRange(queue(0), 3, 9),), {"broker-a": "a:10911"}, (QueueRange(queue(0), 3, 9),), "a batch", "me"
+    (QueueRange(queue(0), 3, 9),),
+    {"broker-a": "a:10911"},
+    (QueueRange(queue(0), 3, 9),),
+    "a batch",
+    "me",
+    (LostRange(queue(0), 3, 5, RETENTION),),
 )
 
 
@@ -111,7 +117,8 @@ def test_a_source_arrives_with_its_options(carried: Callable[[Any], Any]) -> Non
 def test_a_refused_source_arrives_with_its_refusal(carried: Callable[[Any], Any]) -> None:
     refused = carried(RocketMQDataSource({"namesrvAddr": NOBODY}).streamReader(default_schema()))
     assert isinstance(refused, RefusedReader)
-    for call in (refused.getDefaultReadLimit, refused.prepareForTriggerAvailableNow, lambda: refused.read(PARTITION)):
+    planning = (refused.getDefaultReadLimit, refused.initialOffset, refused.latestOffset)
+    for call in (*planning, lambda: refused.partitions({}, {}), lambda: refused.read(PARTITION)):
         with pytest.raises(OptionError, match="MISSING_OPTION"):
             call()
 
