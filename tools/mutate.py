@@ -2,6 +2,7 @@
 
 ``mutate.py``                  all rooms; writes docs/design/mutation.md (the long form, ``make mutate``)
 ``mutate.py NAME [NAME ...]``  these rooms only
+``mutate.py --again [NAME]``   what survived in a room, and what was changed since; who was killed is taken to stay so
 ``mutate.py --sample``         a few functions (``make mutate-sample``)
 ``mutate.py --report``         nothing is run again: what is known in ``build/mutation`` becomes docs/design/mutation.md
 
@@ -30,6 +31,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "design" / "mutation.md"
 PINNED = ROOT / "tools" / "mutants.toml"
+OWN_MUTMUT = ROOT / "tools" / "own_mutmut.py"
 FOLDER = ROOT / "build" / "mutation"
 WANTED_PERCENT = 90
 COPIED = ("rocketmq_spark", "connector_tests", "conf", "README.md", "pyspark_rocketmq.py", "setup.py")
@@ -87,6 +89,7 @@ def main() -> int:
     parser.add_argument("rooms", nargs="*", metavar="NAME")
     parser.add_argument("--sample", action="store_true")
     parser.add_argument("--report", action="store_true")
+    parser.add_argument("--again", action="store_true")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
     pinned = tomllib.loads(PINNED.read_text(encoding="utf-8"))
@@ -95,7 +98,9 @@ def main() -> int:
         return run_sample(pinned["sample"], reasons, given.processes)
     rooms = given.rooms or list(pinned["room"])
     for name in [] if given.report else rooms:
-        run_room(FOLDER / name, pinned["room"][name], ["*"], given.processes)
+        forget = forget_survivors if given.again else forget_all
+        forget(FOLDER / name)
+        run_room(FOLDER / name, pinned["room"][name], [], given.processes)
         print(f"{name}: {line_of(results_in([FOLDER / name]).total)}", flush=True)
     return report([FOLDER / name for name in rooms], reasons, is_all=not given.rooms)
 
@@ -104,6 +109,7 @@ def run_sample(sample: dict[str, Any], reasons: Reasons, processes: int) -> int:
     """The sample; the exit code."""
     functions, folder = sample["functions"], FOLDER / "sample"
     modules = sorted({module_of(function) for function in functions})
+    forget_all(folder)
     run_room(
         folder, {"modules": modules, "tests": sample["tests"]}, [f"{name}__mutmut_*" for name in functions], processes
     )
@@ -131,13 +137,14 @@ def report(folders: list[Path], reasons: Reasons, *, is_all: bool) -> int:
 
 
 def run_room(folder: Path, room: dict[str, Any], names: list[str], processes: int) -> None:
-    """In a copy of the project whose settings name the modules and tests of ``room`` only."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    """In a copy of the project whose settings name the modules and tests of ``room`` only. Those with ``names``, else
+    those of which nothing is known."""
+    folder.mkdir(parents=True, exist_ok=True)
     for name in COPIED:
-        source = ROOT / name
+        source, target = ROOT / name, folder / name
+        shutil.rmtree(target, ignore_errors=True)
         copy = shutil.copytree if source.is_dir() else shutil.copy
-        copy(source, folder / name)
+        copy(source, target)
     mutmut = {
         "source_paths": ["rocketmq_spark"],
         "only_mutate": [f"{module.replace('.', '/')}.py" for module in room["modules"]],
@@ -151,9 +158,28 @@ def run_room(folder: Path, room: dict[str, Any], names: list[str], processes: in
     run_mutmut(folder, names, processes)
 
 
+def forget_all(folder: Path) -> None:
+    """So that each mutant is run."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def forget_survivors(folder: Path) -> None:
+    """So that those are run, and which tests reach what is found out anew. mutmut itself forgets the mutants of a
+    function that was changed."""
+    (folder / "mutants" / "mutmut-stats.json").unlink(missing_ok=True)
+    for meta in (folder / "mutants").rglob("*.meta"):
+        if not (ROOT / meta.relative_to(folder / "mutants").with_suffix("")).exists():
+            meta.unlink()
+            continue
+        known = json.loads(meta.read_text())
+        codes: dict[str, int | None] = known["exit_code_by_key"]
+        known["exit_code_by_key"] = {name: None if status_of(code) in ALIVE else code for name, code in codes.items()}
+        meta.write_text(json.dumps(known))
+
+
 def run_mutmut(folder: Path, names: list[str], processes: int) -> None:
     """All mutants of the project in ``folder``, or those with ``names``; its output goes to a file."""
-    command = [str(Path(sys.executable).parent / "mutmut"), "run", "--max-children", str(processes), *names]
+    command = [sys.executable, str(OWN_MUTMUT), "run", "--max-children", str(processes), *names]
     log = folder / "mutants.log"
     with log.open("wb") as output:
         done = subprocess.run(command, cwd=folder, stdout=output, stderr=subprocess.STDOUT, check=False)
@@ -176,12 +202,17 @@ def results_in(folders: list[Path]) -> Results:
 
 def statuses_here() -> Iterator[tuple[str, str]]:
     """Each mutant of the project in the current folder that was run, and what became of it."""
-    from mutmut.stats import status_by_exit_code
-
     for meta in sorted(Path("mutants").rglob("*.meta")):
         for name, exit_code in json.loads(meta.read_text())["exit_code_by_key"].items():
             if exit_code is not None:
-                yield name, status_by_exit_code[exit_code]
+                yield name, status_of(exit_code)
+
+
+def status_of(exit_code: int | None) -> str:
+    """mutmut's word for it."""
+    from mutmut.stats import status_by_exit_code
+
+    return status_by_exit_code[exit_code]
 
 
 def change_of(name: str) -> Change:

@@ -174,10 +174,26 @@ def test_nothing_new_is_believed_though_it_points_further() -> None:
         def pull(self, offset: int) -> PullResult:
             return super().pull(offset)._replace(next_begin_offset=offset + 1)
 
-    assert Beyond({}, 5, 5).found(5, 100) == 5
+    queue = Beyond({}, 5, 5)
+    assert queue.found(5, 100) == 5
+    assert queue.pulls == [5]
 
 
 def test_an_answer_within_the_queue_is_looked_at_before_its_end_is() -> None:
     queue = Queue({offset: offset for offset in range(4)}, 0, 10)
     assert queue.found(2, 2) == 2
     assert queue.pulls == [2, 1]
+
+
+def test_an_answer_beyond_the_queue_costs_no_search_from_there() -> None:
+    """Tiered stores say -1 for a time after the last message; 2**48 steps down would take a while."""
+    for answer in (-1, 2**40):
+        queue = Queue({offset: offset for offset in range(1_000)}, 0, 1_000)
+        assert queue.found(answer, 5_000) == 1_000
+        assert len(queue.pulls) == 3
+
+
+def test_where_the_next_messages_are_gone_those_behind_them_are_looked_at() -> None:
+    """What is gone is neither early nor late: an answer that only points further does not end a look."""
+    queue = Queue({0: 100, 3: 100, 4: 200}, 0, 5)
+    assert queue.found(0, 150) == 4

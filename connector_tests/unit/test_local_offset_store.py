@@ -86,6 +86,10 @@ def test_a_file_may_be_written_at_any_time(path: Path) -> None:
     assert store(path).may_write(A)
 
 
+def test_no_queue_of_a_file_is_another_one(path: Path) -> None:
+    assert store(path).are_same([A, B]) == {A: True, B: True}
+
+
 def test_what_is_there_already_is_not_written_again(path: Path) -> None:
     subject = store(path)
     subject.write_offsets({A: 5})

@@ -139,3 +139,12 @@ def test_a_plan_names_queues_in_javas_order_of_names() -> None:
     """By UTF-16: a character beyond the first 65,536 is a pair of surrogates, and those come before U+E000 and on."""
     beyond, private = queue(0, broker_name="\U00010000"), queue(0, broker_name="\ue000")
     assert rebalanced(member(), ["me"], {"orders": (private, beyond)}) == RebalancePlan(add=(beyond, private))
+
+
+def test_each_life_of_a_queue_has_a_number_and_the_first_is_one() -> None:
+    subject = member("1")
+    rebalanced(subject, ["1"])
+    assert [subject.table[queue].life for queue in (A, B, C, D)] == [1, 2, 3, 4]
+    rebalanced(subject, ["1", "2"])
+    rebalanced(subject, ["1"])
+    assert [subject.table[queue].life for queue in (A, B, C, D)] == [1, 2, 5, 6]

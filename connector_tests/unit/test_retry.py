@@ -23,6 +23,7 @@ from rocketmq_spark.remoting.retry import (
     outlook_of_send,
     refreshes_route,
 )
+from rocketmq_spark.remoting.waits import Wait
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 
 BROKER = "broker broker-a"
@@ -279,3 +280,14 @@ def test_what_was_due_and_could_not_be_tried_may_be_but_wakes_nobody_before_its_
 )
 def test_an_outage_is_what_was_tried_for_as_long_as_it_may_be(error: RocketMQError, is_one: bool) -> None:
     assert is_outage(error) is is_one
+
+
+def test_what_is_waited_for_is_said_with_how_long_it_stays_quiet() -> None:
+    subject = Patience()
+    subject.failed("name servers", CUT, now_ms=5, limit_ms=100)
+    subject.failed(BROKER, REFUSED, now_ms=7, limit_ms=200, quiet_ms=30)
+    assert subject.waits() == (
+        Wait("name servers", 5, 105, str(CUT), 0),
+        Wait(BROKER, 7, 207, str(REFUSED), 30),
+    )
+    assert subject.waits(excused=[BROKER]) == (Wait("name servers", 5, 105, str(CUT), 0),)

@@ -74,7 +74,7 @@ class SubscriptionCheck:
             del self._asked[client_id]
 
     def _other_manner(self, client_id: str) -> list[str]:
-        return differences(self._our_manner, self._manners.get(client_id, {}))
+        return differences(self._our_manner, self._manners[client_id])
 
     def difference(self) -> MembershipError | None:
         """The error that names a member which differs, and what both subscribe to; None if there is none."""

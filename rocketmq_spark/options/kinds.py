@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T]):
-    """How a text becomes a value. ``parse`` raises ValueError for what it does not take."""
+    """How a text becomes a value. ``parse`` raises ValueError for what it does not take; ``Option`` has the words."""
 
     expected: str
     parse: Callable[[str], T]
@@ -58,7 +58,7 @@ _LOCAL_TIME: Final = re.compile(r"(19|2[0-9])[0-9]{12}")
 def _parse_address(text: str) -> str:
     match = _ADDRESS.fullmatch(text)
     if match is None or not 0 < int(match[2]) <= 65535:
-        raise ValueError(text)
+        raise ValueError
     return text
 
 
@@ -70,7 +70,7 @@ def _parse_addresses(text: str) -> tuple[str, ...]:
 def _matching(pattern: re.Pattern[str]) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if not pattern.fullmatch(text):
-            raise ValueError(text)
+            raise ValueError
         return text
 
     return parse
@@ -98,13 +98,13 @@ def _parse_queues(text: str) -> tuple[MessageQueue, ...]:
 def _parse_queue(text: str) -> MessageQueue:
     match = _QUEUE.fullmatch(text)
     if match is None:
-        raise ValueError(text)
+        raise ValueError
     return MessageQueue(match[1], match[2], int(match[3]))
 
 
 def _parse_ranges(text: str) -> tuple[QueueRange, ...]:
     if not _RANGES.fullmatch(text):
-        raise ValueError(text)
+        raise ValueError
     parts = dict.fromkeys(match.groups() for match in _RANGE.finditer(text))
     return tuple(QueueRange(_parse_queue(queue), int(begin), int(end)) for queue, begin, end in parts)
 
@@ -116,8 +116,8 @@ def _parse_starting_offsets(text: str) -> str | tuple[tuple[MessageQueue, int], 
     try:
         offsets = tuple(_listed_offsets(json.loads(text)))
     except (AttributeError, TypeError):
-        raise ValueError(text) from None
-    return offsets or _refuse(text)
+        raise ValueError from None
+    return offsets or _refuse()
 
 
 def _listed_offsets(topics: Any) -> Iterator[tuple[MessageQueue, int]]:
@@ -125,7 +125,7 @@ def _listed_offsets(topics: Any) -> Iterator[tuple[MessageQueue, int]]:
         for broker_name, by_id in brokers.items():
             for queue_id, offset in by_id.items():
                 if type(offset) is not int or offset < -2:
-                    _refuse(str(offset))
+                    _refuse()
                 yield MessageQueue(topic, broker_name, int(queue_id)), offset
 
 
@@ -136,19 +136,19 @@ def _parse_local_time(text: str) -> int:
 
 
 def _parse_boolean(text: str) -> bool:
-    return {"true": True, "false": False}[text.lower()] if text.lower() in {"true", "false"} else _refuse(text)
+    return {"true": True, "false": False}[text.lower()] if text.lower() in {"true", "false"} else _refuse()
 
 
 def _parse_given(text: str) -> str:
-    return text or _refuse(text)
+    return text or _refuse()
 
 
 def _parse_secret(text: str) -> Secret:
     return Secret(_parse_given(text))
 
 
-def _refuse(text: str) -> Any:
-    raise ValueError(text)
+def _refuse() -> Any:
+    raise ValueError
 
 
 def integer(minimum: int, maximum: int = 2**31 - 1) -> Kind[int]:
@@ -156,7 +156,7 @@ def integer(minimum: int, maximum: int = 2**31 - 1) -> Kind[int]:
 
     def parse(text: str) -> int:
         value = int(text)
-        return value if minimum <= value <= maximum else _refuse(text)
+        return value if minimum <= value <= maximum else _refuse()
 
     return Kind(f"a whole number from {minimum} to {maximum}", parse)
 
@@ -166,7 +166,7 @@ def choice(*names: str) -> Kind[str]:
     by_lower = {name.lower(): name for name in names}
 
     def parse(text: str) -> str:
-        return by_lower[text.lower()] if text.lower() in by_lower else _refuse(text)
+        return by_lower[text.lower()] if text.lower() in by_lower else _refuse()
 
     return Kind(" or ".join(f"'{name}'" for name in names), parse)
 

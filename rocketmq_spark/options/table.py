@@ -153,6 +153,6 @@ def _take(row: Option, wanted: dict[str, str]) -> str | None:
 
 def _unknown(name: str, table: type) -> OptionError:
     known = {spelling.lower(): spelling for _, row in rows(table) for spelling in row.spellings}
-    nearest = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
+    nearest = difflib.get_close_matches(name.lower(), known, cutoff=0.5)
     suggestion = f"Did you mean {known[nearest[0]]!r}?" if nearest else ""
     return OptionError("UNKNOWN_OPTION", option=name, suggestion=suggestion)

@@ -33,17 +33,7 @@ def fair_shares(
         return dict.fromkeys(sorted(fullest_first, key=lambda queue: turns.get(queue, -1))[:limit], 1)
     spare, beyond_one = limit - len(waiting), total - len(waiting)
     shares = {queue: 1 + spare * (waiting[queue] - 1) // beyond_one for queue in fullest_first}
-    return _hand_out_rest(shares, waiting, limit - sum(shares.values()))
-
-
-def _hand_out_rest(
-    shares: dict[MessageQueue, int], waiting: Mapping[MessageQueue, int], rest: int
-) -> dict[MessageQueue, int]:
-    """Rounding left ``rest`` over, fewer than there are queues: one more for each of the first that have more."""
-    for queue in shares:
-        if rest == 0:
-            break
-        if shares[queue] < waiting[queue]:
-            shares[queue] += 1
-            rest -= 1
+    # What rounding leaves is less than one for each queue that was rounded; those have more, and are the fullest.
+    for queue in fullest_first[: limit - sum(shares.values())]:
+        shares[queue] += 1
     return shares

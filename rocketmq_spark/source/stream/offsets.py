@@ -78,8 +78,8 @@ class OffsetReader:
     """Reads offsets from JSON values, and the last one but once: Spark hands it in again at each idle call."""
 
     def __init__(self) -> None:
-        self._value: object = None
         self._offset = SourceOffset()
+        self._value: object = self._offset.to_json()
 
     def read(self, value: object) -> SourceOffset:
         """``SourceOffset.from_json``; of an equal value the very same object."""

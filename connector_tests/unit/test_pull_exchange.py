@@ -1,0 +1,213 @@
+"""What one connection's pulls come to: by their answers, their deadlines, and the loss of the connection."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+
+import pytest
+
+from connector_tests.support.scripted_broker import answer
+from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RocketMQError, TransportError
+from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.pull.pull_exchange import PullExchange
+from rocketmq_spark.pull.pull_request import Completion, PullRequest
+from rocketmq_spark.remoting.correlation import SILENCE_LIMIT_MS
+from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.command import FLAG_ONEWAY, FLAG_RESPONSE, RemotingCommand, decode, encode
+from rocketmq_spark.wire.remoting.frame_arena import Arenas
+from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
+from rocketmq_spark.wire.remoting.pull_frames import pull_frames
+
+ADDRESS = "a:1"
+TIMEOUT_MS = 1_000
+FRAMES = pull_frames("G", MessageQueue("T", "broker-a", 0), "*")
+NUMBERS = {"nextBeginOffset": "1", "minOffset": "0", "maxOffset": "9"}
+FOUND = answer(ResponseCode.SUCCESS, NUMBERS, b"messages", "FOUND")
+EMPTY = answer(ResponseCode.PULL_NOT_FOUND, NUMBERS)
+BUSY = answer(ResponseCode.SYSTEM_BUSY, remark="later")
+GO_AWAY = answer(ResponseCode.GO_AWAY)
+QUESTION = RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO, opaque=5)
+NO_FRAME = bytes(4)
+NO_HEADER = (8).to_bytes(4) + (4).to_bytes(4) + b"{no}"
+
+
+def exchange(now_ms: int = 0) -> PullExchange:
+    return PullExchange(ADDRESS, Arenas(), TIMEOUT_MS, now_ms)
+
+
+def asked(subject: PullExchange, count: int = 1, now_ms: int = 0) -> list[PullRequest]:
+    """Pulls in flight; the first exchange of a test numbers them from 1 on."""
+    requests = [PullRequest(offset, offset + 1, 1, deque()) for offset in range(count)]
+    subject.ask(requests, FRAMES, now_ms)
+    return requests
+
+
+def received(subject: PullExchange, data: bytes, now_ms: int = 0) -> list[Completion]:
+    subject.room()[: len(data)] = data
+    return subject.received(len(data), now_ms)
+
+
+def answered(subject: PullExchange, opaque: int, reply: RemotingCommand, now_ms: int = 0) -> list[Completion]:
+    return received(subject, encode(replace(reply, opaque=opaque, flag=FLAG_RESPONSE)), now_ms)
+
+
+def only(completions: list[Completion]) -> object:
+    ((_, outcome),) = completions
+    return outcome
+
+
+# ---------------------------------------------------------------------------------------------------- answers
+
+
+def test_what_is_found_is_the_messages_and_where_the_queue_goes_on() -> None:
+    subject = exchange()
+    (request,) = asked(subject)
+    assert answered(subject, 1, FOUND) == [
+        (request, PullResult(PullStatus.FOUND, "FOUND", 1, 0, 9, memoryview(b"messages")))
+    ]
+
+
+def test_the_first_answer_with_messages_is_the_template_of_those_that_follow() -> None:
+    """An answer without them looks otherwise, and would be the template of nothing."""
+    subject = exchange()
+    asked(subject, 3)
+    answered(subject, 1, EMPTY)
+    assert subject._template is None
+    answered(subject, 2, FOUND)
+    template = subject._template
+    assert template is not None
+    frame = encode(replace(FOUND, opaque=3, flag=FLAG_RESPONSE))[4:]
+    assert template.read(memoryview(frame)) is not None
+    other = replace(FOUND, fields={**NUMBERS, "suggestWhichBrokerId": "0"})
+    answered(subject, 3, other)
+    assert subject._template is template, "it is learnt once"
+
+
+def test_an_ordinary_answer_that_comes_after_its_deadline_belongs_to_nobody() -> None:
+    subject = exchange()
+    asked(subject, 2)
+    answered(subject, 1, FOUND)
+    subject.overdue(TIMEOUT_MS)
+    assert answered(subject, 2, FOUND) == []
+
+
+def test_a_refusal_names_who_refused_what() -> None:
+    subject = exchange()
+    asked(subject)
+    error = only(answered(subject, 1, BUSY))
+    assert isinstance(error, BrokerError)
+    assert error.context == {
+        "address": ADDRESS,
+        "request": "PULL_MESSAGE",
+        "code": ResponseCode.SYSTEM_BUSY,
+        "code_name": "SYSTEM_BUSY",
+        "remark": "later",
+    }
+    assert subject.loss is None
+
+
+def test_an_answer_that_cannot_be_understood_is_its_pulls_error_and_no_others() -> None:
+    subject = exchange()
+    first, _ = asked(subject, 2)
+    ((request, error),) = answered(subject, 1, answer(ResponseCode.SUCCESS, {"nextBeginOffset": "x"}, remark="FOUND"))
+    assert request is first
+    assert isinstance(error, RemoteProtocolError)
+    assert (subject.in_flight_count, subject.loss) == (1, None)
+
+
+def test_a_server_that_says_that_it_goes_away_is_leaving_from_then_on() -> None:
+    subject = exchange()
+    asked(subject, 3)
+    answered(subject, 1, BUSY)
+    assert not subject.is_leaving
+    answered(subject, 2, GO_AWAY)
+    assert subject.is_leaving
+    answered(subject, 3, BUSY)
+    assert subject.is_leaving, "whatever it says then"
+
+
+def test_a_server_that_asks_is_told_that_nobody_knows_the_answer() -> None:
+    subject = exchange()
+    received(subject, encode(replace(QUESTION, flag=FLAG_ONEWAY)))
+    assert subject.replies == b""
+    received(subject, encode(QUESTION))
+    reply = decode(memoryview(subject.replies)[4:])
+    assert (reply.code, reply.opaque, reply.is_response) == (ResponseCode.REQUEST_CODE_NOT_SUPPORTED, 5, True)
+
+
+# ---------------------------------------------------------------------------------------------------- deadlines
+
+
+def test_a_pull_is_late_when_its_time_is_over_and_not_before() -> None:
+    subject = exchange(now_ms=70)
+    (request,) = asked(subject, now_ms=100)
+    assert subject.overdue(100 + TIMEOUT_MS - 1) == []
+    ((late, error),) = subject.overdue(100 + TIMEOUT_MS)
+    assert late is request
+    assert isinstance(error, TransportError)
+    assert (error.condition, error.context) == (
+        "RESPONSE_TIMED_OUT",
+        {"address": ADDRESS, "request": "PULL_MESSAGE", "timeout_ms": TIMEOUT_MS},
+    )
+    assert subject.loss is None, "it may only be slow"
+
+
+def test_a_server_that_is_late_and_silent_is_given_up_with_all_that_is_in_flight() -> None:
+    subject = exchange(now_ms=7)
+    asked(subject, now_ms=7)
+    later = PullRequest(5, 6, 1, deque())
+    subject.ask([later], FRAMES, 7 + SILENCE_LIMIT_MS - 1)
+    first, second = subject.overdue(7 + SILENCE_LIMIT_MS)
+    assert isinstance(first[1], TransportError)
+    assert first[1].condition == "RESPONSE_TIMED_OUT"
+    assert second == (later, subject.loss)
+    assert subject.loss is not None
+    assert (subject.loss.condition, subject.loss.context["address"]) == ("CONNECTION_LOST", ADDRESS)
+
+
+def test_silence_counts_from_when_the_server_was_last_heard() -> None:
+    subject = exchange()
+    asked(subject)
+    received(subject, NO_HEADER[:2], now_ms=10)
+    assert len(subject.overdue(9 + SILENCE_LIMIT_MS)) == 1
+    assert subject.loss is None
+    asked(subject, now_ms=0)
+    subject.overdue(10 + SILENCE_LIMIT_MS)
+    assert subject.loss is not None
+
+
+def test_nobody_is_given_up_for_being_silent_whom_nothing_was_asked() -> None:
+    subject = exchange()
+    assert subject.overdue(10 * SILENCE_LIMIT_MS) == []
+    assert subject.loss is None
+
+
+# ---------------------------------------------------------------------------------------------------- the loss
+
+
+@pytest.mark.parametrize("garbage", [NO_FRAME, NO_HEADER])
+def test_bytes_that_are_no_frame_are_the_loss_of_all_that_is_in_flight_and_what_came_before_counts(
+    garbage: bytes,
+) -> None:
+    subject = exchange()
+    first, second = asked(subject, 2)
+    found = encode(replace(FOUND, opaque=1, flag=FLAG_RESPONSE))
+    completions = received(subject, found + garbage)
+    assert [request for request, _ in completions] == [first, second]
+    assert isinstance(completions[0][1], PullResult)
+    assert completions[1][1] is subject.loss
+    assert isinstance(subject.loss, RemoteProtocolError)
+    assert subject.loss.context["peer"] == ADDRESS
+
+
+def test_the_first_cause_of_a_loss_stays() -> None:
+    subject = exchange()
+    (first,) = asked(subject)
+    assert subject.loss is None
+    causes: list[RocketMQError] = [
+        TransportError("CONNECTION_LOST", address=ADDRESS, reason=reason) for reason in ("cut", "later")
+    ]
+    assert subject.lose(causes[0]) == [(first, causes[0])]
+    assert subject.lose(causes[1]) == []
+    assert subject.loss is causes[0]
