@@ -59,6 +59,14 @@ def test_only_ranges_that_are_short_together_share_a_task(ranges: list[QueueRang
     assert all(size(before) + len(after[0]) > TASK_OFFSETS for before, after in pairwise(shared))
 
 
+def test_ranges_that_fill_a_task_exactly_share_it() -> None:
+    half, fits, more = (
+        QueueRange(MessageQueue("t", "a", number), 0, length)
+        for number, length in enumerate((TASK_OFFSETS // 2, TASK_OFFSETS // 2, 1))
+    )
+    assert tasks_of([half, fits, more]) == [(half, fits), (more,)]
+
+
 @given(st.lists(st.sampled_from("abc"), max_size=12))
 def test_the_brokers_of_large_tasks_take_turns(brokers: list[str]) -> None:
     queues = [MessageQueue("t", broker, number) for number, broker in enumerate(brokers)]

@@ -37,7 +37,7 @@ def test_a_server_is_given_up_at_the_limit_of_its_silence_and_not_before() -> No
     assert gone_silent(ADDRESS, SILENCE_LIMIT_MS - 1) is None
     error = gone_silent(ADDRESS, SILENCE_LIMIT_MS)
     assert isinstance(error, TransportError)
-    assert error.condition == "CONNECTION_LOST"
+    assert (error.condition, error.context["address"]) == ("CONNECTION_LOST", ADDRESS)
     assert f"nothing was heard for {SILENCE_LIMIT_MS} ms" in str(error)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from rocketmq_spark.errors import OptionError
-from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import USES, ConnectionOptions, ReadOptions
 from rocketmq_spark.options.connection import options_of
 from rocketmq_spark.options.kinds import (
@@ -25,6 +25,7 @@ from rocketmq_spark.options.kinds import (
     LOCAL_TIME,
     NAMES,
     QUEUES,
+    RANGES,
     STARTING_OFFSETS,
     STRATEGY,
     TOPICS,
@@ -32,7 +33,7 @@ from rocketmq_spark.options.kinds import (
     choice,
     integer,
 )
-from rocketmq_spark.options.read import READ_NEEDS
+from rocketmq_spark.options.read import NO_RETRY_IN_ORDER, READ_NEEDS
 from rocketmq_spark.options.table import Option, Section, option, rows
 from rocketmq_spark.security import UNSECURED, Credentials, Secret, Security, Tls
 
@@ -65,7 +66,8 @@ def test_what_is_required_is_enough() -> None:
 @pytest.mark.parametrize("missing", REQUIRED)
 def test_what_is_required_and_missing_is_named(missing: str) -> None:
     error = refusal({name: text for name, text in REQUIRED.items() if name != missing})
-    assert (error.condition, error.context["option"]) == ("MISSING_OPTION", missing)
+    expected = next(row.kind.expected for _, row in rows(ReadOptions) if row.name == missing)
+    assert (error.condition, error.context) == ("MISSING_OPTION", {"option": missing, "hint": f"It is {expected}."})
 
 
 def test_names_are_taken_in_any_case() -> None:
@@ -84,7 +86,11 @@ def test_two_names_of_one_option_may_agree() -> None:
 def test_two_names_of_one_option_must_not_differ() -> None:
     error = refusal({**REQUIRED, "nameServer": "b:9876"})
     assert error.condition == "CONTRADICTORY_OPTIONS"
-    assert {error.context["first"], error.context["second"]} == {"namesrvAddr", "nameServer"}
+    assert error.context == {
+        "first": "namesrvAddr",
+        "second": "nameServer",
+        "reason": "They are two names of one option and have different values; give 'namesrvAddr' alone.",
+    }
 
 
 @pytest.mark.parametrize(
@@ -95,16 +101,17 @@ def test_two_names_of_one_option_must_not_differ() -> None:
         ("maxOffsetPerTrigger", "maxOffsetsPerTrigger"),
         ("failondataloss1", "failOnDataLoss"),
         ("name_server", "nameServer"),
+        ("topicsToRead", "topic"),  # no more than half of it
     ],
 )
 def test_an_unknown_name_is_refused_with_the_nearest_known_one(written: str, meant: str) -> None:
     error = refusal({**REQUIRED, written: "x"})
     assert error.condition == "UNKNOWN_OPTION"
-    assert f"Did you mean {meant!r}?" in str(error)
+    assert error.context == {"option": written.lower(), "suggestion": f"Did you mean {meant!r}?"}
 
 
 def test_an_unknown_name_like_no_other_is_refused_without_a_suggestion() -> None:
-    assert "Did you mean" not in str(refusal({**REQUIRED, "zzzzqqqq": "x"}))
+    assert refusal({**REQUIRED, "zzzzqqqq": "x"}).context == {"option": "zzzzqqqq", "suggestion": ""}
 
 
 @pytest.mark.parametrize("name", ["owner", "provider", "option.subscribe"])
@@ -156,6 +163,15 @@ TAKEN: list[tuple[Kind[Any], str, object]] = [
         (MessageQueue("orders", "broker-a", 0), MessageQueue("%RETRY%g", "b", 12)),
     ),
     (QUEUES, "", ()),
+    (
+        RANGES,
+        "orders@broker-a:0[5,9) , %RETRY%g@room@b-1:12[0,1),orders@broker-a:0[5,9)",
+        (
+            QueueRange(MessageQueue("orders", "broker-a", 0), 5, 9),
+            QueueRange(MessageQueue("%RETRY%g", "room@b-1", 12), 0, 1),
+        ),
+    ),
+    (RANGES, "", ()),
     (STRATEGY, "MACHINE_ROOM_NEARBY-AVG", "MACHINE_ROOM_NEARBY-AVG"),
     (STRATEGY, "my.package:Strategy", "my.package:Strategy"),
     (STARTING_OFFSETS, "Latest", "latest"),
@@ -212,6 +228,10 @@ REFUSED: list[tuple[Kind[Any], str]] = [
     (QUEUES, "orders@broker-a"),
     (QUEUES, "orders@broker-a:x"),
     (QUEUES, "orders@broker-a:1, other"),
+    (RANGES, "orders@broker-a:0[5,9]"),
+    (RANGES, "orders@broker-a:0[9,5)"),
+    (RANGES, "orders@broker-a:0[5,9) orders@broker-a:1[5,9)"),
+    (RANGES, "orders@broker-a:0[5,9),"),
     (STRATEGY, ""),
     (STRATEGY, "A V G"),
     (STARTING_OFFSETS, "timestamp"),
@@ -250,8 +270,29 @@ def test_a_local_time_is_what_the_clock_on_the_wall_says() -> None:
     assert datetime.fromtimestamp(at_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S") == "2026-01-03 10:11:12"
 
 
-def test_a_choice_says_what_there_is() -> None:
-    assert choice("earliest", "latest").expected == "'earliest' or 'latest'"
+def is_refused(kind: Kind[Any], text: str) -> bool:
+    with pytest.raises(ValueError):
+        kind.parse(text)
+    return True
+
+
+def test_a_whole_number_is_taken_from_the_first_to_the_last_that_it_names() -> None:
+    kind = integer(2, 4)
+    assert kind.expected == "a whole number from 2 to 4"
+    assert [kind.parse(text) for text in ("2", "4")] == [2, 4]
+    assert all(is_refused(kind, text) for text in ("1", "5", "x"))
+    assert integer(0).parse(str(2**31 - 1)) == 2**31 - 1
+    assert is_refused(integer(0), str(2**31))
+
+
+def test_a_choice_says_what_there_is_and_takes_it_in_any_case() -> None:
+    kind = choice("earliest", "CONSUME_FROM_Timestamp")
+    assert kind.expected == "'earliest' or 'CONSUME_FROM_Timestamp'"
+    assert [kind.parse(text) for text in ("EARLIEST", "consume_from_timestamp")] == [
+        "earliest",
+        "CONSUME_FROM_Timestamp",
+    ]
+    assert is_refused(kind, "latest")
 
 
 # ---------------------------------------------------------------------------------------------------- the table
@@ -260,6 +301,30 @@ def test_a_choice_says_what_there_is() -> None:
 def test_a_default_that_could_not_be_written_is_noticed_when_it_is_defined() -> None:
     with pytest.raises(OptionError, match="cannot be 'maybe'"):
         option("name", BOOLEAN, section=Section.WHAT, doc="doc", default="maybe")
+
+
+def test_a_row_is_what_was_written_and_nothing_more() -> None:
+    field = option("name", BOOLEAN, section=Section.WHAT, doc="Doc.")
+    assert field.metadata["option"] == Option("name", BOOLEAN, "Doc.", Section.WHAT, False, (), None, False, False)
+    assert field.repr is True
+
+
+def test_a_row_has_all_that_was_written() -> None:
+    field = option(
+        "name",
+        BOOLEAN,
+        section=Section.SECURITY,
+        doc="Doc.",
+        essential=True,
+        aliases=("other",),
+        default="true",
+        required=True,
+        secret=True,
+    )
+    assert field.metadata["option"] == Option(
+        "name", BOOLEAN, "Doc.", Section.SECURITY, True, ("other",), "true", True, True
+    )
+    assert field.repr is False
 
 
 def test_required_options_have_no_default() -> None:
@@ -449,4 +514,4 @@ def test_the_retry_topic_is_not_read_unless_asked_for() -> None:
 def test_orderly_and_the_retry_topic_exclude_each_other() -> None:
     error = refusal({**REQUIRED, "consumeOrderly": "true", "retryTopic": "true"})
     assert error.condition == "CONTRADICTORY_OPTIONS"
-    assert (error.context["first"], error.context["second"]) == ("consumeOrderly", "retryTopic")
+    assert error.context == {"first": "consumeOrderly", "second": "retryTopic", "reason": NO_RETRY_IN_ORDER}

@@ -162,3 +162,9 @@ def test_a_target_is_reached_by_this_query_or_by_the_group(
 
 def test_an_empty_queue_is_reached_at_once() -> None:
     assert unreached({A: 0}, SourceOffset(), {}) == {}
+
+
+@pytest.mark.parametrize("last_ms", [0, -1])
+def test_without_any_store_time_none_is_remembered(last_ms: int) -> None:
+    planned = plan_batch({A: Position(20)}, {A: QueueBounds(10, 60, last_ms)}, limit=None)
+    assert planned[A].last_store_timestamp_ms == 0

@@ -57,6 +57,22 @@ def test_all_that_a_query_shows(backlog: Backlog) -> None:
     }
 
 
+def test_before_the_first_survey_nothing_waits() -> None:
+    nothing = Backlog()
+    assert (nothing.lag, nothing.max_offsets, nothing.waiting_ms(1), nothing.surveys) == ({}, {}, {}, 0)
+
+
+def test_surveys_are_counted(backlog: Backlog) -> None:
+    backlog.surveyed({}, {})
+    backlog.surveyed({}, {})
+    assert backlog.surveys == 3
+
+
+def test_a_queue_whose_broker_was_silent_keeps_its_end(backlog: Backlog) -> None:
+    backlog.surveyed({A: 8, B: 4}, {B: QueueBounds(0, 6, 4_000)})
+    assert (backlog.max_offsets, backlog.lag) == ({A: 10, B: 6}, {A: 2, B: 2})
+
+
 def test_while_something_waits_its_time_goes_on(backlog: Backlog) -> None:
     reporter = ProgressReporter()
     assert report(reporter, backlog, now_ms=6_000) != report(reporter, backlog, now_ms=6_001)

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import pytest
 
 from connector_tests.support.pull_results import MAX, MIN, result, too_small
@@ -148,6 +151,101 @@ def test_short_answers_of_long_ago_do_not_count() -> None:
     assert subject.stride == 40
 
 
+def cover(subject: PullWindow, requests: list[PullRequest], count: int) -> None:
+    """So many offsets of each are answered."""
+    for request in requests:
+        subject.step(request, found(request.next_offset, request.next_offset + count))
+
+
+def begun(subject: PullWindow) -> list[PullRequest]:
+    return opened(subject, stride=40)
+
+
+def after_the_stride_rose(subject: PullWindow) -> list[PullRequest]:
+    (first,) = sent(subject)
+    cover(subject, [first], 20)
+    requests = sent(subject)
+    while subject.stride == 20:
+        requests += sent(subject)
+        (request, *requests) = requests
+        subject.step(request, whole(request))
+        subject.deliver()
+    for request in requests:
+        subject.step(request, whole(request))
+    subject.deliver()
+    return sent(subject)
+
+
+def after_the_stride_fell(subject: PullWindow) -> list[PullRequest]:
+    requests = opened(subject, stride=50)
+    cover(subject, requests[:4], 40)
+    return requests[4:]
+
+
+BEFORE = pytest.mark.parametrize("before", [begun, after_the_stride_rose, after_the_stride_fell])
+Before: TypeAlias = Callable[[PullWindow], list[PullRequest]]
+
+
+@BEFORE
+@pytest.mark.parametrize("full_at_first", [0, 1])
+def test_a_short_answer_counts_as_eight_full_ones_whatever_was_before(before: Before, full_at_first: int) -> None:
+    """Four lower the stride; a full one among them, and they do not."""
+    subject = window(0, 10_000, max_depth=12)
+    requests = before(subject)
+    assert subject.stride == 40
+    cover(subject, requests[:full_at_first], 40)
+    short = requests[full_at_first:]
+    cover(subject, short[:3], 30)
+    cover(subject, short[3:4], 40)
+    cover(subject, short[4:5], 30)
+    assert subject.stride == 40
+    cover(subject, short[5:6], 30)
+    assert subject.stride == 30
+
+
+@BEFORE
+def test_a_probe_follows_one_more_full_answers_than_may_be_in_flight(before: Before) -> None:
+    subject = window(0, 10_000, max_depth=12)
+    requests = before(subject)
+    new: list[PullRequest] = []
+    full_answers = 0
+    while all(request.end_offset - request.next_offset <= 40 for request in new):
+        (request, *requests) = requests
+        cover(subject, [request], 40)
+        full_answers += 1
+        if not request.is_complete:
+            subject.step(request, whole(request))
+        subject.deliver()
+        new = sent(subject)
+        requests += new
+    assert full_answers == 13
+
+
+def test_full_answers_from_before_a_probe_do_not_count_for_the_next() -> None:
+    subject = window(0, 10_000, max_depth=3)
+    requests = opened(subject, stride=40)
+    widths = []
+    for _ in range(9):
+        (request, *requests) = requests
+        is_probe = request.end_offset - request.next_offset > 40
+        subject.step(request, too_small(request.end_offset) if is_probe else whole(request))
+        subject.deliver()
+        new = sent(subject)
+        widths.append([request.end_offset - request.next_offset for request in new])
+        requests += new
+    assert widths == [[40], [40], [40], [80], [40], [40], [], [40, 40], [80]]
+
+
+def test_the_longest_short_answer_of_long_ago_does_not_count() -> None:
+    subject = window(0, 10_000, max_depth=16)
+    requests = opened(subject, stride=40)
+    shorten(subject, requests[:1], by=10)
+    for request in requests[1:9]:
+        subject.step(request, whole(request))
+    shorten(subject, requests[9:13], by=30)
+    assert subject.stride == 10
+
+
 def test_ordinary_answers_make_short_ones_forgotten_too() -> None:
     subject = window(0, 10_000, max_depth=12)
     requests = opened(subject, stride=40)
@@ -281,6 +379,27 @@ def test_short_answers_do_not_pile_up_either() -> None:
     assert sent(subject) == []
 
 
+def test_ordinary_answers_that_wait_count_as_depth_and_with_their_bytes() -> None:
+    """Each time that some are taken, beside those that wait already."""
+    for subject in (window(max_depth=4), window(max_depth=12, max_bytes=4 * 320)):
+        (_head, second, third, _fourth) = opened(subject, stride=40)
+        for request in (second, third):
+            assert answered(subject, (request, whole(request))) == 1
+        assert sent(subject) == []
+    subject = window(max_depth=12, max_bytes=4 * 320)
+    (_head, second, third, _fourth) = opened(subject, stride=40)
+    assert answered(subject, (second, whole(second)), (third, whole(third))) == 2
+    assert sent(subject) == []
+
+
+def test_answers_without_messages_are_taken_for_one_byte_each() -> None:
+    subject = window(max_depth=4, max_bytes=3)
+    (first,) = sent(subject)
+    subject.step(first, skipped_to(140))
+    subject.deliver()
+    assert len(sent(subject)) == 3
+
+
 def test_what_is_needed_next_for_delivery_is_pulled_in_any_case() -> None:
     subject = window(max_depth=4)
     head, *others = opened(subject, stride=40)
@@ -365,6 +484,18 @@ def test_a_loss_is_told_as_a_whole_however_it_was_found_out() -> None:
     subject.step(request, found(500, 540))
     assert delivered(subject) == [(140, 500, True), (500, 540, False)]
     assert len(sent(subject)) == 2, "one is in flight, and nothing waits any more"
+
+
+def test_a_loss_that_is_kept_back_counts_as_depth_beside_what_waits() -> None:
+    subject = window(100, 1_000, max_depth=4)
+    first, second, third, _fourth = opened(subject, stride=40)
+    subject.step(first, too_small(180))
+    subject.step(third, whole(third))
+    assert delivered(subject) == [], "the loss may go on"
+    assert sent(subject) == [], "two are in flight, the loss and the third wait"
+    subject.step(second, whole(second))
+    assert delivered(subject) == [(140, 180, True), (180, 220, False), (220, 260, False)]
+    assert len(sent(subject)) == 3, "one is in flight"
 
 
 def test_a_loss_at_the_end_of_the_range_is_told_at_once() -> None:

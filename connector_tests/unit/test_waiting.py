@@ -84,3 +84,23 @@ def test_it_is_never_too_much_and_lacks_no_more_than_one_survey(steps: list[tupl
         waited = now_ms - stored_ms[position]
         longest_pause = max(after - before for before, after in pairwise(surveys_ms))
         assert waited - longest_pause <= times.waiting_ms(A, now_ms) <= waited
+
+
+def test_so_many_surveys_are_remembered_and_of_more_every_second_one_from_the_first() -> None:
+    """Survey n saw message n stored at n; what is left is seen by reading on."""
+
+    def remembered(count: int) -> list[int]:
+        times = surveyed(*((0, number, number) for number in range(1, count + 1)))
+        left = []
+        for position in range(count):
+            times.surveyed({A: position}, {})
+            left.append(count - times.waiting_ms(A, count))
+        return sorted(set(left))
+
+    assert remembered(LIMIT) == list(range(1, LIMIT + 1))
+    assert remembered(LIMIT + 1) == list(range(1, LIMIT + 2, 2))
+
+
+def test_a_survey_that_saw_the_same_end_again_counts_with_its_last_time() -> None:
+    """Where nothing was stored meanwhile the times are equal; a store that corrects one is believed."""
+    assert surveyed((0, 10, 4_000), (0, 10, 5_000)).waiting_ms(A, NOW_MS) == 5_000

@@ -14,7 +14,7 @@ from typing import Final
 from rocketmq_spark.model import MessageQueue, QueueBounds
 
 LIMIT: Final = 256
-"""Surveys remembered of a queue; beyond it every second one is forgotten."""
+"""Surveys remembered of a queue; beyond it every second one is forgotten, but neither the first nor the last."""
 
 
 class WaitingTimes:
@@ -34,7 +34,7 @@ class WaitingTimes:
             seen = [entry for entry in seen if entry[0] < bounds.max_offset]
             seen.append((bounds.max_offset, bounds.last_store_timestamp_ms))
         unread = [entry for entry in seen if entry[0] > position]
-        return unread if len(unread) <= LIMIT else unread[1::2]
+        return unread if len(unread) <= LIMIT else unread[::2]
 
     def waiting_ms(self, queue: MessageQueue, now_ms: int) -> int:
         """At least so long; 0 when nothing waits. ``now_ms``: epoch milliseconds, by a clock like the broker's."""
