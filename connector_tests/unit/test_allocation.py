@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from rocketmq_spark.consumer.allocation import (
+    AllocateAllToEach,
     AllocateAveragelyOverAllTopics,
     AllocateMachineRoomNearby,
     AllocateMessageQueueAveragely,
@@ -17,6 +18,7 @@ from rocketmq_spark.consumer.allocation import (
     Strategy,
     allocate_all,
 )
+from rocketmq_spark.consumer.balanced_hash import balance, pair_cost
 from rocketmq_spark.errors import MembershipError
 from rocketmq_spark.model import MessageQueue
 
@@ -250,3 +252,51 @@ def test_a_stranger_in_no_known_room_gets_nothing_and_is_warned_of_once(caplog: 
         mine = [nearby.allocate("group", one, queues, members) for one in members[:2]]
     assert [[one.queue_id for one in queues] for queues in mine] == [[0, 1, 4], [2, 3, 5]]
     assert caplog.text.count("no machine room is known for client_id=nowhere") == 1
+
+
+BEYOND, PRIVATE = "\U00010000", "\ue000"
+"""By UTF-16, as Java orders strings, the first comes first: it is a pair of surrogates. By code points it does not."""
+
+
+def test_queues_are_ordered_as_java_orders_their_names() -> None:
+    queues = [MessageQueue("T", PRIVATE, 0), MessageQueue("T", BEYOND, 0)]
+    for strategy in (AVERAGELY, ALL_TOPICS):
+        assert allocate_all(strategy, "g", "a", {"T": queues}, ["a"]) == queues[::-1]
+
+
+def test_over_all_topics_each_members_queues_are_named_in_javas_order_and_so_are_the_members() -> None:
+    queues = [MessageQueue("T", PRIVATE, 0), MessageQueue("T", BEYOND, 0)]
+    assert balance(queues, ["a"]) == {"a": tuple(queues[::-1])}
+    assert list(balance(queues, [PRIVATE, BEYOND])) == [BEYOND, PRIVATE]
+
+
+def test_names_that_are_no_unicode_cost_as_any_others() -> None:
+    """JSON can spell half a pair of surrogates, and a broker's name comes in JSON."""
+    half = MessageQueue("T", "\ud800", 0)
+    assert pair_cost(half, "a") == 18418573942334895426
+    assert pair_cost(half._replace(broker_name="\ud801"), "a") != pair_cost(half, "a")
+
+
+@dataclass(frozen=True)
+class AllByGroup:
+    """Gives all to the member that is called as the group."""
+
+    name: str = "ALL_BY_GROUP"
+
+    def allocate_all_topics(
+        self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
+    ) -> list[MessageQueue]:
+        return list(queues) if client_id == group else []
+
+
+@pytest.mark.parametrize("strategy", [ByGroup(), AllByGroup()])
+def test_a_strategy_is_told_the_group(strategy: Strategy) -> None:
+    topics = {"T": queues_of("T", 2)}
+    assert allocate_all(strategy, "me", "me", topics, ["me", "you"]) == topics["T"]
+    assert allocate_all(strategy, "you", "me", topics, ["me", "you"]) == []
+
+
+def test_in_broadcasting_each_member_has_every_queue() -> None:
+    topics = {"T": queues_of("T", 2), "U": queues_of("U", 1)}
+    for member in ("a", "b"):
+        assert allocate_all(AllocateAllToEach(), "g", member, topics, ["a", "b"]) == [*topics["T"], *topics["U"]]

@@ -117,7 +117,8 @@ def test_a_refusal_says_why_and_of_what(value: object, problem: str) -> None:
 
 def test_a_reader_refuses_what_is_no_offset_at_its_first_call_too() -> None:
     reader = OffsetReader()
-    for value in (None, "", {}):
+    values: list[object] = [None, "", {}]
+    for value in values:
         with pytest.raises(OptionError, match="BAD_OFFSET"):
             reader.read(value)
     assert reader.read({"v": 1, "queues": {}}) == SourceOffset()

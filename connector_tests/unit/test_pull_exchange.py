@@ -72,16 +72,16 @@ def test_the_first_answer_with_messages_is_the_template_of_those_that_follow() -
     """An answer without them looks otherwise, and would be the template of nothing."""
     subject = exchange()
     asked(subject, 3)
-    answered(subject, 1, EMPTY)
-    assert subject._template is None
-    answered(subject, 2, FOUND)
-    template = subject._template
-    assert template is not None
-    frame = encode(replace(FOUND, opaque=3, flag=FLAG_RESPONSE))[4:]
-    assert template.read(memoryview(frame)) is not None
     other = replace(FOUND, fields={**NUMBERS, "suggestWhichBrokerId": "0"})
-    answered(subject, 3, other)
-    assert subject._template is template, "it is learnt once"
+    templates = []
+    for opaque, reply in enumerate((EMPTY, FOUND, other), 1):
+        answered(subject, opaque, reply)
+        templates.append(subject._template)
+    nothing, template, same = templates
+    assert nothing is None
+    assert template is not None
+    assert template.read(memoryview(encode(replace(FOUND, opaque=3, flag=FLAG_RESPONSE)))[4:]) is not None
+    assert same is template, "it is learnt once"
 
 
 def test_an_ordinary_answer_that_comes_after_its_deadline_belongs_to_nobody() -> None:
@@ -119,12 +119,11 @@ def test_an_answer_that_cannot_be_understood_is_its_pulls_error_and_no_others() 
 def test_a_server_that_says_that_it_goes_away_is_leaving_from_then_on() -> None:
     subject = exchange()
     asked(subject, 3)
-    answered(subject, 1, BUSY)
-    assert not subject.is_leaving
-    answered(subject, 2, GO_AWAY)
-    assert subject.is_leaving
-    answered(subject, 3, BUSY)
-    assert subject.is_leaving, "whatever it says then"
+    is_leaving = []
+    for opaque, reply in enumerate((BUSY, GO_AWAY, BUSY), 1):
+        answered(subject, opaque, reply)
+        is_leaving.append(subject.is_leaving)
+    assert is_leaving == [False, True, True]
 
 
 def test_a_server_that_asks_is_told_that_nobody_knows_the_answer() -> None:
