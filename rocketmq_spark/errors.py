@@ -156,6 +156,12 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "a restart from the checkpoint goes on where this query stopped. Where a broker is gone for good and the "
             "last batch has ranges of it, the restart names these for option 'giveUp'.",
         ),
+        "RUN_ENDED": Condition(
+            "The process that plans this query was told to end (SIGTERM) {ended_for_ms} ms ago, and has left the "
+            "group; Spark goes on.",
+            "Start the query again: nothing is lost. If nobody has sent that signal, look at what ends processes on "
+            "the driver's machine.",
+        ),
         "RANGE_UNREADABLE": Condition(
             "{wanted}, of a batch that is logged in the checkpoint, cannot be read: {cause}",
             "A restart reads it again. If its broker is gone for good, restart once with option 'giveUp' set to what "

@@ -52,6 +52,7 @@ CLASSES = {
     },
     "TransportError": {
         "CLUSTER_UNREACHABLE", "CONNECTION_LOST", "CONNECT_FAILED", "RANGE_UNREADABLE", "RESPONSE_TIMED_OUT",
+        "RUN_ENDED",
     },
 }  # fmt: skip
 """Whose fault each condition is."""

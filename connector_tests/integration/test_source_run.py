@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,9 @@ ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 60
 RUNNER = """
 import logging, os, shutil, signal, sys
+from rocketmq_spark.errors import TransportError
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.source.stream import source_run
 from rocketmq_spark.source.stream.offsets import SourceOffset
 from rocketmq_spark.source.stream.source_run import SourceRun
 
@@ -30,17 +33,35 @@ def terminated_before(step):
 logging.basicConfig(stream=sys.stdout, level=logging.INFO)
 namesrv_addr, group, topic, moment = sys.argv[1:]
 run = SourceRun(ReadOptions.parse({"namesrvAddr": namesrv_addr, "consumerGroup": group, "subscribe": topic}))
-run.planner.latest_offset(SourceOffset(), None)
+run.latest_offset(SourceOffset(), None)
 print(run.drain.control.folder, flush=True)
 if moment == "before the stop":
     run.stop = terminated_before(run.stop)
+elif moment in ("in a call", "between calls", "too long"):
+    start = SourceOffset()
+    if moment == "in a call":
+        run.planner.latest_offset = terminated_before(run.planner.latest_offset)
+    else:
+        os.kill(os.getpid(), signal.SIGTERM)
+    for _ in range(3):
+        assert run.latest_offset(start, None) is start
+    assert run.recover(start, []) == ()
+    if moment == "too long":
+        source_run.OUTLIVED_LIMIT_MS = 0
+        try:
+            run.latest_offset(start, None)
+        except TransportError as error:
+            print(error)
 elif moment == "in the stop":
     shutil.rmtree = terminated_before(shutil.rmtree)
 run.stop()
 """
 
 
-@pytest.mark.parametrize("moment", ["never", "before the stop", "in the stop"])
+MOMENTS = ("never", "before the stop", "in the stop", "in a call", "between calls", "too long")
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
 def test_a_signal_at_any_moment_leaves_nothing(
     moment: str, cluster: EmbeddedCluster, topic: str, group: str, tmp_path: Path
 ) -> None:
@@ -49,5 +70,13 @@ def test_a_signal_at_any_moment_leaves_nothing(
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert f"\n{tmp_path}" in done.stdout
-    assert done.stdout.count("left the group") == 1
+    assert done.stdout.count(":left the group\n") == 1
     assert list(tmp_path.iterdir()) == []
+    told = re.search(r"^\[ROCKETMQ_RUN_ENDED\] .*$", done.stdout, re.MULTILINE)
+    assert (told is not None) == (moment == "too long")
+    if told is not None:
+        assert re.sub(r"\d+ ms", "N ms", told[0]) == (
+            "[ROCKETMQ_RUN_ENDED] The process that plans this query was told to end (SIGTERM) N ms ago, and has left "
+            "the group; Spark goes on. Start the query again: nothing is lost. If nobody has sent that signal, look at "
+            "what ends processes on the driver's machine."
+        )

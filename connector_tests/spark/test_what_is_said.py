@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,3 +49,19 @@ def test_an_outage_is_told_in_few_lines_and_in_the_progress_until_it_is_over(
     told = [line for line in lines if "waiting" in line]
     assert len(told) <= 6, told
     assert not [line for line in lines if "does not exist" in line or "create" in line.lower()]
+
+
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP])
+def test_the_end_of_all_processes_together_is_no_failure_and_leaves_the_group(
+    cluster: EmbeddedCluster, messages: Topic, group: str, tmp_path: Path, ending: signal.Signals
+) -> None:
+    """As a notebook ends its kernel, and a terminal its programs. Each stream used to show a failure with a stack."""
+    sent = messages.send(8)
+    given = {"namesrvAddr": cluster.namesrv_addr, "subscribe": messages.name, "consumerGroup": group}
+    with told_job(tmp_path / "job", startingOffsets="earliest", **given) as job:
+        eventually(lambda: job.bodies() == sorted(sent), "the messages", STARTED_S)
+        job.signal_all(ending)
+        eventually(lambda: messages.members(group) == [], "an empty group", timeout_s=30)
+        written = job.log
+    assert job.said("joining the group")
+    assert not [line for line in written.splitlines() if any(word in line for word in ("Traceback", "Exit", "ERROR"))]

@@ -1,6 +1,6 @@
 """A source run whose parent may be killed: run as a program, see ``main``. The parent stands for Spark's JVM.
 
-The child does what PySpark's source runner does, without a socket to Spark that would break with the parent.
+The child does what PySpark's source runner does, with a look at its parent for the socket that breaks with it.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ def be_source_runner(namesrv_addr: str, topic: str, group: str) -> None:
     try:
         run.planner.stop_at_what_is_there()
         offset = SourceOffset()
-        while True:
-            offset = run.planner.latest_offset(offset, None)
+        parent = os.getppid()
+        while os.getppid() == parent:
+            offset = run.latest_offset(offset, None)
     finally:
         run.stop()
 

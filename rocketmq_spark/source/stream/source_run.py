@@ -3,6 +3,10 @@
 PySpark 4.3 does not call ``stop()`` when a query stops: the JVM sends SIGTERM and goes on. And a JVM that dies
 leaves the process behind as an orphan that would keep its queues: it notices when it next turns to its socket, but it
 may be waiting inside a call for minutes. So the parent is watched. Both end the run here.
+
+The signal may also be for the whole process group, as when a notebook's kernel is restarted. The JVM ends too then,
+but not at once, and an answer that is an error would be shown as a failed query. So a run that has ended goes on
+answering, that there is nothing new, until nobody asks any more.
 """
 
 from __future__ import annotations
@@ -11,23 +15,39 @@ import atexit
 import os
 import signal
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from types import FrameType
+from typing import Final, TypeVar
 
 from rocketmq_spark.consumer.member import Member
+from rocketmq_spark.errors import TransportError
+from rocketmq_spark.model import QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.waits import Wait
+from rocketmq_spark.source.data_loss import LostRange
 from rocketmq_spark.source.log_lines import speak_as
 from rocketmq_spark.source.stream.batch_planner import BatchPlanner
 from rocketmq_spark.source.stream.graceful_stop import DrainRequest
+from rocketmq_spark.source.stream.offsets import SourceOffset
+
+T = TypeVar("T")
+
+OUTLIVED_LIMIT_MS: Final = 30_000
+"""How long Spark may go on asking a run that was ended by a signal: so long may its shutdown hooks take."""
+
+OUTLIVED_PAUSE_S: Final = 0.2
 
 
 class SourceRun:
-    """A member that has joined, and the planner that works with it. Must be made on the process's main thread."""
+    """A member that has joined, and the planner that works with it. Must be made on the process's main thread, which
+    also makes all calls."""
 
     def __init__(self, options: ReadOptions) -> None:
-        unwind_on_sigterm()
+        self._is_unwindable = True
+        self._ended_ms: int | None = None
+        unwind_on_sigterm(self._end_between_calls)
         self._member = Member(options, ParentWatch().leave_as_orphan)
         speak_as(options.log_level, group=options.consumer_group, clientId=self._member.client_id)
         self.drain = DrainRequest()
@@ -35,6 +55,45 @@ class SourceRun:
         # For a signal that comes on the way to ``stop``, or in it.
         atexit.register(self.stop)
         self._member.start()
+        self._is_unwindable = False
+
+    # ------------------------------------------------------------------------------------------ what Spark asks
+
+    def latest_offset(self, start: SourceOffset, limit: int | None) -> SourceOffset:
+        """``BatchPlanner.latest_offset``; ``start``, a moment later, once a signal has ended the run. Raises
+        TransportError[RUN_ENDED] where Spark does not end as well."""
+        if self._ended_ms is not None:
+            self._outlive(monotonic_ms() - self._ended_ms)
+        return self._answer(lambda: self.planner.latest_offset(start, limit), start)
+
+    def recover(self, end: SourceOffset, wanted: Sequence[QueueRange]) -> tuple[LostRange, ...]:
+        """``BatchPlanner.recover``."""
+        return self._answer(lambda: self.planner.recover(end, wanted), ())
+
+    def _answer(self, ask: Callable[[], T], once_ended: T) -> T:
+        """A signal unwinds ``ask``, and then ends the run."""
+        if self._ended_ms is None:
+            self._is_unwindable = True
+            try:
+                return ask()
+            except SystemExit:
+                self.stop()
+            finally:
+                self._is_unwindable = False
+        return once_ended
+
+    def _outlive(self, ended_for_ms: int) -> None:
+        if ended_for_ms > OUTLIVED_LIMIT_MS:
+            raise TransportError("RUN_ENDED", ended_for_ms=ended_for_ms)
+        time.sleep(OUTLIVED_PAUSE_S)
+
+    def _end_between_calls(self) -> bool:
+        """Whether the run could be ended where the signal came: the main thread has no turn and awaits nothing."""
+        if not self._is_unwindable:
+            self.stop()
+        return not self._is_unwindable
+
+    # ------------------------------------------------------------------------------------------ what is known of it
 
     @property
     def client_id(self) -> str:
@@ -48,6 +107,7 @@ class SourceRun:
     def stop(self) -> None:
         """Leave the group and remove what is ours on this machine. May be called again."""
         ignore_sigterm()
+        self._ended_ms = monotonic_ms() if self._ended_ms is None else self._ended_ms
         try:
             self._member.stop()
         finally:
@@ -67,12 +127,14 @@ class ParentWatch:
             os.kill(os.getpid(), signal.SIGTERM)
 
 
-def unwind_on_sigterm() -> None:
-    """Let SIGTERM unwind the main thread once, so that ``finally: reader.stop()`` of PySpark's runner is reached."""
+def unwind_on_sigterm(is_handled: Callable[[], bool] = lambda: False) -> None:
+    """Let SIGTERM unwind the main thread once, so that ``finally: reader.stop()`` of PySpark's runner is reached; not
+    where it ``is_handled`` without."""
 
     def leave(_signal: int, _frame: FrameType | None) -> None:
         ignore_sigterm()
-        raise SystemExit(0)
+        if not is_handled():
+            raise SystemExit(0)
 
     _on_sigterm(leave)
 

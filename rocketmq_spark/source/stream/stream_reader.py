@@ -90,7 +90,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The end of the next batch; ``start`` itself, to the letter, when there is nothing to read."""
         begin = self._offsets.read(start)
-        end = self._running().planner.latest_offset(begin, _max_offsets(limit))
+        end = self._running().latest_offset(begin, _max_offsets(limit))
         return start if end is begin else self._offsets.write(end)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
@@ -116,7 +116,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._read_again = end
         logged = list(offset.ranges())
         wanted = without_given_up(logged, self._options.give_up) if end == self._read_again else logged
-        told_lost = self._running().planner.recover(offset, wanted) if self._run is None else ()
+        told_lost = self._running().recover(offset, wanted) if self._run is None else ()
         tasks = tasks_of(
             wanted,
             min_partitions=self._options.min_partitions,
