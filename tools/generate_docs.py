@@ -19,8 +19,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from file_map import file_map
 
+from rocketmq_spark.conditions import CONDITIONS
 from rocketmq_spark.consumer import queue_life
-from rocketmq_spark.errors import CONDITIONS
 from rocketmq_spark.options import USES, ReadOptions
 from rocketmq_spark.options.read import READ_CONFLICTS, READ_NEEDS
 from rocketmq_spark.options.table import Option, Section, rows

@@ -15,7 +15,8 @@ import pytest
 
 import rocketmq_spark
 from rocketmq_spark import errors
-from rocketmq_spark.errors import CONDITIONS, RocketMQError
+from rocketmq_spark.conditions import CONDITIONS
+from rocketmq_spark.errors import RocketMQError
 
 PACKAGE = Path(rocketmq_spark.__file__).parent
 ERROR_CLASSES = {
@@ -24,7 +25,10 @@ ERROR_CLASSES = {
 
 ABSTRACT = {"RocketMQError", "ProtocolError"}
 CLASSES = {
-    "BrokerError": {"BROKER_REFUSED", "OFFSET_NOT_TAKEN"},
+    "BrokerError": {
+        "ACCESS_FORBIDDEN", "BROKER_REFUSED", "CREDENTIALS_MISSING", "CREDENTIALS_REFUSED", "GROUP_FORBIDDEN",
+        "GROUP_NOT_FOUND", "OFFSET_NOT_TAKEN", "TOPIC_FORBIDDEN",
+    },
     "DataLossError": {"MESSAGE_GONE", "OFFSETS_GONE"},
     "EmbeddedBrokerError": {
         "CLUSTER_STATE", "JARS_UNAVAILABLE", "JAR_CHECKSUM", "JVM_FAILED", "NO_JAVA", "SERVER_FAILED",
@@ -51,6 +55,7 @@ CLASSES = {
         "STATIC_TOPIC", "TOPIC_AWAY", "TOPIC_EXISTS", "TOPIC_NOT_FOUND", "TOPIC_NOT_ROUTED",
     },
     "TransportError": {
+        "CERTIFICATE_REFUSED", "CLIENT_CERTIFICATE_REFUSED", "HOST_NAME_DIFFERS", "TLS_NOT_SPOKEN", "TLS_WANTED",
         "CLUSTER_UNREACHABLE", "CONNECTION_LOST", "CONNECT_FAILED", "RANGE_UNREADABLE", "RESPONSE_TIMED_OUT",
         "RUN_ENDED",
     },

@@ -10,7 +10,7 @@ import pytest
 
 from rocketmq_spark import send
 from rocketmq_spark.embedded import EmbeddedCluster
-from rocketmq_spark.embedded.acl import Right
+from rocketmq_spark.embedded.acl import ADMIN, Right
 from rocketmq_spark.errors import BrokerError, RocketMQError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options.connection import connection_options
@@ -82,7 +82,7 @@ def test_who_does_not_sign_is_refused(guarded: EmbeddedCluster, ask_as: AskAs) -
 
 
 def test_who_signs_with_another_key_is_refused(guarded: EmbeddedCluster, ask_as: AskAs) -> None:
-    forged = Credentials("admin", Secret("guessed"))
+    forged = Credentials(ADMIN, Secret("guessed"))
     with pytest.raises(BrokerError):
         ask_as(forged).pull("g", QUEUE, 0, 1)
     assert isinstance(pulled_as(guarded, forged), BrokerError)

@@ -22,6 +22,7 @@ from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import BrokerError
 from rocketmq_spark.model import Message, MessageQueue
+from rocketmq_spark.remoting.looker import TOOLS, Looker
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
@@ -221,7 +222,34 @@ def test_a_lock_is_the_client_id_s_and_outlives_its_membership(stand: Stand, bro
     assert other.lock_batch(stand.group, ME, [a]) == {a}
 
 
+@pytest.mark.parametrize("ask", ["stored_at", "search_offsets"])
+def test_a_look_for_the_group_itself_hands_a_reset_on_and_sees_the_message(
+    stand: Stand, broker: BrokerPort, ask: str
+) -> None:
+    """A look for the tools' group leaves it where it is."""
+    a, b, *_ = stand.queues
+    stand.produce(a, 10)
+    stored_ms = broker.stored_at({a: 9}, TOOLS)[a]
+    assert stored_ms is not None
+    asked = {"stored_at": {a: 9, b: 0}, "search_offsets": {a: stored_ms, b: stored_ms}}[ask]
+    stand.reset(a, 4)
+    told: list[tuple[MessageQueue, int]] = []
+    seen = getattr(broker, ask)(asked, TOOLS)
+    assert getattr(broker, ask)(asked, Looker(stand.group, lambda *reset: told.append(reset))) == seen
+    assert told == [(a, 4)]
+    assert broker.take_reset(stand.group, a) is None
+
+
 # ----------------------------------------------------------------------------------------------------- consumer list
+
+
+def test_a_group_that_may_read_is_let_be(stand: Stand, broker: BrokerPort) -> None:
+    a, *_ = stand.queues
+    stand.produce(a, 1)
+    stand.reset(a, 0)
+    for topic in (a.topic, "of which nobody has heard"):
+        broker.submit_group_check(stand.group, topic).result()
+    assert broker.take_reset(stand.group, a) == 0
 
 
 def test_a_member_is_who_has_heartbeated_and_not_unregistered(stand: Stand, broker: BrokerPort) -> None:
@@ -276,8 +304,8 @@ def test_a_time_is_found_at_the_first_message_stored_then_or_later(stand: Stand,
     second_ms = broker.submit_topic_stats(a.topic).result()[a].last_store_timestamp_ms
     assert first_ms < second_ms
     asked = {before_ms: 0, first_ms: 0, first_ms + 1: 3, second_ms: 3, second_ms + 1: 5, second_ms + 60_000: 5}
-    assert {at_ms: broker.search_offsets({a: at_ms})[a] for at_ms in asked} == asked
-    assert broker.search_offsets({b: before_ms}) == {b: 0}
+    assert {at_ms: broker.search_offsets({a: at_ms}, TOOLS)[a] for at_ms in asked} == asked
+    assert broker.search_offsets({b: before_ms}, TOOLS) == {b: 0}
     assert {at_ms: broker.search_hints({a: at_ms})[a] for at_ms in asked} == asked
     assert broker.search_hints({b: before_ms}) == {b: 0}
 
@@ -289,7 +317,7 @@ def test_a_message_says_when_it_was_stored_and_none_is_none(stand: Stand, broker
     stand.wait_ms(50)
     stand.produce(a, 1)
     second_ms = broker.submit_topic_stats(a.topic).result()[a].last_store_timestamp_ms
-    assert [broker.stored_at({a: offset, b: 0}) for offset in range(4)] == [
+    assert [broker.stored_at({a: offset, b: 0}, TOOLS) for offset in range(4)] == [
         {a: first_ms, b: None},
         {a: second_ms, b: None},
         {a: None, b: None},

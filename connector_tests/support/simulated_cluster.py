@@ -18,6 +18,7 @@ from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.strand import point
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import BrokerData, MessageQueue, QueueBounds, QueueData, TopicRoute
+from rocketmq_spark.remoting.looker import TOOLS, Looker
 from rocketmq_spark.remoting.retry import ASKING
 from rocketmq_spark.wire.body.heartbeat import Heartbeat
 from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo
@@ -70,10 +71,10 @@ class SimulatedBroker:
     ``starts``: how often it has been started; who is connected has to connect again after each.
 
     ``permission`` and ``master_id`` are what routes say of it. ``refusal`` is its answer to everything,
-    ``look_refusal`` to pulls, which do not find what is ``compacted``, ``write_refusal`` to group offsets; to a
-    question or write about one of ``unanswered_searches`` and ``unanswered_writes`` it gives none. One that
-    ``hears_nothing`` answers heartbeats and forgets them; the hints of one are too small by its ``hint_deficit``.
-    Routes name so many ``slaves``.
+    ``look_refusal`` to pulls, which do not find what is ``compacted``, ``group_refusal`` to who is not listed,
+    ``write_refusal`` to group offsets; to a question or write about one of ``unanswered_searches`` and
+    ``unanswered_writes`` it gives none. One that ``hears_nothing`` answers heartbeats and forgets them; the hints of
+    one are too small by its ``hint_deficit``. Routes name so many ``slaves``.
     """
 
     name: str
@@ -94,6 +95,7 @@ class SimulatedBroker:
     hears_nothing: bool = False
     slaves: int = 0
     look_refusal: RocketMQError | None = None
+    group_refusal: RocketMQError | None = None
     unanswered_searches: set[MessageQueue] = field(default_factory=set)
     hint_deficit: int = 0
     unanswered_writes: set[MessageQueue] = field(default_factory=set)
@@ -393,6 +395,13 @@ class BrokerDoor:
     def submit_consumer_ids(self, group: str) -> SimulatedAnswer[list[str]]:
         return self._submit("consumer ids", self._broker.consumer_ids)
 
+    def submit_group_check(self, group: str, topic: str) -> SimulatedAnswer[None]:
+        return self._submit("group check", self._check_group)
+
+    def _check_group(self) -> None:
+        if self._broker.group_refusal is not None:
+            raise self._broker.group_refusal
+
     def running_infos(self, group: str, client_ids: Iterable[str]) -> dict[str, ConsumerRunningInfo]:
         """Who does not answer may subscribe to the same."""
         cluster = self._door.cluster
@@ -404,9 +413,10 @@ class BrokerDoor:
     def submit_topic_stats(self, topic: str) -> SimulatedAnswer[dict[MessageQueue, QueueBounds]]:
         return self._submit("bounds", lambda: self._broker.bounds(topic))
 
-    def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+    def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int], looker: Looker) -> dict[MessageQueue, int]:
         if self._broker.unanswered_searches & timestamps_ms.keys():
             raise self._door.failed(self._broker)
+        self._tell_resets(timestamps_ms, looker)
         stored_ms = self._broker.stored_ms
         return self._ask(
             "search", lambda: {queue: bisect_left(stored_ms[queue], at_ms) for queue, at_ms in timestamps_ms.items()}
@@ -422,12 +432,19 @@ class BrokerDoor:
             },
         )
 
-    def stored_at(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
+    def stored_at(self, offsets: Mapping[MessageQueue, int], looker: Looker) -> dict[MessageQueue, int | None]:
         if offsets.keys() & self._broker.unanswered_searches:
             raise self._door.failed(self._broker)
         if self._broker.look_refusal is not None:
             raise self._broker.look_refusal
+        self._tell_resets(offsets, looker)
         return self._ask("look", lambda: {queue: self._broker.stored_at(queue, at) for queue, at in offsets.items()})
+
+    def _tell_resets(self, queues: Iterable[MessageQueue], looker: Looker) -> None:
+        """Whose pull is the first one of the group is told."""
+        for queue in queues if looker is not TOOLS else ():
+            if queue in self._broker.marks:
+                looker.told_reset(queue, self._broker.marks.pop(queue))
 
     def query_offsets(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
         return self._ask("read offsets", lambda: {queue: self._broker.offsets.get(queue) for queue in queues})

@@ -7,10 +7,9 @@ from string import Formatter
 
 import pytest
 
+from rocketmq_spark.conditions import CONDITIONS, Condition
 from rocketmq_spark.errors import (
-    CONDITIONS,
     BrokerError,
-    Condition,
     DataLossError,
     EmbeddedBrokerError,
     LocalProtocolError,

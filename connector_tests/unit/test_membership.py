@@ -17,7 +17,7 @@ from rocketmq_spark.consumer.group_members import NAMESAKE_LIMIT_MS, NEWCOMER_LI
 from rocketmq_spark.consumer.local_offset_store import LocalFileOffsetStore, decode_offsets
 from rocketmq_spark.consumer.manner import STRATEGY
 from rocketmq_spark.consumer.membership import Membership
-from rocketmq_spark.errors import MembershipError, TransportError
+from rocketmq_spark.errors import BrokerError, MembershipError, TransportError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.retry import ASKING
@@ -71,6 +71,60 @@ def test_a_member_alone_owns_every_queue() -> None:
 )
 def test_heartbeats_tell_where_the_member_consumes_from(option: str, value: str, told: str) -> None:
     assert Group().member(**{option: value}).members.we.consume_from_where == told
+
+
+KEYS = {"accessKey": "me", "secretKey": "s"}
+
+
+@pytest.mark.parametrize(("given", "pending"), [({}, {}), (KEYS, {QUEUES[0]: 3})])
+def test_who_signs_looks_for_its_own_group_and_keeps_the_resets_that_it_is_told(
+    given: dict[str, str], pending: dict[MessageQueue, int]
+) -> None:
+    """Else the mark stays, for the first pull."""
+    group = Group()
+    group.cluster.produce(QUEUES[0], 9)
+    member = group.member(**given)
+    member.survey()
+    group.broker.reset(QUEUES[0], 3)
+    assert member.servers.stored_at({QUEUES[0]: 8}).keys() == {QUEUES[0]}
+    assert member.pending_resets() == pending
+    assert group.broker.marks == ({} if pending else {QUEUES[0]: 3})
+
+
+def test_a_group_that_a_broker_does_not_know_ends_the_wait_to_be_listed() -> None:
+    group = Group()
+    group.broker.hears_nothing = True
+    member = group.member()
+    assert member.survey().owned == set()
+    group.broker.group_refusal = BrokerError(
+        "GROUP_NOT_FOUND", address="a:1", request="PULL_MESSAGE", code=26, remark="there is no g"
+    )
+    with pytest.raises(BrokerError, match=r"GROUP_NOT_FOUND.*there is no g"):
+        member.survey()
+
+
+REFUSED_TO_US = BrokerError("TOPIC_FORBIDDEN", address="a:1", request="PULL", code=16, remark="not you", topic="orders")
+
+
+def test_what_is_refused_to_us_alone_is_not_waited_for() -> None:
+    group = Group()
+    member = group.member()
+    member.survey()
+    group.broker.look_refusal = REFUSED_TO_US
+    with pytest.raises(BrokerError, match="TOPIC_FORBIDDEN"):
+        member.servers.stored_at({QUEUES[0]: 0})
+
+
+@pytest.mark.parametrize("condition", ["TLS_WANTED", "CONNECT_FAILED"])
+def test_name_servers_that_will_not_let_us_in_are_not_waited_for(condition: str) -> None:
+    group = Group()
+    group.cluster.name_server_error = TransportError(condition, address="n:9876", reason="it says no more")
+    member = group.member()
+    if condition == "CONNECT_FAILED":
+        assert not member.survey().is_complete
+    else:
+        with pytest.raises(TransportError, match="TLS_WANTED"):
+            member.survey()
 
 
 def test_a_newcomer_with_a_taken_client_id_owns_nothing_until_the_other_is_gone() -> None:

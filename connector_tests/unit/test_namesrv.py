@@ -39,12 +39,15 @@ class TwoServers:
     def __init__(self) -> None:
         self.servers = {FIRST: ScriptedBroker(), SECOND: ScriptedBroker()}
         self.down: set[str] = set()
+        self.refused: set[str] = set()
         self.pool = ConnectionPool(1000, connect=self._connect)
         self.name_servers = NameServers((FIRST, SECOND), self.pool, 1000)
 
     def _connect(self, address: str, timeout_ms: int) -> Stream:
         if address in self.down:
             raise TransportError("CONNECT_FAILED", address=address, reason="refused")
+        if address in self.refused:
+            raise TransportError("CERTIFICATE_REFUSED", address=address, reason="self-signed")
         return self.servers[address].connect(address, timeout_ms)
 
     def on_route(self, first: RemotingCommand, second: RemotingCommand) -> None:
@@ -115,6 +118,22 @@ def test_a_static_topic_is_a_route_error_that_names_it(two: TwoServers) -> None:
     two.down.add(SECOND)
     error = failure(two)
     assert (error.condition, error.context["topic"]) == ("STATIC_TOPIC", "T")
+
+
+@pytest.mark.parametrize("away", [FIRST, SECOND])
+def test_a_server_that_is_not_trusted_is_passed_over_and_told_where_no_other_may_come_back(
+    two: TwoServers, away: str
+) -> None:
+    two.on_route(A_ROUTE, A_ROUTE)
+    two.refused = {FIRST}
+    assert two.name_servers.topic_route("T").queues
+    two.refused = {FIRST, SECOND}
+    two.pool.close()
+    two.pool = ConnectionPool(1000, connect=two._connect)
+    two.name_servers = NameServers((FIRST, SECOND), two.pool, 1000)
+    assert failure(two).condition == "CERTIFICATE_REFUSED"
+    two.down.add(away)
+    assert failure(two).condition == "CONNECT_FAILED"
 
 
 def test_a_missing_topic_is_told_even_when_the_other_server_is_down(two: TwoServers) -> None:

@@ -1,10 +1,67 @@
+"""Words of refusals, as brokers of 4.9.7, 5.1.4 and 5.5.0 have said them."""
+
 from __future__ import annotations
 
 import pytest
 
+from rocketmq_spark.remoting.retry import Outlook, outlook_of_pull, outlook_of_request, outlook_of_send
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.refusal import not_supported, refusal
+
+ACL_1 = "org.apache.rocketmq.acl.common.AclException: "
+AT = ", org.apache.rocketmq.acl.plain.PlainPermissionManager.validate(PlainPermissionManager.java:663)"
+DENIED = "User:me has no permission to access"
+WHY = "from 127.0.0.1, no matched policies."
+
+SAID = [
+    (16, "username cannot be null.", "CREDENTIALS_MISSING", ""),
+    (16, "check signature failed.", "CREDENTIALS_REFUSED", ""),
+    (16, "User:me is not found.", "CREDENTIALS_REFUSED", ""),
+    (16, "User:me is disabled.", "CREDENTIALS_REFUSED", ""),
+    (16, f"{DENIED} Topic:orders {WHY}", "TOPIC_FORBIDDEN", "orders"),
+    (16, f"{DENIED} Group:g|1 {WHY}", "GROUP_FORBIDDEN", "g|1"),
+    (16, f"{DENIED} Cluster:DefaultCluster {WHY}", "ACCESS_FORBIDDEN", ""),
+    (1, f"{ACL_1}No accessKey is configured{AT}", "CREDENTIALS_MISSING", ""),
+    (1, f"{ACL_1}Check signature failed for accessKey=me{AT}", "CREDENTIALS_REFUSED", ""),
+    (1, f"{ACL_1}No acl config for me{AT}", "CREDENTIALS_REFUSED", ""),
+    (1, f"{ACL_1}No default permission for topic:orders{AT}", "TOPIC_FORBIDDEN", "orders"),
+    (1, f"{ACL_1}No permission for topic:orders{AT}", "TOPIC_FORBIDDEN", "orders"),
+    (1, f"{ACL_1}No default permission for group:g{AT}", "GROUP_FORBIDDEN", "g"),
+    (1, f"{ACL_1}Need admin permission for request code=17, but accessKey=me is not{AT}", "ACCESS_FORBIDDEN", ""),
+    (26, "subscription group [g] does not exist, \nSee https://rocketmq.apache.org", "GROUP_NOT_FOUND", ""),
+    (26, "Group g not exist!", "GROUP_NOT_FOUND", ""),
+]
+OTHERS = [
+    (16, "the topic[noread] pulling message is forbidden"),
+    (16, "subscription group no permission, disabled"),
+    (1, "the broker is not ready"),
+    (1, None),
+    (17, f"{DENIED} Topic:orders {WHY}"),
+]
+
+
+@pytest.mark.parametrize(("code", "remark", "condition", "name"), SAID)
+def test_what_is_refused_to_who_asks_says_what_is_wanted(code: int, remark: str, condition: str, name: str) -> None:
+    error = refusal("a:1", RequestCode.PULL_MESSAGE, RemotingCommand(code, remark=remark))
+    assert (error.condition, error.code) == (condition, code)
+    assert error.context.get("topic", error.context.get("group", "")) == name
+    assert all(part in str(error) for part in ("a:1", "PULL_MESSAGE", remark))
+
+
+@pytest.mark.parametrize(("code", "remark"), OTHERS)
+def test_what_is_refused_to_everybody_is_told_by_its_code(code: int, remark: str | None) -> None:
+    error = refusal("a:1", RequestCode.PULL_MESSAGE, RemotingCommand(code, remark=remark))
+    assert (error.condition, error.code) == ("BROKER_REFUSED", code)
+
+
+@pytest.mark.parametrize(("code", "remark", "condition", "_name"), SAID)
+def test_waiting_changes_nothing_of_what_is_refused_to_who_asks(
+    code: int, remark: str, condition: str, _name: str
+) -> None:
+    """Though its code may pass: ACL 1.0 refuses with SYSTEM_ERROR."""
+    error = refusal("a:1", RequestCode.PULL_MESSAGE, RemotingCommand(code, remark=remark))
+    assert {outlook_of_request(error), outlook_of_pull(error), outlook_of_send(error)} == {Outlook.FINAL}
 
 
 def test_a_refusal_has_names_where_there_are_any_and_the_number_always() -> None:

@@ -2,14 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from rocketmq_spark.errors import (
-    CONDITIONS,
-    BrokerError,
-    RemoteProtocolError,
-    RocketMQError,
-    RouteError,
-    TransportError,
-)
+from rocketmq_spark.conditions import CONDITIONS
+from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.remoting.retry import (
     ASKING,
     OUTLOOKS,

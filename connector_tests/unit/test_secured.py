@@ -9,16 +9,11 @@ import pytest
 
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.remoting.secured import connect_with, tls_context
-from rocketmq_spark.remoting.tcp import connect_tcp
 from rocketmq_spark.security import Secret, Tls
 
 CERTIFICATE = Path(__file__).parent.parent / "support" / "tls" / "localhost.crt"
 KEY = CERTIFICATE.with_suffix(".key")
 TRUSTING = Tls(trust_cert_path=str(CERTIFICATE))
-
-
-def test_without_tls_connections_are_plain() -> None:
-    assert connect_with(None) is connect_tcp
 
 
 def test_certificates_and_host_names_are_checked() -> None:

@@ -165,6 +165,7 @@ class GroupMembers:
         if client_ids is None:
             self._outages.forget(GROUP, IDENTITY, SUBSCRIPTIONS)
         else:
+            self._servers.check_group()
             error = MembershipError("NOT_LISTED", group=self._group, client_id=self._client_id)
             self._outages.failed(GROUP, error, self._options.cluster_timeout_ms, quiet_ms=LISTED_WITHIN_MS)
 

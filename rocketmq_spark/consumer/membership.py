@@ -100,6 +100,7 @@ class Membership:
             options, client_id, self.servers, self._routes, self._outages, started_ms=started_ms
         )
         self.resets = Resets(group, self.servers)
+        self.servers.hand_resets_to(self.resets.note)
         keeper = local_offsets or BrokerOffsets(group, self.servers, self.resets)
         link_to = self.servers.link if local_offsets is None else _no_link
         self.offsets = GroupOffsets(keeper, self.resets, self._is_ours, link_to)

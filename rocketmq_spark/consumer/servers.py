@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Concatenate, ParamSpec, Protocol, TypeGuard, TypeVar
 
 from rocketmq_spark.consumer.heartbeats import Heartbeats
 from rocketmq_spark.consumer.outages import NAME_SERVERS, Outages, broker_subject, topic_subject
@@ -16,6 +16,7 @@ from rocketmq_spark.consumer.route_table import RouteTable
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError
 from rocketmq_spark.model import MessageQueue, QueueBounds, TopicRoute
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.looker import TOOLS, Looker
 from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
 from rocketmq_spark.wire.body.heartbeat import Heartbeat
 from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo
@@ -46,15 +47,17 @@ class BrokerPort(Protocol):
 
     def submit_consumer_ids(self, group: str) -> Answer[list[str]]: ...
 
+    def submit_group_check(self, group: str, topic: str) -> Answer[None]: ...
+
     def running_infos(self, group: str, client_ids: Iterable[str]) -> dict[str, ConsumerRunningInfo]: ...
 
     def submit_topic_stats(self, topic: str) -> Answer[dict[MessageQueue, QueueBounds]]: ...
 
-    def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]: ...
+    def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int], looker: Looker) -> dict[MessageQueue, int]: ...
 
     def search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]: ...
 
-    def stored_at(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]: ...
+    def stored_at(self, offsets: Mapping[MessageQueue, int], looker: Looker) -> dict[MessageQueue, int | None]: ...
 
     def query_offsets(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]: ...
 
@@ -89,6 +92,13 @@ class Servers:
         self._cluster = cluster
         self._routes = routes
         self._outages = outages
+        self._looker = TOOLS
+
+    def hand_resets_to(self, told_reset: Callable[[MessageQueue, int], None]) -> None:
+        """Who signs looks at messages as a member of the query's group, because that is what it has the right to: so it
+        may be told of an operator's reset."""
+        if self._options.security.credentials is not None:
+            self._looker = Looker(self._options.consumer_group, told_reset)
 
     # ------------------------------------------------------------------------------------------ how to ask
 
@@ -220,7 +230,8 @@ class Servers:
             if error.condition == "NOT_A_NAME_SERVER":
                 raise error
         if silent:
-            self._outages.failed(NAME_SERVERS, silent[0], self._options.cluster_timeout_ms)
+            passes = outlook_of_request(silent[0]) is Outlook.PASSES
+            self._outages.failed(NAME_SERVERS, silent[0], self._options.cluster_timeout_ms if passes else 0)
         else:
             self._outages.succeeded(NAME_SERVERS)
 
@@ -255,6 +266,17 @@ class Servers:
             if queue in readable[topic]
         }
 
+    def check_group(self) -> None:
+        """Raises why brokers do not list us, where they say so: BrokerError[GROUP_NOT_FOUND | GROUP_FORBIDDEN |
+        TOPIC_FORBIDDEN]."""
+        questions = {
+            (topic, broker.broker_name): broker.broker_name
+            for topic, route in self._routes.routes.items()
+            for broker in route.brokers
+        }
+        group = self._options.consumer_group
+        self.ask_together(questions, lambda broker, question: broker.submit_group_check(group, question[0]))
+
     def stored_at(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
         """When the message at an offset of each queue was stored, in ms; None where there is none. Queues whose broker
         is silent are left out, and those whose broker refuses pulls, for ``clusterTimeoutMs``."""
@@ -266,11 +288,14 @@ class Servers:
     def _look(
         self, broker: BrokerPort, queues: Collection[MessageQueue], offsets: Mapping[MessageQueue, int]
     ) -> dict[MessageQueue, int | None]:
-        """A refusal ends nothing at once: a topic may just have been deleted, or reading be forbidden for a while."""
+        """A refusal ends nothing at once: a topic may just have been deleted, or reading be forbidden for a while. What
+        is refused to us alone is raised."""
         subject = f"messages of {broker_subject(next(iter(queues)).broker_name)}"
         try:
-            found = broker.stored_at({queue: offsets[queue] for queue in queues})
+            found = broker.stored_at({queue: offsets[queue] for queue in queues}, self._looker)
         except BrokerError as error:
+            if not _is_refused_to_all(error):
+                raise
             self._outages.failed(subject, error, self._options.cluster_timeout_ms)
             return {}
         self._outages.succeeded(subject)
@@ -291,7 +316,9 @@ class Servers:
         found: dict[MessageQueue, int] = {}
         for _, offsets in self.ask_each(
             timestamps_ms,
-            lambda broker, queues: broker.search_offsets({queue: timestamps_ms[queue] for queue in queues}),
+            lambda broker, queues: broker.search_offsets(
+                {queue: timestamps_ms[queue] for queue in queues}, self._looker
+            ),
         ):
             found |= offsets
         return found
@@ -313,9 +340,14 @@ class _Round:
             if outlook_of_request(error) is Outlook.PASSES:
                 self.failures[broker_name] = error
                 return
-            if not isinstance(error, BrokerError) or error.code not in self._none_for:
+            if not (_is_refused_to_all(error) and error.code in self._none_for):
                 raise
         self.answered.add(broker_name)
+
+
+def _is_refused_to_all(error: RocketMQError) -> TypeGuard[BrokerError]:
+    """And not only to us, who lack a right or a group."""
+    return isinstance(error, BrokerError) and error.condition == "BROKER_REFUSED"
 
 
 def _unreadable(answer: TopicRoute | RocketMQError, topic: str) -> RocketMQError | None:

@@ -3,6 +3,7 @@
 Nothing here is a mock. ``with EmbeddedCluster() as cluster`` is the door; ``pytest_plugin`` offers it as a fixture.
 """
 
+from rocketmq_spark.embedded.acl import Right
 from rocketmq_spark.embedded.cluster import EmbeddedCluster
 
-__all__ = ["EmbeddedCluster"]
+__all__ = ["EmbeddedCluster", "Right"]

@@ -1,21 +1,26 @@
-"""Access control of embedded brokers: what turns RocketMQ's ACL 2.0 on, and users with rights."""
+"""Access control of embedded brokers: what turns RocketMQ's ACL 2.0 on, or 1.0 where there is no other, and users."""
 
 from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from rocketmq_spark.embedded.jvm import ChildJvm
 from rocketmq_spark.security import Credentials, Secret
 
-ADMIN: Final = "admin"
+ADMIN: Final = "rocketmq-admin"
+ACL_1_JAR: Final = "rocketmq-acl-"
 _AUTH: Final = "org.apache.rocketmq.auth"
 
 
 class Right(NamedTuple):
-    """What a user may do: ``actions`` such as ``("SUB", "GET")`` on ``resource``, ``Topic:orders`` or ``Group:*``."""
+    """What a user may do: ``actions`` such as ``("SUB", "GET")`` on ``resource``, ``Topic:orders`` or ``Group:*``.
+
+    ACL 1.0 knows PUB and SUB only, and no patterns.
+    """
 
     resource: str
     actions: tuple[str, ...]
@@ -23,7 +28,7 @@ class Right(NamedTuple):
 
 def new_credentials(name: str = ADMIN) -> Credentials:
     """Of a user ``name``, with a secret key that nobody knows yet."""
-    return Credentials(name, Secret(secrets.token_urlsafe(24)))
+    return Credentials(name, Secret(secrets.token_hex(16)))
 
 
 def acl_settings(admin: Credentials) -> dict[str, str]:
@@ -39,6 +44,32 @@ def acl_settings(admin: Credentials) -> dict[str, str]:
         "authorizationProvider": f"{_AUTH}.authorization.provider.DefaultAuthorizationProvider",
         "authorizationMetadataProvider": f"{_AUTH}.authorization.provider.LocalAuthorizationMetadataProvider",
     }
+
+
+def has_acl_1(class_path: Sequence[str]) -> bool:
+    """Whether this version of RocketMQ has ACL 1.0, which those with ACL 2.0 that we know have not."""
+    return any(ACL_1_JAR in jar for jar in class_path)
+
+
+def write_acl_1(home: Path, admin: Credentials) -> None:
+    """The file of ACL 1.0, below the ``rocketmq.home.dir`` of who reads it. JSON is YAML."""
+    name, password = admin.access_key, admin.secret_key.reveal()
+    accounts = [{"accessKey": name, "secretKey": password, "admin": True}]
+    file = home / "conf" / "plain_acl.yml"
+    file.parent.mkdir(parents=True, mode=0o700)
+    file.write_text(json.dumps({"globalWhiteRemoteAddresses": [], "accounts": accounts}), encoding="utf-8")
+
+
+def acl_1_arguments(user: Credentials, rights: Iterable[Right]) -> list[str]:
+    """Of ``mqadmin updateAclConfig``."""
+    granted: dict[str, list[str]] = {"Topic": [], "Group": []}
+    for right in rights:
+        kind, _, name = right.resource.partition(":")
+        known = [action for action in ("PUB", "SUB") if action in right.actions]
+        granted[kind].append(f"{name}={'|'.join(known)}")
+    who = ["-a", user.access_key, "-s", user.secret_key.reveal(), "-m", "false", "-i", "DENY", "-u", "DENY"]
+    topics, groups = (",".join(granted[kind]) for kind in ("Topic", "Group"))
+    return [*who, *(["-t", topics] if topics else []), *(["-g", groups] if groups else [])]
 
 
 def create_user(jvm: ChildJvm, controller: Any, user: Credentials, rights: Iterable[Right]) -> None:

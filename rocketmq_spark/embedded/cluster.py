@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Final, Self
 
-from rocketmq_spark.embedded.acl import Right, acl_settings, new_credentials
+from rocketmq_spark.embedded.acl import Right, acl_1_arguments, acl_settings, has_acl_1, new_credentials, write_acl_1
 from rocketmq_spark.embedded.admin import broker_at, mqadmin, name_server_at
 from rocketmq_spark.embedded.certificate import ServerCertificate
 from rocketmq_spark.embedded.jars import rocketmq_class_path
@@ -83,7 +83,12 @@ class EmbeddedCluster:
         credentials = new_credentials() if acl else None
         trusting = Tls(str(self._certificate.certificate)) if self._certificate else None
         self._security = Security(credentials, trusting)
-        settings = {"brokerIP1": advertised_host, **(acl_settings(credentials) if credentials else {}), **broker_config}
+        self._has_acl_1 = acl and has_acl_1(self._class_path)
+        if credentials is not None and self._has_acl_1:
+            write_acl_1(self._work.path / "acl", credentials)
+            self._java_options += (f"-Drocketmq.home.dir={self._work.path / 'acl'}",)
+        how_acl = {"aclEnable": "true"} if self._has_acl_1 else acl_settings(credentials) if credentials else {}
+        settings = {"brokerIP1": advertised_host, **how_acl, **broker_config}
         names = [f"broker-{letter}" for letter in string.ascii_lowercase[:brokers]]
         self._brokers = {name: BrokerServer(name, stores / name, settings) for name in names}
         self._name_server = NameServer(self._work.path, namesrv_port)
@@ -166,7 +171,9 @@ class EmbeddedCluster:
         """A new user of every running broker, with a secret key of its own and these rights."""
         user = new_credentials(name)
         for server in self._brokers.values():
-            if server.is_running:
+            if server.is_running and self._has_acl_1:
+                self.mqadmin("updateAclConfig", "-b", server.address, *acl_1_arguments(user, rights))
+            elif server.is_running:
                 server.create_user(user, rights)
         return user
 

@@ -14,7 +14,8 @@ from typing import Final, NamedTuple
 
 from rocketmq_spark.errors import BrokerError, DataLossError, RocketMQError
 from rocketmq_spark.model import Message, MessageQueue, QueueBounds, StoredMessage, retry_topic
-from rocketmq_spark.remoting.first_stored import first_stored
+from rocketmq_spark.remoting.looker import TOOLS, Looker
+from rocketmq_spark.remoting.looks import first_offsets, pull_question, stored_times
 from rocketmq_spark.remoting.peer import Peer, Question, ResponseFuture, code_only
 from rocketmq_spark.remoting.send_result import SendResult, SendStatus, send_header
 from rocketmq_spark.wire.body.groups import decode_consumer_ids
@@ -24,7 +25,6 @@ from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo, decode_co
 from rocketmq_spark.wire.body.stats import ConsumeProgress, decode_consume_stats, decode_topic_stats
 from rocketmq_spark.wire.message.batch import encode_batch, message_properties
 from rocketmq_spark.wire.message.properties import encode_properties
-from rocketmq_spark.wire.message.stored_message import first_of
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.fields import Header
@@ -45,20 +45,31 @@ from rocketmq_spark.wire.remoting.headers import (
     UpdateConsumerOffsetRequest,
 )
 from rocketmq_spark.wire.remoting.meanings import Meaning, meaning_of
-from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullResult, PullStatus, read_pull
-from rocketmq_spark.wire.remoting.pull_frames import pull_header
+from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullResult
 
 HOLD_SLACK_MS: Final = 6_000
 """A broker looks at the pulls that it holds every 5 s."""
 
-LOOKS_AT_ONCE: Final = 32
-"""Each may be answered with a whole message."""
-
-TOOLS_GROUP: Final = "TOOLS_CONSUMER"
-"""Every broker has it for tools that look at messages; it owns no queues and keeps no offsets."""
+NO_QUEUE: Final = 2**31 - 1
+"""The id of a queue that no topic has."""
 
 ROCKETMQ_5: Final = 412
 """V5_0_0_SNAPSHOT. Source: ``common/MQVersion.java``."""
+
+
+class GroupCheck(NamedTuple):
+    """The answer to ``Broker.submit_group_check``."""
+
+    pull: ResponseFuture[PullResult]
+
+    def result(self) -> None:
+        """Raises BrokerError[GROUP_NOT_FOUND | GROUP_FORBIDDEN | TOPIC_FORBIDDEN] and its like; any other refusal says
+        that there is no such queue, or that nobody may read the topic."""
+        try:
+            self.pull.result()
+        except BrokerError as error:
+            if error.condition != "BROKER_REFUSED":
+                raise
 
 
 class Broker(Peer):
@@ -73,7 +84,7 @@ class Broker(Peer):
 
         The broker filters by the hashes of the tags in ``expression``; whoever decodes filters again.
         """
-        return self.ask(_pull(group, queue, offset, max_messages, expression))
+        return self.ask(pull_question(group, queue, offset, max_messages, expression))
 
     def long_poll(
         self,
@@ -85,7 +96,7 @@ class Broker(Peer):
         expression: str = "*",
     ) -> None:
         """A pull of one message that the broker holds, when there is none, for ``suspend_ms`` to 5 s longer."""
-        question = _pull(group, queue, offset, 1, expression, suspend_ms)
+        question = pull_question(group, queue, offset, 1, expression, suspend_ms)
         self.ask_then(question, on_answer, suspend_ms + HOLD_SLACK_MS + self._timeout_ms)
 
     # --------------------------------------------------------------------------------------------------- positions
@@ -100,41 +111,24 @@ class Broker(Peer):
         command = _command(RequestCode.GET_TOPIC_STATS_INFO, header)
         return self.submit(Question(command, lambda answer: decode_topic_stats(answer.body)))
 
-    def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+    def search_offsets(
+        self, timestamps_ms: Mapping[MessageQueue, int], looker: Looker = TOOLS
+    ) -> dict[MessageQueue, int]:
         """Of each queue the offset of the first message stored at its time (unix) or later, else its max offset.
 
-        All are in flight at once. The broker's answers are checked, by two pulls of one message at least, for a group
-        that every broker has.
+        All are in flight at once. The broker's answers are checked, by two ``looks`` at least.
         """
-        hints = self.search_hints(timestamps_ms)
-        searches = {queue: first_stored(hints[queue], at_ms) for queue, at_ms in timestamps_ms.items()}
-        looks = {queue: self.submit(_look(queue, next(search))) for queue, search in searches.items()}
-        found: dict[MessageQueue, int] = {}
-        while looks:
-            seen = {queue: look.result() for queue, look in looks.items()}
-            looks = {}
-            for queue, result in seen.items():
-                try:
-                    looks[queue] = self.submit(_look(queue, searches[queue].send(result)))
-                except StopIteration as end:
-                    found[queue] = end.value
-        return found
+        return first_offsets(self, self.search_hints(timestamps_ms), timestamps_ms, looker)
 
     def search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """As ``search_offsets``, but unchecked: no message is fetched, and what the broker says may be too small."""
         answers = {queue: self.submit(_search_offset(queue, at_ms)) for queue, at_ms in timestamps_ms.items()}
         return {queue: answer.result() for queue, answer in answers.items()}
 
-    def stored_at(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
-        """When the message at an offset of each queue was stored (unix ms), None where there is none. By a pull of each
-        message for a group that every broker has, some in flight at once."""
-        queues = list(offsets)
-        found: dict[MessageQueue, int | None] = {}
-        for first in range(0, len(queues), LOOKS_AT_ONCE):
-            some = queues[first : first + LOOKS_AT_ONCE]
-            looks = {queue: self.submit(_look(queue, offsets[queue])) for queue in some}
-            found |= {queue: _stored_ms(look.result()) for queue, look in looks.items()}
-        return found
+    def stored_at(self, offsets: Mapping[MessageQueue, int], looker: Looker = TOOLS) -> dict[MessageQueue, int | None]:
+        """When the message at an offset of each queue was stored (unix ms), None where there is none. By ``looks``,
+        some in flight at once."""
+        return stored_times(self, offsets, looker)
 
     # ----------------------------------------------------------------------------------------------- group offsets
 
@@ -205,6 +199,12 @@ class Broker(Peer):
         """Leave the group; what leaves is the connection."""
         header = UnregisterClientRequest(client_id=client_id, consumer_group=group)
         self.ask(Question(_command(RequestCode.UNREGISTER_CLIENT, header), code_only))
+
+    def submit_group_check(self, group: str, topic: str) -> GroupCheck:
+        """Whether the broker lets the group read the topic: by a pull of a queue that no topic has, so that nothing
+        comes of it. Brokers take heartbeats of groups that they do not know, and do not list their members."""
+        nowhere = MessageQueue(topic, "", NO_QUEUE)
+        return GroupCheck(self.submit(pull_question(group, nowhere, 0, 1, "*")))
 
     def submit_consumer_ids(self, group: str) -> ResponseFuture[list[str]]:
         """Client ids of the group's members, one for each of their connections; empty where it has no member."""
@@ -315,13 +315,6 @@ def _command(code: RequestCode, header: Header | None = None, body: bytes = b"")
     return RemotingCommand(code, fields=header.to_fields() if header is not None else {}, body=body)
 
 
-def _pull(
-    group: str, queue: MessageQueue, offset: int, max_messages: int, expression: str, suspend_ms: int = 0
-) -> Question[PullResult]:
-    header = pull_header(group, queue, offset, max_messages, expression, suspend_ms)
-    return Question(_command(RequestCode.PULL_MESSAGE, header), read_pull)
-
-
 def _read_consumer_ids(answer: RemotingCommand) -> list[str]:
     is_none = meaning_of(RequestCode.GET_CONSUMER_LIST_BY_GROUP, answer) is Meaning.NOTHING
     return [] if is_none else decode_consumer_ids(answer.body)
@@ -360,14 +353,6 @@ def _read_offset(answer: RemotingCommand) -> int:
 def _search_offset(queue: MessageQueue, timestamp_ms: int) -> Question[int]:
     header = SearchOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, timestamp_ms=timestamp_ms)
     return Question(_command(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header), _read_offset)
-
-
-def _look(queue: MessageQueue, offset: int) -> Question[PullResult]:
-    return _pull(TOOLS_GROUP, queue, offset, 1, "*")
-
-
-def _stored_ms(found: PullResult) -> int | None:
-    return first_of(found.body).store_timestamp_ms if found.status is PullStatus.FOUND else None
 
 
 def _send(code: RequestCode, header: SendMessageRequest, body: bytes, queue: MessageQueue) -> Question[SendResult]:

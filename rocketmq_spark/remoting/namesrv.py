@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from rocketmq_spark.errors import OptionError, RemoteProtocolError, RocketMQError, RouteError
+from rocketmq_spark.errors import OptionError, RemoteProtocolError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import TopicRoute
 from rocketmq_spark.remoting.peer import Peer, Question, ResponseFuture, code_only
 from rocketmq_spark.remoting.pool import ConnectionPool
@@ -137,13 +137,13 @@ def _check_kind(request: RequestCode, answer: RemotingCommand, address: str) -> 
 
 
 def _telling(answer: TopicRoute | RocketMQError) -> int:
-    """Of what several name servers say, the largest counts: a route, then that there is none. Who is no name server
-    tells least, because another one, which is silent now, may be one."""
+    """Of what several name servers say, the largest counts: a route, then that there is none. Who is no name server, or
+    does not let us in, tells least, because another one, which is silent now, may come back."""
     if isinstance(answer, TopicRoute):
         return 3
     if isinstance(answer, RouteError):
         return 2
-    return 0 if answer.condition == "NOT_A_NAME_SERVER" else 1
+    return int(outlook_of_request(answer) is not Outlook.FINAL)
 
 
 def _is_open(answer: TopicRoute | RocketMQError) -> bool:
@@ -151,7 +151,8 @@ def _is_open(answer: TopicRoute | RocketMQError) -> bool:
 
 
 def _another_may_know(error: RocketMQError) -> bool:
-    if isinstance(error, RemoteProtocolError) or error.condition == "NOT_A_NAME_SERVER":
+    """Of one that cannot be understood, reached or trusted, or is none, nobody knows what it would say."""
+    if isinstance(error, RemoteProtocolError | TransportError) or error.condition == "NOT_A_NAME_SERVER":
         return True
     return outlook_of_request(error) is not Outlook.FINAL
 

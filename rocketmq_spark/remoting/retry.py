@@ -74,8 +74,9 @@ OUTLOOKS: Final[Mapping[int | str, Outlooks]] = MappingProxyType(
         "STATIC_TOPIC": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED),
     }
 )
-"""By ResponseCode, or by condition (``errors``) where no broker has refused. What is not in here is final,
-and a wrong broker may have said it.
+"""By ResponseCode for BROKER_REFUSED, else by condition (``errors``). What is not in here is final, and a wrong broker
+may have said it. So are all that say what credentials, rights, certificates or encryption are wanted: that is in the
+options, or is an operator's decision, and waiting changes neither.
 Source of the column ``send``: ``client/producer/DefaultMQProducer.java#retryResponseCodes``."""
 
 _ALL_FINAL: Final = Outlooks(_FINAL, _FINAL, _FINAL)
@@ -107,7 +108,8 @@ def refreshes_route(error: RocketMQError) -> bool:
 
 
 def _outlooks(error: RocketMQError) -> Outlooks:
-    return OUTLOOKS.get(error.code if isinstance(error, BrokerError) else error.condition, _ALL_FINAL)
+    is_by_code = isinstance(error, BrokerError) and error.condition == "BROKER_REFUSED"
+    return OUTLOOKS.get(int(error.context["code"]) if is_by_code else error.condition, _ALL_FINAL)
 
 
 # ------------------------------------------------------------------------------------------------------ with what pause

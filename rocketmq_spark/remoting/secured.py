@@ -10,23 +10,99 @@ import socket
 import ssl
 from collections.abc import Callable
 from functools import partial
+from typing import Final, TypeVar
 
-from rocketmq_spark.errors import OptionError
-from rocketmq_spark.remoting.stream import Stream, reason_of
+from rocketmq_spark.errors import OptionError, TransportError
+from rocketmq_spark.remoting.doors import Doors, doors_of
+from rocketmq_spark.remoting.stream import Buffer, Stream, reason_of
 from rocketmq_spark.remoting.tcp import connect_tcp
 from rocketmq_spark.security import Tls
 
+A = TypeVar("A")
+R = TypeVar("R")
+
 Connect = Callable[[str, int], Stream]
-"""(address, timeout_ms) to a connected stream; raises TransportError[CONNECT_FAILED]."""
+"""(address, timeout_ms) to a connected stream; raises TransportError[CONNECT_FAILED], and where it speaks TLS also
+[TLS_NOT_SPOKEN | CERTIFICATE_REFUSED | HOST_NAME_DIFFERS | CLIENT_CERTIFICATE_REFUSED] or OptionError[BAD_TLS_FILE]."""
+
+CUT_OFF: Final = (ssl.SSLError, ConnectionResetError, BrokenPipeError)
+"""How a handshake ends with who does not speak TLS."""
 
 
 def connect_with(tls: Tls | None) -> Connect:
     """What opens connections that are encrypted as ``tls`` says, or not at all."""
-    return connect_tcp if tls is None else partial(_connect_tls, tls)
+    return _connect_plain if tls is None else partial(_connect_tls, tls)
+
+
+def _connect_plain(address: str, timeout_ms: int) -> Stream:
+    return PlainStream(connect_tcp(address, timeout_ms), address)
 
 
 def _connect_tls(tls: Tls, address: str, timeout_ms: int) -> Stream:
-    return connect_tcp(address, timeout_ms, tls_context(tls))
+    try:
+        return connect_tcp(address, timeout_ms, tls_context(tls))
+    except TransportError as error:
+        is_cut_off = error.condition in {"CONNECT_FAILED", "CONNECTION_LOST"} and isinstance(error.__cause__, CUT_OFF)
+        if is_cut_off and doors_of(address) == Doors(plain=True, tls=False):
+            reason = str(error.context["reason"])
+            raise TransportError("TLS_NOT_SPOKEN", address=address, reason=reason) from error
+        raise
+
+
+# ---------------------------------------------------------------------------------------------------------- plain
+
+
+class PlainStream:
+    """``raw``; where the server ends it without having answered anything, because it wants TLS, that is
+    TransportError[TLS_WANTED]."""
+
+    def __init__(self, raw: Stream, address: str) -> None:
+        self.address = address
+        self._raw = raw
+        self._is_asked = self._is_settled = False
+        """Whether something was sent; whether something has come, or we have ended it ourselves."""
+
+    def recv(self, max_bytes: int, timeout_ms: int) -> bytes | None:
+        if self._is_settled:
+            return self._raw.recv(max_bytes, timeout_ms)
+        return self._first(self._raw.recv, max_bytes, timeout_ms)
+
+    def recv_into(self, room: memoryview, timeout_ms: int) -> int | None:
+        if self._is_settled:
+            return self._raw.recv_into(room, timeout_ms)
+        return self._first(self._raw.recv_into, room, timeout_ms)
+
+    def _first(self, receive: Callable[[A, int], R | None], argument: A, timeout_ms: int) -> R | None:
+        try:
+            received = receive(argument, timeout_ms)
+        except TransportError as error:
+            self._check_doors(error)
+            raise
+        if received is None:
+            return None
+        if not received:
+            self._check_doors(None)
+        self._is_settled = True
+        return received
+
+    def _check_doors(self, cause: TransportError | None) -> None:
+        is_cut_off = self._is_asked and not self._is_settled
+        if is_cut_off and doors_of(self.address) == Doors(plain=False, tls=True):
+            raise TransportError("TLS_WANTED", address=self.address) from cause
+
+    def sendall(self, data: Buffer, timeout_ms: int) -> None:
+        self._is_asked = True
+        self._raw.sendall(data, timeout_ms)
+
+    def shutdown(self) -> None:
+        self._is_settled = True
+        self._raw.shutdown()
+
+    def close(self) -> None:
+        self._raw.close()
+
+
+# ------------------------------------------------------------------------------------------------------------ TLS
 
 
 def tls_context(tls: Tls) -> ssl.SSLContext:

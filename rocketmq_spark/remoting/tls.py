@@ -6,8 +6,12 @@ receives and another sends. So the session works on memory, under a lock that is
 
 from __future__ import annotations
 
+import re
 import ssl
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
 
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.remoting.clock import monotonic_ms
@@ -15,18 +19,44 @@ from rocketmq_spark.remoting.stream import Buffer, Stream, copied_into, failure_
 
 _RECORD_BYTES = 64 * 1024
 _CONTROL_TIMEOUT_MS = 5_000
+_OTHER_HOST: Final = frozenset({62, 64})
+"""X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH of OpenSSL, which have no names in Python."""
+_OF_CERTIFICATES: Final = re.compile("CERTIFICATE|UNKNOWN_CA")
 
 
 def tls_over(raw: Stream, address: str, context: ssl.SSLContext, host: str, timeout_ms: int) -> Stream:
-    """Shake hands over ``raw``, which is closed when that fails. Raises TransportError[CONNECT_FAILED]."""
+    """Shake hands over ``raw``, which is closed when that fails.
+
+    Raises TransportError[CONNECT_FAILED | CERTIFICATE_REFUSED | HOST_NAME_DIFFERS | CLIENT_CERTIFICATE_REFUSED].
+    """
     stream = TlsStream(raw, address, context, host)
     try:
-        with failure_to_connect(address):
+        with failure_to_connect(address), mistrust(address):
             stream.shake_hands(timeout_ms)
     except TransportError:
         raw.close()
         raise
     return stream
+
+
+@contextmanager
+def mistrust(address: str) -> Iterator[None]:
+    """Errors of TLS inside that say that one of the two does not trust the other become what they are.
+
+    Raises TransportError[CERTIFICATE_REFUSED | HOST_NAME_DIFFERS | CLIENT_CERTIFICATE_REFUSED].
+    """
+    try:
+        yield
+    except ssl.SSLCertVerificationError as error:
+        reason = (error.verify_message or str(error)).rstrip(".")
+        if error.verify_code in _OTHER_HOST:
+            raise TransportError("HOST_NAME_DIFFERS", address=address, reason=reason) from error
+        raise TransportError("CERTIFICATE_REFUSED", address=address, reason=reason) from error
+    except ssl.SSLError as error:
+        alert = error.reason or ""
+        if "ALERT" in alert and _OF_CERTIFICATES.search(alert):
+            raise TransportError("CLIENT_CERTIFICATE_REFUSED", address=address, reason=alert) from error
+        raise
 
 
 class TlsStream:
@@ -62,7 +92,7 @@ class TlsStream:
         return True
 
     def recv(self, max_bytes: int, timeout_ms: int) -> bytes | None:
-        with loss_of(self.address):
+        with loss_of(self.address), mistrust(self.address):
             data = self._decrypted(max_bytes)
             while data is None and self._fetch(timeout_ms) is not None:
                 data = self._decrypted(max_bytes)

@@ -1,22 +1,98 @@
-"""What an answer means whose code is none that was asked for."""
+"""What an answer means whose code is none that was asked for: an error that says who refuses, and why.
+
+Access control has no codes of its own. ACL 2.0 says NO_PERMISSION, which is also said of a topic that nobody may read,
+ACL 1.0 says SYSTEM_ERROR, which may be anything; the remarks tell.
+"""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
 
 from rocketmq_spark.errors import BrokerError
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode, code_name
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 
 
-def refusal(address: str, request_code: int, answer: RemotingCommand) -> BrokerError:
-    """BrokerError[BROKER_REFUSED] by the server at ``address``."""
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """Where, what, and with which words. ``name``: of what the words are about, where they name it."""
+
+    address: str
+    request: str
+    code: int
+    remark: str
+    name: str = ""
+
+
+def _credentials_missing(it: _Refused) -> BrokerError:
+    return BrokerError("CREDENTIALS_MISSING", address=it.address, request=it.request, code=it.code, remark=it.remark)
+
+
+def _credentials_refused(it: _Refused) -> BrokerError:
+    return BrokerError("CREDENTIALS_REFUSED", address=it.address, request=it.request, code=it.code, remark=it.remark)
+
+
+def _topic_forbidden(it: _Refused) -> BrokerError:
+    return BrokerError(
+        "TOPIC_FORBIDDEN", address=it.address, request=it.request, code=it.code, remark=it.remark, topic=it.name
+    )
+
+
+def _group_forbidden(it: _Refused) -> BrokerError:
+    return BrokerError(
+        "GROUP_FORBIDDEN", address=it.address, request=it.request, code=it.code, remark=it.remark, group=it.name
+    )
+
+
+def _access_forbidden(it: _Refused) -> BrokerError:
+    return BrokerError("ACCESS_FORBIDDEN", address=it.address, request=it.request, code=it.code, remark=it.remark)
+
+
+def _group_not_found(it: _Refused) -> BrokerError:
+    return BrokerError("GROUP_NOT_FOUND", address=it.address, request=it.request, code=it.code, remark=it.remark)
+
+
+def _refused(it: _Refused) -> BrokerError:
     return BrokerError(
         "BROKER_REFUSED",
-        address=address,
-        request=code_name(RequestCode, request_code),
-        code=answer.code,
-        code_name=code_name(ResponseCode, answer.code),
-        remark=answer.remark or "(no remark)",
+        address=it.address,
+        request=it.request,
+        code=it.code,
+        code_name=code_name(ResponseCode, it.code),
+        remark=it.remark,
     )
+
+
+REFUSALS: Final[tuple[tuple[int, str, Callable[[_Refused], BrokerError]], ...]] = (
+    # ACL 2.0
+    (ResponseCode.NO_PERMISSION, r"username cannot be null", _credentials_missing),
+    (ResponseCode.NO_PERMISSION, r"check signature failed|User:\S+ is (?:not found|disabled)", _credentials_refused),
+    (ResponseCode.NO_PERMISSION, r"User:\S+ has no permission to access Topic:(?P<name>\S+)", _topic_forbidden),
+    (ResponseCode.NO_PERMISSION, r"User:\S+ has no permission to access Group:(?P<name>\S+)", _group_forbidden),
+    (ResponseCode.NO_PERMISSION, r"User:\S+ has no permission to access ", _access_forbidden),
+    # ACL 1.0
+    (ResponseCode.SYSTEM_ERROR, r"\S*\.AclException: No accessKey is configured", _credentials_missing),
+    (ResponseCode.SYSTEM_ERROR, r"\S*\.AclException: (?:Check signature failed|No acl config)", _credentials_refused),
+    (ResponseCode.SYSTEM_ERROR, r"\S*\.AclException: No .*?permission for topic:(?P<name>[^\s,]+)", _topic_forbidden),
+    (ResponseCode.SYSTEM_ERROR, r"\S*\.AclException: No .*?permission for group:(?P<name>[^\s,]+)", _group_forbidden),
+    (ResponseCode.SYSTEM_ERROR, r"\S*\.AclException: ", _access_forbidden),
+    # any
+    (ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, r"", _group_not_found),
+)
+"""By code and beginning of the remark; the first line that fits counts."""
+
+
+def refusal(address: str, request_code: int, answer: RemotingCommand) -> BrokerError:
+    """The BrokerError by the server at ``address``: BROKER_REFUSED, unless ``REFUSALS`` knows it better."""
+    request, remark = code_name(RequestCode, request_code), answer.remark or "(no remark)"
+    for code, words, error_of in REFUSALS:
+        match = re.match(words, remark) if answer.code == code else None
+        if match is not None:
+            return error_of(_Refused(address, request, answer.code, remark, match.groupdict().get("name", "")))
+    return _refused(_Refused(address, request, answer.code, remark))
 
 
 def not_supported(request: RemotingCommand) -> RemotingCommand:

@@ -1,0 +1,224 @@
+"""What a query is told that servers do not let in: at once, the whole sentence, and what to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+
+import pytest
+
+from rocketmq_spark import send
+from rocketmq_spark.consumer.member import Member
+from rocketmq_spark.consumer.survey import Survey
+from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.embedded.acl import Right
+from rocketmq_spark.embedded.jars import VERSIONS
+from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.options.connection import options_of
+from rocketmq_spark.remoting.broker import Broker
+from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.security import Security
+
+pytestmark = pytest.mark.broker
+
+ADVICE_RIGHT = "Give it the right, on every broker of the {}; docs/guide/security.md lists what a query needs."
+READ = Right("Topic:orders", ("SUB", "GET"))
+JOIN = Right("Group:g", ("SUB",))
+SURVEYS = 3
+
+
+@contextmanager
+def member(cluster: EmbeddedCluster, **given: str) -> Iterator[Member]:
+    required = {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": "g", "subscribe": "orders"}
+    joining = Member(ReadOptions.parse({**required, **given}))
+    joining.start()
+    try:
+        yield joining
+    finally:
+        joining.stop()
+
+
+def surveyed(cluster: EmbeddedCluster, **given: str) -> Survey:
+    """What a plan is made from, or what the query ends with."""
+    with member(cluster, **given) as joining:
+        for _ in range(SURVEYS):
+            with joining.turn() as membership:
+                survey = membership.survey()
+            joining.wait_for_news({}, 500)
+    return survey
+
+
+def told(cluster: EmbeddedCluster, **given: str) -> str:
+    """What the query ends with. ``clusterTimeoutMs`` has its five minutes: nothing is waited for."""
+    with pytest.raises(RocketMQError) as raised:
+        surveyed(cluster, **given)
+    return str(raised.value)
+
+
+# ---------------------------------------------------------------------------------------------------- ACL 2.0, and TLS
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(acl=True, tls=True) as cluster:
+        cluster.create_topic("orders", 2)
+        yield cluster
+
+
+User = Callable[..., dict[str, str]]
+
+
+@pytest.fixture
+def user(guarded: EmbeddedCluster) -> User:
+    """The options of a new user with some rights."""
+
+    def make(name: str, *rights: Right) -> dict[str, str]:
+        return guarded.security_options | options_of(Security(guarded.create_user(name, *rights)))
+
+    return make
+
+
+def test_who_has_the_rights_is_let_in(guarded: EmbeddedCluster, user: User) -> None:
+    survey = surveyed(guarded, **user("allowed", READ, JOIN))
+    assert (len(survey.owned), survey.is_complete) == (2, True)
+
+
+def test_a_missing_key(guarded: EmbeddedCluster) -> None:
+    unsigned = {name: text for name, text in guarded.security_options.items() if "Key" not in name}
+    assert told(guarded, **unsigned) == (
+        f"[ROCKETMQ_CREDENTIALS_MISSING] {guarded.broker_addr()} answers only requests that are signed, and "
+        "GET_CONSUMER_LIST_BY_GROUP was not: username cannot be null. Set 'accessKey' and 'secretKey'."
+    )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "remark"),
+    [({"secretKey": "guessed"}, "check signature failed."), ({"accessKey": "nobody"}, "User:nobody is not found.")],
+)
+def test_a_wrong_key(guarded: EmbeddedCluster, wrong: dict[str, str], remark: str) -> None:
+    said = told(guarded, **guarded.security_options | wrong)
+    assert said == (
+        f"[ROCKETMQ_CREDENTIALS_REFUSED] {guarded.broker_addr()} does not accept the credentials with which "
+        f"GET_CONSUMER_LIST_BY_GROUP was signed: {remark} Check 'accessKey' and 'secretKey', and whether this broker "
+        "knows the user: each broker has users of its own."
+    )
+    assert guarded.security_options["secretKey"] not in said
+
+
+@pytest.mark.parametrize(
+    ("name", "rights", "request_name"),
+    [
+        ("no-topic", (JOIN,), "PULL_MESSAGE|GET_TOPIC_STATS_INFO"),
+        ("no-sub", (JOIN, Right("Topic:orders", ("GET",))), "PULL_MESSAGE"),
+        ("no-get", (JOIN, Right("Topic:orders", ("SUB",))), "GET_TOPIC_STATS_INFO"),
+    ],
+)
+def test_a_missing_right_on_the_topic(
+    guarded: EmbeddedCluster, user: User, name: str, rights: tuple[Right, ...], request_name: str
+) -> None:
+    assert re.fullmatch(
+        rf"\[ROCKETMQ_TOPIC_FORBIDDEN\] {guarded.broker_addr()} refused ({request_name}): the user of 'accessKey' has "
+        rf"not the right on topic 'orders'. User:{name} has no permission to access Topic:orders from 127.0.0.1, no "
+        rf"matched policies. {ADVICE_RIGHT.format('topic')}",
+        told(guarded, **user(name, *rights)),
+    )
+
+
+def test_a_missing_right_on_the_group(guarded: EmbeddedCluster, user: User) -> None:
+    assert told(guarded, **user("no-group", READ)) == (
+        f"[ROCKETMQ_GROUP_FORBIDDEN] {guarded.broker_addr()} refused GET_CONSUMER_LIST_BY_GROUP: the user of "
+        "'accessKey' has not the right on group 'g'. User:no-group has no permission to access Group:g from 127.0.0.1, "
+        f"no matched policies. {ADVICE_RIGHT.format('topics')}"
+    )
+
+
+def test_a_right_of_operators(guarded: EmbeddedCluster, user: User) -> None:
+    options = ReadOptions.parse(
+        {"namesrvAddr": "a:1", "consumerGroup": "g", "subscribe": "orders", **user("no-operator", READ)}
+    )
+    with closing(ConnectionPool(3_000, security=options.security)) as pool, pytest.raises(RocketMQError) as raised:
+        Broker(guarded.broker_addr(), pool, 3_000).create_topic("another", 1)
+    assert raised.value.condition == "TOPIC_FORBIDDEN"
+
+
+def test_plain_to_a_port_of_tls(guarded: EmbeddedCluster) -> None:
+    assert told(guarded) == (
+        f"[ROCKETMQ_TLS_WANTED] {guarded.namesrv_addr} takes no connection without TLS: it ended a plain one without "
+        "an answer, and speaks TLS. Set 'useTLS' to true, and 'tlsTrustCertPath' unless the system trusts its "
+        "certificate."
+    )
+
+
+def test_a_certificate_that_nobody_vouches_for(guarded: EmbeddedCluster) -> None:
+    assert told(guarded, useTLS="true") == (
+        f"[ROCKETMQ_CERTIFICATE_REFUSED] The certificate of {guarded.namesrv_addr} is not trusted: self-signed "
+        "certificate. Set 'tlsTrustCertPath' to a PEM file with it, or with the certificate of who has signed it."
+    )
+
+
+def test_another_name_server_is_asked_where_one_is_not_trusted(
+    guarded: EmbeddedCluster, strict: EmbeddedCluster
+) -> None:
+    both = f"{strict.namesrv_addr};{guarded.namesrv_addr}"
+    assert surveyed(guarded, **guarded.security_options, namesrvAddr=both).is_complete
+
+
+# ---------------------------------------------------------------------------------------------------- groups, no TLS
+
+
+@pytest.fixture(scope="module")
+def strict() -> Iterator[EmbeddedCluster]:
+    """No TLS, and no groups but those that somebody makes."""
+    with EmbeddedCluster(broker_config={"autoCreateSubscriptionGroup": "false"}) as cluster:
+        cluster.create_topic("orders", 2)
+        yield cluster
+
+
+def test_tls_to_a_plain_port(strict: EmbeddedCluster) -> None:
+    said = told(strict, useTLS="true")
+    assert said.startswith(
+        f"[ROCKETMQ_TLS_NOT_SPOKEN] {strict.namesrv_addr} does not speak TLS: it answers what is not encrypted. The "
+        "handshake ended with: "
+    )
+    assert said.endswith(
+        "Set 'useTLS' to false, or let the server accept TLS with 'tls.server.mode' permissive or enforcing."
+    )
+
+
+@pytest.mark.parametrize("given", [{}, {"consumeOrderly": "true"}, {"retryTopic": "true"}])
+def test_a_group_that_is_not_there(strict: EmbeddedCluster, given: dict[str, str]) -> None:
+    assert told(strict, **given) == (
+        f"[ROCKETMQ_GROUP_NOT_FOUND] {strict.broker_addr()} refused PULL_MESSAGE: the group is not there, and the "
+        "broker makes none by itself. subscription group [g] does not exist, "
+        "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details. Make it, on every broker of "
+        "the topics: 'mqadmin updateSubGroup -g <group> -c <cluster>'."
+    )
+
+
+def test_a_group_that_somebody_has_made(strict: EmbeddedCluster) -> None:
+    strict.mqadmin("updateSubGroup", "-c", "DefaultCluster", "-g", "made")
+    assert surveyed(strict, consumerGroup="made").is_complete
+
+
+# ---------------------------------------------------------------------------------------------------- ACL 1.0
+
+
+@pytest.mark.story
+@pytest.mark.parametrize("version", [version for version in VERSIONS if version < "5.3"])
+def test_acl_1(version: str) -> None:
+    with EmbeddedCluster(acl=True, version=version) as cluster:
+        cluster.create_topic("orders", 2)
+        send(cluster.namesrv_addr, "orders", "one", options=cluster.security_options)
+        assert surveyed(cluster, **cluster.security_options).is_complete
+        assert "orders" in cluster.mqadmin("topicList")
+        assert "CREDENTIALS_MISSING" in told(cluster)
+        assert "CREDENTIALS_REFUSED" in told(cluster, **cluster.security_options | {"secretKey": "guessed"})
+        assert "CREDENTIALS_REFUSED" in told(cluster, **cluster.security_options | {"accessKey": "somebody"})
+        keys = options_of(Security(cluster.create_user("reader-of-orders", READ)))
+        assert "GROUP_FORBIDDEN" in told(cluster, **keys)
+        keys = options_of(Security(cluster.create_user("member-of-g", JOIN)))
+        assert "TOPIC_FORBIDDEN" in told(cluster, **keys)
+        keys = options_of(Security(cluster.create_user("reader-in-g", READ, JOIN)))
+        assert surveyed(cluster, **keys).is_complete
