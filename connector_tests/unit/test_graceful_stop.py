@@ -96,6 +96,27 @@ def test_who_is_interrupted_while_it_waits_takes_its_request_back(runner: DrainR
     assert not runner.is_made()
 
 
+def test_who_is_interrupted_after_a_source_has_handed_over_stops_the_query_which_reads_nothing_any_more(
+    runner: DrainRequest,
+) -> None:
+    """It used to live on as a zombie: active, without an error, and its messages waited for ever."""
+
+    def hand_over_and_interrupt() -> None:
+        answering(runner)()
+        raise KeyboardInterrupt
+
+    query = RunningQuery([runner.control], first(lambda: None, hand_over_and_interrupt))
+    with pytest.raises(KeyboardInterrupt):
+        stop_query(query)
+    assert query.is_stopped
+
+
+def first(*turns: Callable[[], None]) -> Callable[[], None]:
+    """A turn for each time that somebody looks."""
+    left = iter(turns)
+    return lambda: next(left)()
+
+
 def test_a_request_that_was_claimed_is_not_taken_back_and_its_answer_is_waited_for(runner: DrainRequest) -> None:
     answer = threading.Timer(0.3, runner.answer)
 

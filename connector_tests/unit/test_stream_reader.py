@@ -6,7 +6,9 @@ import json
 import pickle
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from connector_tests.support.queues import queue
 from connector_tests.support.spark_pickle import sent
 from rocketmq_spark.errors import OptionError, RocketMQError, TransportError
 from rocketmq_spark.model import QueueRange
+from rocketmq_spark.pull.outage_notes import OutageNotes
 from rocketmq_spark.source.data_loss import RETENTION, LostRange
 from rocketmq_spark.source.datasource import RocketMQDataSource
 from rocketmq_spark.source.schema import default_schema
@@ -184,6 +187,27 @@ def test_partitions_are_the_same_whoever_plans_them_and_hold_each_offset_once(co
 
 def offsets_of(ranges: Iterable[QueueRange]) -> list[tuple[int, int]]:
     return [(one.queue.queue_id, offset) for one in ranges for offset in range(one.begin_offset, one.end_offset)]
+
+
+def test_notes_of_a_batch_are_kept_while_it_is_planned_again_and_taken_away_with_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A query remembered the notes of every batch until it was stopped: 36 MB after 200,000."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    one, end = reader(), END.to_json()
+
+    def notes_left_by_a_task_of(planned: dict[str, Any]) -> int:
+        partition = one.partitions(SourceOffset().to_json(), planned)[0]
+        assert isinstance(partition, RocketMQInputPartition)
+        OutageNotes(partition.batch_id, "broker-a").gave_up(0)
+        return len(list(tmp_path.glob("rocketmq-spark-outages-*/*")))
+
+    try:
+        assert [notes_left_by_a_task_of(end) for _ in range(3)] == [1, 2, 3]
+        assert notes_left_by_a_task_of(SourceOffset({queue(0): QueueProgress(9, 12, 5)}).to_json()) == 1
+    finally:
+        one.stop()
+    assert not list(tmp_path.glob("rocketmq-spark-outages-*"))
 
 
 def test_a_limit_that_spark_would_make_up_is_an_error() -> None:

@@ -109,16 +109,17 @@ def stop(query: StreamingQuery, timeout_s: float = 60.0) -> None:
     Raises MembershipError[NOT_ON_THIS_MACHINE] at once, where the driver is on another one; after ``timeout_s``
     MembershipError[NOT_DRAINED], or [NO_CONTROL_FOLDER] where there was no way to ask: the query then goes on, and
     ``query.stop()`` stops it as a crash would. Where one of several sources has handed over by then, it cannot go on:
-    it is stopped, and MembershipError[PARTLY_DRAINED] raised. A query with a trigger interval asks its source only at
-    the next trigger; allow for that. One without any progress yet has nothing to hand over and cannot be asked: it is
-    still looking for its servers or its topic.
+    it is stopped, and MembershipError[PARTLY_DRAINED] raised. So it is where the caller is interrupted. A query with a
+    trigger interval asks its source only at the next trigger; allow for that. One without any progress yet has nothing
+    to hand over and cannot be asked: it is still looking for its servers or its topic.
     """
     name = str(query.name or query.id)
     asked: set[Control] = set()
     try:
         is_drained = _drain(query, name, asked, time.monotonic() + timeout_s)
     except BaseException:
-        _withdraw(asked)
+        if _withdraw(asked) != asked:
+            query.stop()
         raise
     if not is_drained:
         _give_up(name, asked, int(timeout_s), query)

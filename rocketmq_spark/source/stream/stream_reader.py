@@ -64,7 +64,8 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._progress = ProgressReporter()
         self._stops_at_what_is_there = False
         self._notes: set[tuple[str, str]] = set()
-        """Batches and brokers of which tasks on this machine may have left notes."""
+        """Plans of the batch that runs, and brokers, of which tasks on this machine may have left notes."""
+        self._planned_end: dict[str, Any] | None = None
         self._read_again: dict[str, Any] | None = None
         """The end of the batch that a restart reads again."""
 
@@ -112,6 +113,9 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The ranges that ``end`` names, as tasks. Nothing else decides on them: a replay after a crash reads the
         same, but for what an operator gives up."""
         offset = self._offsets.read(end)
+        if end != self._planned_end:
+            self._take_notes_away()
+            self._planned_end = end
         if self._run is None:
             self._read_again = end
         logged = list(offset.ranges())
@@ -141,11 +145,16 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """Leave the group, and take away what tasks have noted of brokers. May be called twice."""
-        for batch_id, broker_name in self._notes:
-            OutageNotes(batch_id, broker_name).answered()
+        self._take_notes_away()
         if self._run is not None:
             self._run.stop()
             self._run = None
+
+    def _take_notes_away(self) -> None:
+        """The batch is over: nobody reads what its tasks have noted of brokers."""
+        for batch_id, broker_name in self._notes:
+            OutageNotes(batch_id, broker_name).answered()
+        self._notes.clear()
 
     def _running(self) -> SourceRun:
         if self._run is None:
