@@ -41,7 +41,7 @@ print("the test passes")
 RUN_ELSEWHERE: Final = {
     "python3 -m venv .venv",
     ". .venv/bin/activate",
-    "pip install .",
+    "pip install --editable .",
     "pip install --editable '.[dev]'",
     "python",
     "SPARK_CONF_DIR=conf spark-submit examples/04_spark_submit_job.py",
