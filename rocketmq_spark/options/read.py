@@ -208,8 +208,8 @@ class ReadOptions(ConnectionOptions):
         section=Section.ABSENCE,
         essential=True,
         default="true",
-        doc="Whether the query fails when messages were deleted before it read them, or when its position means nothing any "
-        "more: the topic was deleted and made anew. If false it logs the exact offsets and goes on.",
+        doc="Whether the query fails when messages were deleted before it read them, or when its position means "
+        "nothing any more: the topic was deleted and made anew. If false it logs the exact offsets and goes on.",
     )
     bad_messages: str = option(
         "badMessages",
