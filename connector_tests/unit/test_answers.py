@@ -10,13 +10,15 @@ from rocketmq_spark.consumer.process_queue import ProcessQueue
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.wire.body.heartbeat import ConsumerData
 from rocketmq_spark.wire.body.running_info import (
+    PROP_CLIENT_VERSION,
     PROP_CONSUME_TYPE,
+    PROP_CONSUMER_START_TIMESTAMP,
     PROP_NAMESERVER_ADDR,
     ProcessQueueInfo,
     decode_consumer_running_info,
 )
 from rocketmq_spark.wire.body.subscription import build_subscription
-from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.codes import CLIENT_VERSION, RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.fastjson import parse_fastjson
 
@@ -41,12 +43,17 @@ def asked(code: int, **fields: str) -> RemotingCommand | None:
 def test_running_info_tells_how_and_what_the_member_consumes() -> None:
     answer = asked(RequestCode.GET_CONSUMER_RUNNING_INFO)
     assert answer is not None
+    assert answer.code == ResponseCode.SUCCESS
     info = decode_consumer_running_info(answer.body)
-    assert info.properties[PROP_NAMESERVER_ADDR] == "n:1;n:2"
-    assert info.properties[PROP_CONSUME_TYPE] == CONSUMER.consume_type
-    assert info.properties["PROP_CONSUMEORDERLY"] == "true"
-    assert [one.topic for one in info.subscriptions] == ["orders"]
-    assert {one: of_queue.commit_offset for one, of_queue in info.process_queues.items()} == {queue(1): 3}
+    assert info.properties == {
+        PROP_NAMESERVER_ADDR: "n:1;n:2",
+        PROP_CONSUME_TYPE: CONSUMER.consume_type,
+        "PROP_CONSUMEORDERLY": "true",
+        PROP_CLIENT_VERSION: str(CLIENT_VERSION),
+        PROP_CONSUMER_START_TIMESTAMP: "7",
+    }
+    assert info.subscriptions == CONSUMER.subscriptions
+    assert info.process_queues == VIEW.process_queues
 
 
 def test_status_is_of_the_topic_that_is_asked_for() -> None:
@@ -69,7 +76,7 @@ def test_what_no_member_answers_is_not_supported() -> None:
 
 def test_a_queue_of_which_nothing_is_in_flight_would_commit_where_it_reads_next() -> None:
     info = process_queue_info(ProcessQueue(queue(0), 1), position=9, locked_ms=None)
-    assert (info.commit_offset, info.cached_count, info.is_locked) == (9, 0, False)
+    assert info == ProcessQueueInfo(commit_offset=9)
 
 
 def test_what_is_in_flight_is_counted_and_committed_up_to_its_begin() -> None:

@@ -13,10 +13,18 @@ from connector_tests.support.simulated_cluster import (
     SimulatedBroker,
     SimulatedCluster,
 )
-from rocketmq_spark.consumer.group_members import NAMESAKE_LIMIT_MS, NEWCOMER_LIMIT_MS
+from rocketmq_spark.consumer.group_members import (
+    GROUP,
+    IDENTITY,
+    LISTED_WITHIN_MS,
+    NAMESAKE_LIMIT_MS,
+    NEWCOMER_LIMIT_MS,
+    SUBSCRIPTIONS,
+)
 from rocketmq_spark.consumer.local_offset_store import LocalFileOffsetStore, decode_offsets
 from rocketmq_spark.consumer.manner import STRATEGY
 from rocketmq_spark.consumer.membership import Membership
+from rocketmq_spark.consumer.outages import broker_subject
 from rocketmq_spark.errors import BrokerError, MembershipError, TransportError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
@@ -462,6 +470,42 @@ def unlisted(group: Group, **given: str) -> Membership:
     group.broker.hears_nothing = True
     member.survey()
     return member
+
+
+def test_who_is_not_listed_for_the_clusters_limit_is_named_with_its_group() -> None:
+    group = Group()
+    member = unlisted(group, clusterTimeoutMs="60000")
+    group.clock.advance(59_999)
+    assert member.survey().owned == set()
+    group.clock.advance(1)
+    with pytest.raises(MembershipError) as raised:
+        member.survey()
+    assert (raised.value.condition, raised.value.context) == ("NOT_LISTED", {"group": "g", "client_id": "me"})
+
+
+def test_brokers_that_hear_us_again_and_list_us_are_waited_for_no_more() -> None:
+    group = Group()
+    member = unlisted(group, clusterTimeoutMs="60000")
+    (wait,) = member.publish().waits
+    assert (wait.what, wait.quiet_ms) == (GROUP, LISTED_WITHIN_MS)
+    group.broker.hears_nothing = False
+    member.survey()
+    assert member.survey().owned == set(QUEUES)
+    assert member.publish().waits == ()
+
+
+@pytest.mark.parametrize(("others", "subject"), [(("you",), SUBSCRIPTIONS), (("me",), IDENTITY)])
+def test_what_brokers_said_of_the_group_is_not_held_against_it_while_they_say_nothing(
+    others: tuple[str, ...], subject: str
+) -> None:
+    group = Group(*others, subscriptions={"you": {"bills": "*"}})
+    member = group.member()
+    member.survey()
+    assert {wait.what for wait in member.publish().waits} == {subject}
+    group.broker.reach = Reach.SILENT
+    group.clock.advance(ASKING.longest_ms)
+    member.survey()
+    assert {wait.what for wait in member.publish().waits} == {broker_subject("broker-a")}
 
 
 def test_brokers_that_fall_silent_while_they_do_not_list_us_are_surveyed_with_pauses() -> None:

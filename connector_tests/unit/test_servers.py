@@ -1,0 +1,312 @@
+"""Asking servers: who answers, who is left out, and what becomes of those that do not."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from connector_tests.support.manual_clock import ManualClock
+from connector_tests.support.queues import queues
+from connector_tests.support.simulated_cluster import (
+    ClusterDoor,
+    Reach,
+    SimulatedBroker,
+    SimulatedCluster,
+    address_of,
+)
+from rocketmq_spark.consumer.outages import NAME_SERVERS, Outages, broker_subject, topic_subject
+from rocketmq_spark.consumer.route_table import RouteTable
+from rocketmq_spark.consumer.servers import BrokerPort, Servers
+from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
+from rocketmq_spark.model import MessageQueue, QueueBounds
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.retry import ASKING
+from rocketmq_spark.remoting.waits import Wait
+from rocketmq_spark.wire.remoting.codes import ResponseCode
+
+LIMIT_MS, MISSING_MS = 60_000, 90_000
+A0, A1 = queues(2, broker_name="a")
+B0, B1 = queues(2, broker_name="b")
+ALL = (A0, A1, B0, B1)
+NO_TOPIC = RouteError("TOPIC_NOT_FOUND", topic="orders", address="n:9876")
+SILENT_NAMES = TransportError("CONNECT_FAILED", address="n:9876", reason="refused")
+
+
+def refused(code: ResponseCode) -> BrokerError:
+    return BrokerError("BROKER_REFUSED", address="a", request="?", code=code.value, code_name=code.name, remark="")
+
+
+class Case:
+    """Servers of two brokers with two queues each, whose routes are known."""
+
+    def __init__(self) -> None:
+        given = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders"}
+        limits = {"clusterTimeoutMs": str(LIMIT_MS), "missingTopicTimeoutMs": str(MISSING_MS)}
+        options = ReadOptions.parse(given | limits)
+        self.clock = ManualClock()
+        self.cluster = SimulatedCluster("ab", self.clock)
+        self.cluster.create_topic("orders", {"a": 2, "b": 2})
+        self.routes = RouteTable()
+        self.outages = Outages(options.read_topics, self.routes, self.clock)
+        self.servers = Servers(options, ClusterDoor(self.cluster, "us"), self.routes, self.outages)
+        self.servers.refresh_routes()
+
+    @property
+    def a(self) -> SimulatedBroker:
+        return self.cluster.brokers["a"]
+
+    @property
+    def b(self) -> SimulatedBroker:
+        return self.cluster.brokers["b"]
+
+    @property
+    def waited_for(self) -> dict[str, int | None]:
+        """For how long in all, by subject."""
+        return {wait.what: None if wait.until_ms is None else wait.until_ms - wait.since_ms for wait in self.waits}
+
+    @property
+    def waits(self) -> tuple[Wait, ...]:
+        self.outages.check()
+        return self.outages.waits
+
+
+@pytest.fixture
+def case() -> Case:
+    return Case()
+
+
+def stored(broker: BrokerPort, queue: MessageQueue, *, offset: int) -> int | None:
+    return broker.stored_at({queue: offset})[queue]
+
+
+# ---------------------------------------------------------------------------------------------------- one broker
+
+
+def test_who_answers_is_not_waited_for_and_gets_all_that_it_is_asked_with(case: Case) -> None:
+    case.cluster.produce(A1, 3)
+    assert case.servers.ask("a", stored, A1, offset=2) == case.clock()
+    assert case.waits == ()
+
+
+def test_a_broker_of_no_route_is_not_asked(case: Case) -> None:
+    before = case.cluster.now
+    assert case.servers.ask("z", stored, A0, offset=0) is None
+    assert case.cluster.now == before
+    assert case.waits == ()
+
+
+def test_a_silent_broker_is_waited_for_and_left_alone_for_a_while(case: Case) -> None:
+    case.cluster.produce(A0, 1)
+    case.a.reach = Reach.SILENT
+    assert case.servers.ask("a", stored, A0, offset=0) is None
+    assert case.waited_for == {broker_subject("a"): LIMIT_MS}
+    case.a.reach = Reach.UP
+    before = case.cluster.now
+    assert case.servers.ask("a", stored, A0, offset=0) is None
+    assert case.cluster.now == before
+    case.clock.advance(ASKING.shortest_ms)
+    assert case.servers.ask("a", stored, A0, offset=0) is not None
+    assert case.waits == ()
+
+
+def test_a_refusal_that_will_not_pass_is_raised_and_no_outage(case: Case) -> None:
+    case.a.refusal = refused(ResponseCode.NO_PERMISSION)
+    with pytest.raises(BrokerError, match="NO_PERMISSION"):
+        case.servers.ask("a", stored, A0, offset=0)
+    assert case.waits == ()
+
+
+def test_each_broker_is_asked_for_its_own_queues_and_who_is_silent_is_left_out(case: Case) -> None:
+    asked: list[tuple[MessageQueue, ...]] = []
+
+    def ask(broker: BrokerPort, of_broker: object) -> int:
+        assert isinstance(of_broker, list)
+        asked.append(tuple(of_broker))
+        broker.stored_at(dict.fromkeys(of_broker, 0))
+        return len(asked)
+
+    assert list(case.servers.ask_each([B1, A0, A1, B0], ask)) == [([B1, B0], 1), ([A0, A1], 2)]
+    case.b.reach = Reach.SILENT
+    assert list(case.servers.ask_each([B1, A0], ask)) == [([A0], 4)]
+    assert asked == [(B1, B0), (A0, A1), (B1,), (A0,)]
+
+
+def test_any_broker_is_one_that_was_not_silent_and_if_it_is_now_that_is_no_outage(
+    case: Case, caplog: pytest.LogCaptureFixture
+) -> None:
+    def name(broker: BrokerPort) -> dict[MessageQueue, int | None]:
+        return broker.query_offsets("g", [A0])
+
+    case.a.offsets[A0], case.b.offsets[A0] = 1, 2
+    assert case.servers.ask_any(name) == {A0: 1}
+    case.a.reach = Reach.SILENT
+    with caplog.at_level(logging.DEBUG):
+        assert case.servers.ask_any(name) is None
+    assert [record.getMessage().partition(": ")[0] for record in caplog.records] == ["no answer address=a:10911"]
+    assert case.waits == ()
+    case.servers.ask("a", stored, A0, offset=0)
+    assert case.servers.ask_any(name) == {A0: 2}
+    case.b.reach = Reach.SILENT
+    case.servers.ask("b", stored, B0, offset=0)
+    before = case.cluster.now
+    assert case.servers.ask_any(name) is None
+    assert case.cluster.now == before, "nobody is left to be asked"
+
+
+def test_who_was_told_has_answered_and_who_was_not_is_a_warning(case: Case, caplog: pytest.LogCaptureFixture) -> None:
+    assert case.servers.tell(address_of("a"), lambda broker: broker.unregister("me", "g"))
+    assert caplog.messages == []
+    case.a.refusal = refused(ResponseCode.SYSTEM_BUSY)
+    assert not case.servers.tell(address_of("a"), lambda broker: broker.unregister("me", "g"))
+    assert caplog.messages == [f"not told address=a:10911: {case.a.refusal}"]
+
+
+def test_a_link_is_the_address_and_how_often_it_was_connected_to(case: Case) -> None:
+    case.a.starts = 3
+    assert [case.servers.link(name) for name in ("a", "b", "z")] == [("a:10911", 3), ("b:10911", 1), None]
+
+
+# ---------------------------------------------------------------------------------------------------- many at once
+
+
+def stats(case: Case, none_for: set[int] | None = None) -> dict[str, int]:
+    """How many queues each broker tells of."""
+    told = case.servers.ask_together(
+        {"first": "a", "second": "b"}, lambda broker, _: broker.submit_topic_stats("orders"), none_for or set()
+    )
+    return {key: len(bounds) for key, bounds in told.items()}
+
+
+def test_all_that_answer_are_told_of_by_the_questions_keys(case: Case) -> None:
+    case.cluster.grow("orders", "b", 1)
+    assert stats(case) == {"first": 2, "second": 3}
+    assert case.waits == ()
+
+
+def test_who_is_silent_among_many_is_waited_for_and_not_asked_again_at_once(case: Case) -> None:
+    case.b.reach = Reach.SILENT
+    assert stats(case) == {"first": 2}
+    assert case.waited_for == {broker_subject("b"): LIMIT_MS}
+    case.b.reach = Reach.UP
+    assert stats(case) == {"first": 2}
+    case.clock.advance(ASKING.shortest_ms)
+    assert stats(case) == {"first": 2, "second": 2}
+    assert case.waits == ()
+
+
+def test_a_broker_that_fails_once_is_asked_nothing_more_in_the_round(case: Case) -> None:
+    case.a.reach = Reach.SILENT
+    before = case.cluster.now
+    told = case.servers.ask_together(
+        dict.fromkeys(range(3), "a") | {3: "z"}, lambda broker, _: broker.submit_topic_stats("orders")
+    )
+    assert told == {}
+    assert case.cluster.now == before + 3, "all three are under way before the first fails"
+    assert case.waited_for == {broker_subject("a"): LIMIT_MS}
+
+
+def test_a_refusal_that_stands_for_nothing_is_left_out_and_an_answer(case: Case) -> None:
+    case.b.reach = Reach.SILENT
+    stats(case)
+    case.b.reach = Reach.UP
+    case.b.refusal = refused(ResponseCode.TOPIC_NOT_EXIST)
+    case.clock.advance(ASKING.shortest_ms)
+    assert stats(case, {ResponseCode.TOPIC_NOT_EXIST}) == {"first": 2}
+    assert case.waits == ()
+
+
+def test_any_other_refusal_among_many_is_raised(case: Case) -> None:
+    case.b.refusal = refused(ResponseCode.TOPIC_NOT_EXIST)
+    with pytest.raises(BrokerError, match="TOPIC_NOT_EXIST"):
+        stats(case, {ResponseCode.NO_PERMISSION})
+
+
+# ---------------------------------------------------------------------------------------------------- name servers
+
+
+def test_a_silent_name_server_is_waited_for_by_the_clusters_limit_and_routes_stay(case: Case) -> None:
+    case.cluster.name_server_error = SILENT_NAMES
+    case.servers.refresh_routes()
+    assert case.waited_for == {NAME_SERVERS: LIMIT_MS}
+    assert case.routes.masters() == {"a": "a:10911", "b": "b:10911"}
+    case.cluster.name_server_error = None
+    case.servers.refresh_routes()
+    assert case.waits == ()
+
+
+def test_a_server_that_is_no_name_server_is_told_at_once(case: Case) -> None:
+    error = TransportError("NOT_A_NAME_SERVER", address="n:10911", request="GET_ROUTEINFO_BY_TOPIC")
+    case.cluster.name_server_error = error
+    with pytest.raises(RocketMQError) as raised:
+        case.servers.refresh_routes()
+    assert raised.value is error
+
+
+def test_a_topic_that_was_there_is_away_with_its_brokers_at_their_last_addresses(case: Case) -> None:
+    case.cluster.name_server_error = NO_TOPIC
+    case.servers.refresh_routes()
+    assert case.waited_for == {topic_subject("orders"): MISSING_MS}
+    (wait,) = case.waits
+    assert wait.cause == str(
+        RouteError("TOPIC_AWAY", topic="orders", address="n:9876", brokers="a (a:10911), b (b:10911)")
+    )
+
+
+def test_a_topic_that_nobody_may_read_is_waited_for_as_a_missing_one(case: Case) -> None:
+    case.a.permission = case.b.permission = 2
+    case.servers.refresh_routes()
+    (wait,) = case.waits
+    assert (wait.what, wait.cause) == (topic_subject("orders"), str(RouteError("NO_READABLE_QUEUE", topic="orders")))
+
+
+def test_a_broker_without_a_master_is_waited_for_with_a_topic_of_its_own(case: Case) -> None:
+    case.cluster.create_topic("bills", {"b": 1})
+    case.b.master_id = 1
+    case.servers.refresh_routes()
+    (wait,) = case.waits
+    assert wait.what == broker_subject("b")
+    assert wait.cause == str(RouteError("NO_MASTER", broker="b", topic="orders"))
+
+
+# ---------------------------------------------------------------------------------------------------- what queues hold
+
+
+def test_bounds_are_those_of_readable_queues_of_brokers_that_have_the_topic(case: Case) -> None:
+    case.cluster.produce(B1, 2)
+    case.cluster.show("orders", "a", 1)
+    case.servers.refresh_routes()
+    of_b = {B0: QueueBounds(0, 0, 0), B1: QueueBounds(0, 2, case.clock())}
+    assert case.servers.bounds() == {A0: QueueBounds(0, 0, 0)} | of_b
+    case.a.refusal = refused(ResponseCode.TOPIC_NOT_EXIST)
+    assert case.servers.bounds() == of_b
+    assert case.waits == ()
+
+
+def test_messages_are_looked_at_where_their_queues_are(case: Case) -> None:
+    case.cluster.produce(A0, 1)
+    case.cluster.produce(B1, 2)
+    at_ms = case.clock()
+    assert case.servers.stored_at({A0: 0, A1: 0, B1: 1}) == {A0: at_ms - 1, A1: None, B1: at_ms}
+
+
+def test_a_broker_that_refuses_pulls_is_waited_for_by_itself_and_left_out(case: Case) -> None:
+    case.cluster.produce(A0, 1)
+    case.b.look_refusal = refused(ResponseCode.NO_PERMISSION)
+    assert case.servers.stored_at({A0: 0, B1: 1}) == {A0: case.clock()}
+    assert case.waited_for == {"messages of broker b": LIMIT_MS}
+    case.b.look_refusal = None
+    assert case.servers.stored_at({B1: 1}) == {B1: None}
+    assert case.waits == ()
+
+
+def test_offsets_are_searched_where_their_queues_are_and_hints_may_be_too_small(case: Case) -> None:
+    case.cluster.produce(A0, 1)
+    case.cluster.produce(B1, 2)
+    case.cluster.produce(B1, 2)
+    wanted = {A0: 0, B1: case.clock()}
+    assert case.servers.search_offsets(wanted) == {A0: 0, B1: 2}
+    case.b.hint_deficit = 1
+    assert case.servers.search_hints(wanted) == {A0: 0, B1: 1}
+    case.b.reach = Reach.SILENT
+    assert case.servers.search_hints(wanted) == {A0: 0}
