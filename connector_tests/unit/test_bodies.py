@@ -14,6 +14,7 @@ from rocketmq_spark.wire.body.java_hash import java_hash_code
 from rocketmq_spark.wire.body.locks import decode_lock_ok, encode_lock_batch
 from rocketmq_spark.wire.body.offset_tables import encode_consumer_status
 from rocketmq_spark.wire.body.routes import ClusterInfo, decode_cluster_info, decode_topic_route
+from rocketmq_spark.wire.body.running_info import decode_consumer_running_info
 from rocketmq_spark.wire.body.stats import ConsumeProgress, decode_consume_stats, decode_topic_stats
 from rocketmq_spark.wire.body.subscription import build_subscription, subscription_fields
 
@@ -137,3 +138,61 @@ def test_queues_to_lock_are_listed_in_order() -> None:
 
 def test_a_consumers_status_has_queues_as_keys() -> None:
     assert encode_consumer_status({QUEUE: 7}) == b'{"consumerTable":{},"messageQueueTable":{%s:7}}' % KEY
+
+
+@pytest.mark.parametrize(
+    ("decode", "body", "subject"),
+    [
+        (lambda body: decode_topic_route("T", body), b"{}", "topic route"),
+        (decode_cluster_info, b"{}", "cluster info"),
+        (decode_topic_stats, b"{}", "topic stats"),
+        (decode_consume_stats, b"{}", "consume stats"),
+        (decode_consumer_ids, b"{}", "consumer list"),
+        (decode_lock_ok, b"{}", "lock answer"),
+        (decode_consumer_running_info, b"{}", "running info"),
+    ],
+)
+def test_a_bad_body_is_named_by_what_it_should_have_been(
+    decode: Callable[[bytes], object], body: bytes, subject: str
+) -> None:
+    with pytest.raises(RemoteProtocolError) as caught:
+        decode(body)
+    assert caught.value.context["subject"] == subject
+
+
+@pytest.mark.parametrize(
+    ("decode", "body", "problem"),
+    [
+        (decode_topic_stats, b'{"offsetTable":{%s:7}}' % KEY, "offsetTable is 7"),
+        (decode_consume_stats, b'{"offsetTable":{%s:7}}' % KEY, "offsetTable is 7"),
+        (
+            decode_consumer_running_info,
+            b'{"properties":{},"subscriptionSet":[],"mqTable":{%s:7}}' % KEY,
+            "mqTable is 7",
+        ),
+    ],
+)
+def test_a_row_that_is_no_object_is_named_by_its_table(
+    decode: Callable[[bytes], object], body: bytes, problem: str
+) -> None:
+    with pytest.raises(RemoteProtocolError, match=problem):
+        decode(body)
+
+
+@pytest.mark.parametrize(("mapping", "is_static"), [(b"{}", False), (b'{"b":{"epoch":1}}', True), (b"null", False)])
+def test_a_topic_whose_queues_are_mapped_is_static(mapping: bytes, is_static: bool) -> None:
+    """Its queues are not what the brokers count: to read it as others would read the wrong messages."""
+    route = b'{"brokerDatas":[],"queueDatas":[],"topicQueueMappingByBroker":%s}' % mapping
+    assert decode_topic_route("T", route).is_static is is_static
+    assert decode_topic_route("T", ROUTE % b'0:"a:1"').is_static is False
+
+
+def test_queues_to_lock_are_in_javas_order_of_names() -> None:
+    """By UTF-16: a character beyond the first 65,536 is a pair of surrogates, and those come before U+E000 and on."""
+    body = encode_lock_batch("g", "c", [MessageQueue("T", name, 0) for name in ("\ue000", "\U00010000")]).decode()
+    assert 0 < body.index("\U00010000") < body.index("\ue000")
+
+
+def test_the_tags_of_a_subscription_are_in_javas_order() -> None:
+    fields = subscription_fields(build_subscription("T", "\ue000||\U00010000", 123))
+    assert fields["tagsSet"] == ["\U00010000", "\ue000"]

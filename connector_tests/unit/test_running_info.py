@@ -11,7 +11,7 @@ from rocketmq_spark.wire.body.running_info import (
     decode_consumer_running_info,
     encode_consumer_running_info,
 )
-from rocketmq_spark.wire.body.subscription import build_subscription
+from rocketmq_spark.wire.body.subscription import SubscriptionData, build_subscription
 from rocketmq_spark.wire.remoting.fastjson import parse_fastjson
 
 # Fields of Java's class, in the order of their names.
@@ -77,8 +77,8 @@ def test_running_info_is_read_as_it_was_written() -> None:
         properties={PROP_CONSUME_TYPE: "CONSUME_PASSIVELY"},
         subscriptions=(build_subscription("T", "A || B", 5), build_subscription("U", "*", 6)),
         process_queues={
-            MessageQueue("T", "b", 1): ProcessQueueInfo(commit_offset=7, cached_count=3, is_locked=True),
-            MessageQueue("U", "b", 0): ProcessQueueInfo(commit_offset=9, last_pull_timestamp_ms=12, is_dropped=True),
+            MessageQueue("T", "b", 1): ProcessQueueInfo(7, 1, 2, 3, True, 4, False, 5, 6),
+            MessageQueue("U", "b", 0): ProcessQueueInfo(commit_offset=9, is_dropped=True),
         },
     )
     assert decode_consumer_running_info(encode_consumer_running_info(info)) == info
@@ -91,3 +91,11 @@ def test_running_info_without_queues_is_refused() -> None:
 
 def test_stacks_that_nobody_asked_for_are_left_out() -> None:
     assert b"jstack" not in encode_consumer_running_info(ConsumerRunningInfo(properties={}))
+
+
+def test_a_subscription_by_sql_is_read_as_one_and_a_code_that_is_no_number_is_named() -> None:
+    sql = SubscriptionData("T", "a > 1", frozenset(), frozenset({7}), 1, "SQL92")
+    body = encode_consumer_running_info(ConsumerRunningInfo(properties={}, subscriptions=(sql,)))
+    assert decode_consumer_running_info(body).subscriptions == (sql,)
+    with pytest.raises(RemoteProtocolError, match="codeSet is 'x'"):
+        decode_consumer_running_info(body.replace(b'"codeSet":[7]', b'"codeSet":["x"]'))

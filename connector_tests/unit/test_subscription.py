@@ -28,6 +28,8 @@ def test_tags_with_one_hash_stay_two_tags() -> None:
 
 def test_only_javas_blanks_are_trimmed() -> None:
     assert exact_tags("\u00a0TagA\x01||\x00!") == frozenset({"\u00a0TagA", "!"})
+    assert exact_tags("\u00a0*") == frozenset({"\u00a0*"}), "a tag, and not all messages"
+    assert exact_tags("\x01*\x1f") is None
 
 
 @pytest.mark.parametrize("expression", ["||", " || ", "||||"])
