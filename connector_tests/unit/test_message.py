@@ -21,7 +21,7 @@ from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import MessageExt
 from rocketmq_spark.wire.message import stored_message as subject
 from rocketmq_spark.wire.message.compression import compress
-from rocketmq_spark.wire.message.stored_message import decode_messages
+from rocketmq_spark.wire.message.stored_message import check_layout, decode_messages, first_of
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
 FULL = Record(
@@ -236,3 +236,33 @@ def test_the_smallest_record_is_a_message() -> None:
     smallest = Record(topic="", body=b"", properties=b"", magic=V1)
     assert len(smallest.encode()) == HEAD_BYTES
     assert decoded(smallest)[0].body == b""
+
+
+def test_the_first_record_is_read_as_it_is_stored_whatever_follows() -> None:
+    packed = replace(FULL, sys_flag=COMPRESSED, body=zlib.compress(b"payload"))
+    first = first_of(packed.encode() + b"no record")
+    assert first == replace(
+        decoded(FULL)[0],
+        broker_name="",
+        sys_flag=COMPRESSED,
+        body=packed.body,
+        body_crc=zlib.crc32(packed.body) & 0x7FFFFFFF,
+    )
+
+
+@pytest.mark.parametrize("body", [b"", GOOD[:-1], patched(4, b"\0\0\0\0")])
+def test_a_first_record_that_is_damaged_is_an_error(body: bytes) -> None:
+    with pytest.raises(RemoteProtocolError) as caught:
+        first_of(body)
+    problem = caught.value.context["problem"]
+    assert caught.value.context == {"index": 0, "position": 0, "length_bytes": len(body), "problem": problem}
+
+
+def test_a_layout_is_right_whatever_is_in_the_bodies() -> None:
+    bad_body = Record(sys_flag=COMPRESSED, body=b"not compressed").encode()
+    check_layout(GOOD + bad_body, broker_name="b")
+    for damaged in (patched(4, b"\0\0\0\0"), GOOD[:90]):
+        with pytest.raises(RemoteProtocolError, match="magic number 0|only 90 bytes") as caught:
+            check_layout(GOOD + damaged, broker_name="b")
+        assert (caught.value.context["index"], caught.value.context["position"]) == (1, len(GOOD))
+        assert caught.value.context["length_bytes"] == len(GOOD) + len(damaged)
