@@ -36,15 +36,23 @@ def test_properties_that_cannot_travel_are_refused() -> None:
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
-        (b"", "empty"),
-        (b"\0" * 19, "inner head"),
-        (inner_batch([(b"body", b"")])[:-3], "inner body|length"),
-        (inner_batch([(b"body", b"abc")])[:-1], "inner properties"),
-        (b"\0\0\0\x15" + inner_batch([(b"", b"")])[4:], "says that it has 21"),
-        (inner_batch([(b"", b"")])[:-2] + b"\xff\xff", "inner properties"),
-        (inner_batch([(b"", b"")])[:16] + b"\xff\xff\xff\xff\0\0", "inner body"),
+        (b"", "its inner batch is empty"),
+        (b"\0" * 19, "its inner head should have 20 bytes where 19 remain"),
+        (inner_batch([(b"body", b"")])[:-3], "its inner body should have 4 bytes where 3 remain"),
+        (inner_batch([(b"body", b"")])[:-1], "its inner properties' length should have 2 bytes where 1 remain"),
+        (inner_batch([(b"body", b"abc")])[:-1], "its inner properties should have 3 bytes where 2 remain"),
+        (
+            inner_batch([(b"", b"")]) + b"\0\0\0\x15" + inner_batch([(b"", b"")])[4:],
+            "an inner message of 22 bytes says that it has 21",
+        ),
+        (inner_batch([(b"", b"")])[:-2] + b"\xff\xff", "its inner properties should have -1 bytes where 0 remain"),
+        (
+            inner_batch([(b"", b"")])[:16] + b"\xff\xff\xff\xff\0\0",
+            "its inner body should have -1 bytes where 2 remain",
+        ),
     ],
 )
 def test_a_damaged_batch_is_an_error(body: bytes, problem: str) -> None:
-    with pytest.raises(ValueError, match=problem):
+    with pytest.raises(ValueError) as raised:
         decode_batch(body)
+    assert str(raised.value) == problem

@@ -27,6 +27,7 @@ RESPONSE_HEADER = (
 )
 BINARY_FRAME = bytes.fromhex("0000002501000021000e0000000000000500000000000000000000000c0005746f7069630000000154")
 MINIMAL = b'{"code":0,"opaque":1}'
+NO_NUMBERS = "'code', 'opaque', 'flag' and 'version' are not all whole numbers"
 
 
 def frame_of(header: bytes, body: bytes = b"", serialization: int = 0) -> bytes:
@@ -102,42 +103,44 @@ def test_an_unknown_response_code_is_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    "frame",
+    ("frame", "problem"),
     [
-        b"",
-        b"\0\0\0",
-        b"\0\0\0\x05{}",
-        frame_of(b"{}"),
-        frame_of(b"[]"),
-        frame_of(b""),
-        frame_of(MINIMAL + b" trailing"),
-        frame_of(b'{"code":"0","opaque":1}'),
-        frame_of(b'{"code":0}'),
-        frame_of(b'{"code":true,"opaque":1}'),
-        frame_of(b'{"code":0.5,"opaque":1}'),
-        frame_of(b'{"code":0,"opaque":1,"remark":5}'),
-        frame_of(b'{"code":0,"opaque":1,"extFields":{"a":1}}'),
-        frame_of(b'{"code":0,"opaque":1,"extFields":[]}'),
-        frame_of(b'{"code":%s,"opaque":1}' % (b"9" * 5000)),
-        frame_of(b"\xff"),
-        frame_of(b"[" * 100_000),
-        frame_of(MINIMAL, serialization=2),
-        frame_of(BINARY_FRAME[8:-1], serialization=1),
-        frame_of(BINARY_FRAME[8:] + b"\0", serialization=1),
-        frame_of(BINARY_FRAME[8:20], serialization=1),
+        (b"", "the frame has 0 bytes"),
+        (b"\0\0\0", "the frame has 3 bytes"),
+        (b"\0\0\0\x05{}", "it announces 5 bytes, of which the frame has 2"),
+        (frame_of(b"{}"), NO_NUMBERS),
+        (frame_of(b"[]"), "it is no JSON object"),
+        (frame_of(b""), "Expecting value: line 1 column 1 (char 0)"),
+        (frame_of(MINIMAL + b" trailing"), "it is no JSON object"),
+        (frame_of(b'{"code":"0","opaque":1}'), NO_NUMBERS),
+        (frame_of(b'{"code":0}'), NO_NUMBERS),
+        (frame_of(b'{"code":0,"opaque":1,"flag":"1"}'), NO_NUMBERS),
+        (frame_of(b'{"code":0,"opaque":1,"version":"1"}'), NO_NUMBERS),
+        (frame_of(b'{"code":true,"opaque":1}'), NO_NUMBERS),
+        (frame_of(b'{"code":0.5,"opaque":1}'), NO_NUMBERS),
+        (frame_of(b'{"code":0,"opaque":1,"remark":5}'), "'remark' is no text"),
+        (frame_of(b'{"code":0,"opaque":1,"extFields":{"a":1}}'), "'extFields' is no map of texts"),
+        (frame_of(b'{"code":0,"opaque":1,"extFields":[]}'), "'extFields' is no map of texts"),
+        (frame_of(b'{"code":%s,"opaque":1}' % (b"9" * 5000)), "Exceeds the limit"),
+        (frame_of(b"\xff"), "can't decode byte 0xff"),
+        (frame_of(b"[" * 100_000), "maximum recursion depth exceeded"),
+        (frame_of(MINIMAL, serialization=2), "serialization 2 is unknown"),
+        (frame_of(BINARY_FRAME[8:-1], serialization=1), "12 bytes of extFields are announced, 11 are there"),
+        (frame_of(BINARY_FRAME[8:] + b"\0", serialization=1), "12 bytes of extFields are announced, 13 are there"),
+        (frame_of(BINARY_FRAME[8:20], serialization=1), "unpack_from requires a buffer of at least"),
     ],
 )
-def test_a_header_that_is_none_is_the_peers_error(frame: bytes) -> None:
+def test_a_header_that_is_none_is_the_peers_error(frame: bytes, problem: str) -> None:
     with pytest.raises(RemoteProtocolError) as caught:
         decode(frame)
-    assert caught.value.condition == "BAD_HEADER"
-    assert str(caught.value)
+    assert (caught.value.condition, caught.value.context["subject"]) == ("BAD_HEADER", "frame")
+    assert problem in str(caught.value.context["problem"])
 
 
 @pytest.mark.parametrize("length", [-1, 17, 2**31 - 1])
 def test_a_binary_text_stays_within_its_header(length: int) -> None:
     header = BINARY_FRAME[8:21] + length.to_bytes(4, "big", signed=True) + BINARY_FRAME[25:]
-    with pytest.raises(RemoteProtocolError, match="a text of"):
+    with pytest.raises(RemoteProtocolError, match=f"a text of {length} bytes at byte 17 of 33"):
         decode(frame_of(header, serialization=1))
 
 

@@ -124,6 +124,7 @@ def test_an_inner_batch_becomes_its_messages_from_the_base_offset_on() -> None:
     assert (first.msg_id, second.msg_id) == ("A", first.offset_msg_id)
     assert (first.properties, second.properties) == ({"UNIQ_KEY": "A", "TAGS": "x"}, {"n": "2"})
     assert (first.flag, first.sys_flag, first.reconsume_times, first.body_crc) == (5, INNER_BATCH, 0, 0)
+    assert first.prepared_transaction_offset == 0
     assert first.store_timestamp_ms == FULL.store_timestamp_ms
 
 

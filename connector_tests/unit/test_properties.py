@@ -61,12 +61,20 @@ def test_encoded_properties_decode_to_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    "properties",
-    [{"a": ""}, {"": "b"}, {"a\x01": "b"}, {"a\x02": "b"}, {"a": "b\x02"}, {"a": "\ud800"}],
+    ("properties", "problem"),
+    [
+        ({"a": ""}, "property 'a' is empty, and RocketMQ would drop it"),
+        ({"": "b"}, "property '' is empty, and RocketMQ would drop it"),
+        ({"a\x01": "b"}, r"property 'a\x01' contains a separator (0x01 or 0x02)"),
+        ({"a\x02": "b"}, r"property 'a\x02' contains a separator (0x01 or 0x02)"),
+        ({"a": "b\x02"}, "property 'a' contains a separator (0x01 or 0x02)"),
+        ({"a": "\ud800"}, "the properties are no text: surrogates not allowed"),
+    ],
 )
-def test_what_would_not_arrive_is_refused(properties: dict[str, str]) -> None:
-    with pytest.raises(LocalProtocolError, match="UNSENDABLE"):
+def test_what_would_not_arrive_is_refused(properties: dict[str, str], problem: str) -> None:
+    with pytest.raises(LocalProtocolError) as raised:
         encode_properties(properties)
+    assert (raised.value.condition, raised.value.context) == ("UNSENDABLE", {"problem": problem})
 
 
 def test_properties_end_at_the_largest_signed_short() -> None:

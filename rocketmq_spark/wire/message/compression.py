@@ -62,7 +62,7 @@ def _compress_lz4(body: memoryview) -> bytes:
 
     codec = pa.Codec(_ARROW_CODEC[MessageSysFlag.LZ4])
     begins = range(0, max(len(body), 1), _LZ4_FRAME_BYTES)
-    return b"".join(codec.compress(body[begin : begin + _LZ4_FRAME_BYTES], asbytes=True) for begin in begins)
+    return b"".join(codec.compress(body[begin : begin + _LZ4_FRAME_BYTES]) for begin in begins)
 
 
 def decompress(body: Buffer, sys_flag: int, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> bytes:
