@@ -392,19 +392,20 @@ class BrokerDoor:
 
     def submit_heartbeat(self, heartbeat: Heartbeat) -> SimulatedAnswer[None]:
         known = Connection(heartbeat.client_id, self._broker.clock(), heartbeat)
-        _check_group(*(consumer.group for consumer in heartbeat.consumers))
+        _check_name(*(consumer.group for consumer in heartbeat.consumers))
         heard = {} if self._broker.hears_nothing else {self._door.owner: known}
         return self._submit("heartbeat", lambda: self._broker.connections.update(heard))
 
     def unregister(self, client_id: str, group: str) -> None:
-        _check_group(group)
+        _check_name(group)
         self._ask("unregister", lambda: self._broker.unregister(self._door.owner, client_id))
 
     def submit_consumer_ids(self, group: str) -> SimulatedAnswer[list[str]]:
-        _check_group(group)
+        _check_name(group)
         return self._submit("consumer ids", self._broker.consumer_ids)
 
     def submit_group_check(self, group: str, topic: str) -> SimulatedAnswer[None]:
+        _check_name(group)
         return self._submit("group check", self._check_group)
 
     def _check_group(self) -> None:
@@ -413,7 +414,7 @@ class BrokerDoor:
 
     def running_infos(self, group: str, client_ids: Iterable[str]) -> dict[str, ConsumerRunningInfo]:
         """Who does not answer may subscribe to the same."""
-        _check_group(group)
+        _check_name(group)
         cluster = self._door.cluster
         cluster.asked_for_subscriptions.append(sorted(client_ids))
         told = cluster.subscriptions
@@ -457,11 +458,11 @@ class BrokerDoor:
                 looker.told_reset(queue, self._broker.marks.pop(queue))
 
     def query_offsets(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
-        _check_group(group)
+        _check_name(group)
         return self._ask("read offsets", lambda: {queue: self._broker.offsets.get(queue) for queue in queues})
 
     def update_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, RocketMQError]:
-        _check_group(group)
+        _check_name(group)
         fate = self._arrive("write offsets")
         if self._broker.write_refusal is not None:
             return dict.fromkeys(offsets, self._broker.write_refusal)
@@ -480,15 +481,15 @@ class BrokerDoor:
         return BrokerError("OFFSET_NOT_TAKEN", address=address, queue=str(queue), group=group, code=0)
 
     def take_reset(self, group: str, queue: MessageQueue) -> int | None:
-        _check_group(group)
+        _check_name(group)
         return self._ask("take mark", lambda: self._broker.marks.pop(queue, None))
 
     def lock_batch(self, group: str, client_id: str, queues: Collection[MessageQueue]) -> set[MessageQueue]:
-        _check_group(group)
+        _check_name(group)
         return self._ask("lock", lambda: self._broker.lock(client_id, queues))
 
     def unlock_batch(self, group: str, client_id: str, queues: Collection[MessageQueue]) -> None:
-        _check_group(group)
+        _check_name(group)
         self._ask("unlock", lambda: self._broker.unlock(client_id, queues))
 
     def _ask(self, name: str, do: Callable[[], T]) -> T:
@@ -520,7 +521,7 @@ def _info(subscriptions: Mapping[str, str], manner: Mapping[str, str]) -> Consum
     return ConsumerRunningInfo(properties=manner, subscriptions=told)
 
 
-def _check_group(*names: str) -> None:
+def _check_name(*names: str) -> None:
     """Brokers take any name for a group. There is one, so another one is a mistake of who asks."""
     assert set(names) == {GROUP}, f"not the group: {names}"
 

@@ -263,7 +263,7 @@ def test_a_layout_is_right_whatever_is_in_the_bodies() -> None:
     bad_body = Record(sys_flag=COMPRESSED, body=b"not compressed").encode()
     check_layout(GOOD + bad_body, broker_name="b")
     for damaged in (patched(4, b"\0\0\0\0"), GOOD[:90]):
-        with pytest.raises(RemoteProtocolError, match="magic number 0|only 90 bytes") as caught:
+        with pytest.raises(RemoteProtocolError, match=r"magic number 0|only 90 bytes") as caught:
             check_layout(GOOD + damaged, broker_name="b")
         assert (caught.value.context["index"], caught.value.context["position"]) == (1, len(GOOD))
         assert caught.value.context["length_bytes"] == len(GOOD) + len(damaged)

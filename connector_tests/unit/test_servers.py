@@ -21,6 +21,7 @@ from rocketmq_spark.consumer.servers import BrokerPort, Servers
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.looker import TOOLS
 from rocketmq_spark.remoting.retry import ASKING
 from rocketmq_spark.remoting.waits import Wait
 from rocketmq_spark.wire.remoting.codes import ResponseCode
@@ -77,7 +78,7 @@ def case() -> Case:
 
 
 def stored(broker: BrokerPort, queue: MessageQueue, *, offset: int) -> int | None:
-    return broker.stored_at({queue: offset})[queue]
+    return broker.stored_at({queue: offset}, TOOLS)[queue]
 
 
 # ---------------------------------------------------------------------------------------------------- one broker
@@ -123,7 +124,7 @@ def test_each_broker_is_asked_for_its_own_queues_and_who_is_silent_is_left_out(c
     def ask(broker: BrokerPort, of_broker: object) -> int:
         assert isinstance(of_broker, list)
         asked.append(tuple(of_broker))
-        broker.stored_at(dict.fromkeys(of_broker, 0))
+        broker.stored_at(dict.fromkeys(of_broker, 0), TOOLS)
         return len(asked)
 
     assert list(case.servers.ask_each([B1, A0, A1, B0], ask)) == [([B1, B0], 1), ([A0, A1], 2)]
@@ -141,7 +142,7 @@ def test_any_broker_is_one_that_was_not_silent_and_if_it_is_now_that_is_no_outag
     case.a.offsets[A0], case.b.offsets[A0] = 1, 2
     assert case.servers.ask_any(name) == {A0: 1}
     case.a.reach = Reach.SILENT
-    with caplog.at_level(logging.DEBUG):
+    with caplog.at_level(logging.DEBUG, "rocketmq_spark.consumer.servers"):
         assert case.servers.ask_any(name) is None
     assert [record.getMessage().partition(": ")[0] for record in caplog.records] == ["no answer address=a:10911"]
     assert case.waits == ()
