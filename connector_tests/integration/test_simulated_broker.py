@@ -17,7 +17,7 @@ from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.simulated_cluster import ClusterDoor, SimulatedCluster, address_of
 from connector_tests.support.streams import eventually
-from rocketmq_spark.consumer.servers import BrokerPort
+from rocketmq_spark.consumer.ports import BrokerPort
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import BrokerError

@@ -28,6 +28,7 @@ HAPPENS_IN_PEACE: Final = {
 HAPPENS_TO_TOPICS: Final = {"a topic was made anew", "a tail was lost", "cut off from a broker"}
 HAPPENS_IN_TROUBLE: Final = HAPPENS_IN_PEACE | {
     "a broker was restarted",
+    "brokers exchanged addresses",
     "a broker is away",
     "a broker is silent",
     "a request is half",

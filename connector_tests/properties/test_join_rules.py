@@ -417,6 +417,19 @@ def cut_off_from_one_broker(parts: Parts) -> None:
         group.witness.check_nothing_twice()
 
 
+def brokers_exchange_addresses(parts: Parts) -> None:
+    """The name server does not know it yet."""
+    with SimulatedGroup({"t": {"a": 1, "b": 1}}, parts=parts) as group:
+        group.cluster.produce(MessageQueue("t", "b", 0), 9)
+        group.cluster.produce(QUEUE, 5)
+        runner = started(group, "A")
+        runner.go_on()
+        group.cluster.exchange_addresses("a", "b", is_told=False)
+        group.cluster.produce(QUEUE, 10)
+        runner.go_on()
+        group.settle()
+
+
 @dataclass(frozen=True)
 class Rule:
     """A rule, what it is like without it, the story in which that shows, the harm, and the machine that comes upon it
@@ -559,6 +572,12 @@ RULES: Final = (
         emptied_by_retention_and_made_anew_while_nobody_looks,
         Harm.LOST,
         ChangingGroup,
+    ),
+    Rule(
+        "a connection is asked who is there before anything is told over it",
+        Parts(membership=without.TrustsAddresses),
+        brokers_exchange_addresses,
+        Harm.LOST,
     ),
     Rule(
         "own id missing in the list: decide nothing",

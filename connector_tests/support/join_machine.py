@@ -296,6 +296,14 @@ class TroubledGroup(PeacefulGroup):
         self.seen["a broker was restarted"] += 1
         _one_of(list(self.group.cluster.brokers.values()), number).restart()
 
+    @precondition(lambda self: len(self.group.cluster.brokers) > 1)
+    @rule(is_told=st.booleans())
+    def exchange_addresses(self, is_told: bool) -> None:
+        """Two brokers come back each at the other's address, as pods do, and the name server may know it later."""
+        self.seen["brokers exchanged addresses"] += 1
+        one, other = self.group.cluster.brokers
+        self.group.cluster.exchange_addresses(one, other, is_told=is_told)
+
     @rule(number=NUMBERS)
     def retain(self, number: int) -> None:
         """Retention deletes what has been read."""

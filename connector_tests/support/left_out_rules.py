@@ -12,14 +12,16 @@ from typing import Any, cast
 from connector_tests.support.simulated_query import Lent, SimulatedMember, SourceRunner
 from connector_tests.support.strand import point
 from rocketmq_spark.consumer.allocation import allocate_all
+from rocketmq_spark.consumer.broker_names import BrokerNames
 from rocketmq_spark.consumer.group_members import GroupMembers
 from rocketmq_spark.consumer.group_offsets import Check, GroupOffsets, OffsetKeeper
 from rocketmq_spark.consumer.membership import NOT_KNOWN, Membership
+from rocketmq_spark.consumer.ports import Answer, BrokerPort
 from rocketmq_spark.consumer.queue_life import QueueState
 from rocketmq_spark.consumer.rebalance import RebalanceImpl, RebalancePlan
 from rocketmq_spark.consumer.strategy_names import strategy_of
 from rocketmq_spark.consumer.survey import Survey
-from rocketmq_spark.model import MessageQueue, QueueRange
+from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.source.stream.batch_planner import BatchPlanner
 from rocketmq_spark.source.stream.incarnation import TrustedQueues
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
@@ -107,6 +109,25 @@ class LeavesUnanswered(SimulatedMember):
             return True
 
         return Lent(super().lend(membership), offsets=Lent(membership.offsets, persist=persist))
+
+
+class TrustsAddresses(Membership):
+    """Whoever is at a broker's address is that broker."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.servers._names = _TrustingNames(self.servers._cluster, self._routes)
+
+
+class _TrustingNames(BrokerNames):
+    def check(self, broker_name: str) -> None:
+        return
+
+    def submit_bounds(
+        self, broker: BrokerPort, topic: str, broker_name: str
+    ) -> Answer[dict[MessageQueue, QueueBounds]]:
+        self.found(broker_name, self.link(broker_name))
+        return broker.submit_topic_stats(topic)
 
 
 # ------------------------------------------------------------------------------------------ where a plan starts

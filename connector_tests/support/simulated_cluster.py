@@ -81,6 +81,7 @@ class SimulatedBroker:
     name: str
     clock: ManualClock
     reach: Reach = Reach.UP
+    address: str = ""
     connections: dict[object, Connection] = field(default_factory=dict)
     offsets: dict[MessageQueue, int] = field(default_factory=dict)
     stored_ms: dict[MessageQueue, list[int]] = field(default_factory=dict)
@@ -100,6 +101,9 @@ class SimulatedBroker:
     unanswered_searches: set[MessageQueue] = field(default_factory=set)
     hint_deficit: int = 0
     unanswered_writes: set[MessageQueue] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.address = self.address or address_of(self.name)
 
     def consumer_ids(self) -> list[str]:
         """One for each connection, as a broker lists them: in no useful order."""
@@ -143,7 +147,7 @@ class SimulatedBroker:
         self.min_offsets |= self.offsets
 
     def stored_at(self, queue: MessageQueue, offset: int) -> int | None:
-        is_there = self.min_offsets.get(queue, 0) <= offset < len(self.stored_ms[queue])
+        is_there = self.min_offsets.get(queue, 0) <= offset < len(self.stored_ms.get(queue, ()))
         is_there = is_there and (queue, offset) not in self.compacted
         return self.stored_ms[queue][offset] if is_there else None
 
@@ -190,6 +194,8 @@ class SimulatedCluster:
         self.asked_for_subscriptions: list[list[str]] = []
         self.name_server_error: RocketMQError | None = None
         self.answering_slaves: set[str] = set()
+        self._told_addresses: dict[str, str] = {}
+        self._moved_ms: dict[str, int] = {}
         self._queue_counts: dict[str, dict[str, int]] = {}
 
     # ------------------------------------------------------------------------------------------ what happens to it
@@ -236,6 +242,21 @@ class SimulatedCluster:
             if queue.topic == topic:
                 self.brokers[queue.broker_name].make_anew(queue)
 
+    def exchange_addresses(self, one: str, other: str, *, is_told: bool) -> None:
+        """Two brokers are started again, each where the other was. Not ``is_told``: they have not registered yet."""
+        self._told_addresses = {} if is_told else {name: self.brokers[name].address for name in (one, other)}
+        first, second = self.brokers[one], self.brokers[other]
+        first.address, second.address = second.address, first.address
+        for broker in (first, second):
+            broker.restart()
+            self._moved_ms[broker.name] = self.clock()
+        first.starts = second.starts = max(first.starts, second.starts)
+
+    def tell_addresses(self) -> None:
+        """All brokers have registered where they are."""
+        self._moved_ms |= dict.fromkeys(self._told_addresses, self.clock())
+        self._told_addresses = {}
+
     def lose_connections(self, owner: object) -> None:
         """The brokers notice that somebody is gone."""
         for broker in self.brokers.values():
@@ -277,6 +298,15 @@ class SimulatedCluster:
     def topics(self) -> list[str]:
         return sorted(self._queue_counts)
 
+    @property
+    def are_addresses_told(self) -> bool:
+        """Whether the name server knows where each broker is."""
+        return not self._told_addresses
+
+    def moved_ms(self, broker_name: str) -> int | None:
+        """When the broker was last somewhere else, or the name server said so."""
+        return self.clock() if broker_name in self._told_addresses else self._moved_ms.get(broker_name)
+
     def topic_route(self, topic: str) -> TopicRoute:
         if self.name_server_error is not None:
             raise self.name_server_error
@@ -287,13 +317,18 @@ class SimulatedCluster:
         return TopicRoute(
             topic=topic,
             brokers=tuple(
-                BrokerData("cluster", name, {self.brokers[name].master_id: address_of(name)} | self._slaves(name))
+                BrokerData(
+                    "cluster", name, {self.brokers[name].master_id: self._told_address(name)} | self._slaves(name)
+                )
                 for name in present
             ),
             queues=tuple(
                 QueueData(name, counts[name], counts[name], self.brokers[name].permission) for name in present
             ),
         )
+
+    def _told_address(self, broker_name: str) -> str:
+        return self._told_addresses.get(broker_name, self.brokers[broker_name].address)
 
     def _slaves(self, broker_name: str) -> dict[int, str]:
         numbers = range(1, self.brokers[broker_name].slaves + 1)
@@ -303,7 +338,7 @@ class SimulatedCluster:
         if "-slave-" in address:
             reach = Reach.UP if address in self.answering_slaves else Reach.SILENT
             return SimulatedBroker(address.partition(":")[0], self.clock, reach)
-        return next(broker for name, broker in self.brokers.items() if address_of(name) == address)
+        return next(broker for broker in self.brokers.values() if broker.address == address)
 
 
 class ClusterDoor:
@@ -356,12 +391,12 @@ class ClusterDoor:
 
     def failed(self, broker: SimulatedBroker) -> TransportError:
         self._failed_ms[broker.name] = self.cluster.clock()
-        return TransportError("RESPONSE_TIMED_OUT", address=address_of(broker.name), request="?", timeout_ms=3_000)
+        return TransportError("RESPONSE_TIMED_OUT", address=broker.address, request="?", timeout_ms=3_000)
 
     def has_failed_since(self, broker_name: str, since_ms: int) -> bool:
         """Whether a request to the broker went wrong since then, or so shortly before that it was not tried again."""
-        failed_ms = self._failed_ms.get(broker_name)
-        return failed_ms is not None and since_ms - failed_ms <= ASKING.longest_ms
+        known = (self._failed_ms.get(broker_name), self.cluster.moved_ms(broker_name))
+        return any(at_ms is not None and since_ms - at_ms <= ASKING.longest_ms for at_ms in known)
 
 
 class SimulatedAnswer(Generic[T]):
@@ -430,7 +465,10 @@ class BrokerDoor:
         self._tell_resets(timestamps_ms, looker)
         stored_ms = self._broker.stored_ms
         return self._ask(
-            "search", lambda: {queue: bisect_left(stored_ms[queue], at_ms) for queue, at_ms in timestamps_ms.items()}
+            "search",
+            lambda: {
+                queue: bisect_left(stored_ms.get(self._own(queue), []), at_ms) for queue, at_ms in timestamps_ms.items()
+            },
         )
 
     def search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
@@ -438,7 +476,7 @@ class BrokerDoor:
         return self._ask(
             "hint",
             lambda: {
-                queue: bisect_left(stored_ms[queue], at_ms) - self._broker.hint_deficit
+                queue: bisect_left(stored_ms.get(self._own(queue), []), at_ms) - self._broker.hint_deficit
                 for queue, at_ms in timestamps_ms.items()
             },
         )
@@ -449,7 +487,9 @@ class BrokerDoor:
         if self._broker.look_refusal is not None:
             raise self._broker.look_refusal
         self._tell_resets(offsets, looker)
-        return self._ask("look", lambda: {queue: self._broker.stored_at(queue, at) for queue, at in offsets.items()})
+        return self._ask(
+            "look", lambda: {queue: self._broker.stored_at(self._own(queue), at) for queue, at in offsets.items()}
+        )
 
     def _tell_resets(self, queues: Iterable[MessageQueue], looker: Looker) -> None:
         """Whose pull is the first one of the group is told."""
@@ -459,7 +499,9 @@ class BrokerDoor:
 
     def query_offsets(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
         _check_name(group)
-        return self._ask("read offsets", lambda: {queue: self._broker.offsets.get(queue) for queue in queues})
+        return self._ask(
+            "read offsets", lambda: {queue: self._broker.offsets.get(self._own(queue)) for queue in queues}
+        )
 
     def update_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, RocketMQError]:
         _check_name(group)
@@ -467,22 +509,22 @@ class BrokerDoor:
         if self._broker.write_refusal is not None:
             return dict.fromkeys(offsets, self._broker.write_refusal)
         arrived = list(offsets)[: {Fate.LOST: 0, Fate.HALF: 1}.get(fate, len(offsets)) if fate else None]
-        untaken = [queue for queue in arrived if queue in self._broker.marks]
-        taken = [queue for queue in arrived if queue not in self._broker.marks.keys() | self._broker.unanswered_writes]
-        self._broker.store({queue: offsets[queue] for queue in taken})
+        untaken = [queue for queue in arrived if self._own(queue) in self._broker.marks]
+        unanswered = self._broker.unanswered_writes
+        taken = [queue for queue in arrived if queue not in untaken and queue not in unanswered]
+        self._broker.store({self._own(queue): offsets[queue] for queue in taken})
         for queue in taken:
-            self._door.cluster.on_stored(queue, offsets[queue])
+            self._door.cluster.on_stored(self._own(queue), offsets[queue])
         answered = {*taken, *untaken} if fate is not Fate.UNANSWERED else set()
         failures = {queue: self._door.failed(self._broker) for queue in offsets if queue not in answered}
         return failures | {queue: self._not_taken(queue, group) for queue in untaken}
 
     def _not_taken(self, queue: MessageQueue, group: str) -> BrokerError:
-        address = address_of(self._broker.name)
-        return BrokerError("OFFSET_NOT_TAKEN", address=address, queue=str(queue), group=group, code=0)
+        return BrokerError("OFFSET_NOT_TAKEN", address=self._broker.address, queue=str(queue), group=group, code=0)
 
     def take_reset(self, group: str, queue: MessageQueue) -> int | None:
         _check_name(group)
-        return self._ask("take mark", lambda: self._broker.marks.pop(queue, None))
+        return self._ask("take mark", lambda: self._broker.marks.pop(self._own(queue), None))
 
     def lock_batch(self, group: str, client_id: str, queues: Collection[MessageQueue]) -> set[MessageQueue]:
         _check_name(group)
@@ -491,6 +533,10 @@ class BrokerDoor:
     def unlock_batch(self, group: str, client_id: str, queues: Collection[MessageQueue]) -> None:
         _check_name(group)
         self._ask("unlock", lambda: self._broker.unlock(client_id, queues))
+
+    def _own(self, queue: MessageQueue) -> MessageQueue:
+        """What the broker takes a queue for: requests name none."""
+        return MessageQueue(queue.topic, self._broker.name, queue.queue_id)
 
     def _ask(self, name: str, do: Callable[[], T]) -> T:
         return self._submit(name, do).result()

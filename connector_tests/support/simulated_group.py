@@ -101,12 +101,17 @@ class SimulatedGroup:
 
     @property
     def is_whole(self) -> bool:
-        """Whether everybody can reach every broker."""
-        return self.cluster.is_up and not any(runner.door.cut_off for runner in self.runners)
+        """Whether everybody knows where each broker is, and can reach it."""
+        return (
+            self.cluster.is_up
+            and self.cluster.are_addresses_told
+            and not any(runner.door.cut_off for runner in self.runners)
+        )
 
     def repair(self) -> None:
         """Everybody can reach every broker."""
         self.cluster.set_reach(Reach.UP)
+        self.cluster.tell_addresses()
         for runner in self.runners:
             runner.door.cut_off.clear()
 

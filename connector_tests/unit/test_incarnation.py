@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from connector_tests.support.queues import queues
-from rocketmq_spark.consumer.servers import Link
+from rocketmq_spark.consumer.ports import Link
 from rocketmq_spark.consumer.survey import Survey
 from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.source.stream.incarnation import TrustedQueues, last_read, other_from, others, stored_later

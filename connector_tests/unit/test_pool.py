@@ -61,15 +61,17 @@ def test_a_lost_connection_is_replaced(pool: ConnectionPool, broker: ScriptedBro
     assert second.request(ECHO, LONG_MS).code == 0
 
 
-def test_it_tells_how_often_an_address_has_been_connected_to(pool: ConnectionPool, broker: ScriptedBroker) -> None:
-    assert pool.connects(ADDRESS) == 0
+def test_it_tells_which_connection_the_next_request_goes_by(pool: ConnectionPool, broker: ScriptedBroker) -> None:
+    assert pool.connects(ADDRESS) == 1
     for _ in range(2):
         pool.get(ADDRESS)
     assert pool.connects(ADDRESS) == 1
     pool.retire(pool.get(ADDRESS))
-    assert pool.connects(ADDRESS) == 1
+    assert pool.connects(ADDRESS) == 2
     pool.get(ADDRESS)
     assert pool.connects(ADDRESS) == 2
+    pool.get(ADDRESS).close()
+    assert pool.connects(ADDRESS) == 3
 
 
 def test_threads_that_want_one_address_at_once_open_one_connection(broker: ScriptedBroker) -> None:

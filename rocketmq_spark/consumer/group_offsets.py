@@ -10,8 +10,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 from rocketmq_spark.consumer.offset_store import RemoteBrokerOffsetStore, raising
+from rocketmq_spark.consumer.ports import BrokerPort, Link
 from rocketmq_spark.consumer.resets import Resets
-from rocketmq_spark.consumer.servers import BrokerPort, Link, Servers
+from rocketmq_spark.consumer.servers import Servers
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import MessageQueue
 

@@ -12,7 +12,7 @@ from rocketmq_spark.errors import BrokerError, RocketMQError
 from rocketmq_spark.wire.body.heartbeat import Heartbeat
 
 if TYPE_CHECKING:
-    from rocketmq_spark.consumer.servers import Answer, Cluster
+    from rocketmq_spark.consumer.ports import Answer, Cluster
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
-from rocketmq_spark.consumer.servers import BrokerPort, Servers
+from rocketmq_spark.consumer.ports import BrokerPort
+from rocketmq_spark.consumer.servers import Servers
 from rocketmq_spark.model import MessageQueue
 
 if TYPE_CHECKING:

@@ -61,6 +61,11 @@ class RouteTable:
         """Brokers that a route names, with a master or without, ascending."""
         return sorted({broker.broker_name for route in self._routes.values() for broker in route.brokers})
 
+    def topics_at(self, broker_name: str) -> list[str]:
+        """Topics whose routes name the broker."""
+        routes = self._routes.items()
+        return [topic for topic, route in routes if any(one.broker_name == broker_name for one in route.brokers)]
+
     def master(self, broker_name: str) -> str | None:
         """The master's address; None while no route names one."""
         return self._masters.get(broker_name)

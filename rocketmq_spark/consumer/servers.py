@@ -8,80 +8,25 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Concatenate, ParamSpec, Protocol, TypeGuard, TypeVar
+from typing import Concatenate, ParamSpec, TypeGuard, TypeVar
 
+from rocketmq_spark.consumer.broker_names import BrokerNames
 from rocketmq_spark.consumer.heartbeats import Heartbeats
 from rocketmq_spark.consumer.outages import NAME_SERVERS, Outages, broker_subject, topic_subject
+from rocketmq_spark.consumer.ports import Answer, BrokerPort, Cluster, Link
 from rocketmq_spark.consumer.route_table import RouteTable
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError
 from rocketmq_spark.model import MessageQueue, QueueBounds, TopicRoute
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.looker import TOOLS, Looker
 from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
-from rocketmq_spark.wire.body.heartbeat import Heartbeat
-from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
 K = TypeVar("K")
 P = ParamSpec("P")
-
-
-class Answer(Protocol[T_co]):
-    """What a server has been asked and may not have answered yet."""
-
-    def result(self) -> T_co:
-        """Wait for it. Raises what went wrong."""
-
-
-class BrokerPort(Protocol):
-    """One broker. What each method means and raises stands in ``remoting.broker``. ``submit_…`` sends its question, and
-    does not wait: so many can be asked in the time of one."""
-
-    def submit_heartbeat(self, heartbeat: Heartbeat) -> Answer[None]: ...
-
-    def unregister(self, client_id: str, group: str) -> None: ...
-
-    def submit_consumer_ids(self, group: str) -> Answer[list[str]]: ...
-
-    def submit_group_check(self, group: str, topic: str) -> Answer[None]: ...
-
-    def running_infos(self, group: str, client_ids: Iterable[str]) -> dict[str, ConsumerRunningInfo]: ...
-
-    def submit_topic_stats(self, topic: str) -> Answer[dict[MessageQueue, QueueBounds]]: ...
-
-    def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int], looker: Looker) -> dict[MessageQueue, int]: ...
-
-    def search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]: ...
-
-    def stored_at(self, offsets: Mapping[MessageQueue, int], looker: Looker) -> dict[MessageQueue, int | None]: ...
-
-    def query_offsets(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]: ...
-
-    def update_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, RocketMQError]: ...
-
-    def take_reset(self, group: str, queue: MessageQueue) -> int | None: ...
-
-    def lock_batch(self, group: str, client_id: str, queues: Collection[MessageQueue]) -> set[MessageQueue]: ...
-
-    def unlock_batch(self, group: str, client_id: str, queues: Collection[MessageQueue]) -> None: ...
-
-
-class Cluster(Protocol):
-    """The name servers, and the brokers by address. ``remoting.cluster`` is one; that of the tests is in memory."""
-
-    def topic_routes(self, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]: ...
-
-    def broker(self, address: str) -> BrokerPort: ...
-
-    def connects(self, address: str) -> int: ...
-
-
-Link = tuple[str, int]
-"""A master's address and how often it has been connected to: who has the same still has the same connection."""
 
 
 class Servers:
@@ -93,6 +38,7 @@ class Servers:
         self._routes = routes
         self._outages = outages
         self._looker = TOOLS
+        self._names = BrokerNames(cluster, routes)
 
     def hand_resets_to(self, told_reset: Callable[[MessageQueue, int], None]) -> None:
         """Who signs looks at messages as a member of the query's group, because that is what it has the right to: so it
@@ -110,6 +56,7 @@ class Servers:
         if address is None or not self._outages.may_ask(broker_name):
             return None
         try:
+            self._names.check(broker_name)
             answer = call(self._cluster.broker(address), *given, **named)
         except RocketMQError as error:
             if outlook_of_request(error) is not Outlook.PASSES:
@@ -149,7 +96,8 @@ class Servers:
         for broker_name, error in asked.failures.items():
             self._note_failure(broker_name, error)
         for broker_name in asked.answered - asked.failures.keys():
-            self._outages.succeeded(broker_subject(broker_name))
+            if self._names.is_known(broker_name):
+                self._outages.succeeded(broker_subject(broker_name))
         return told
 
     def ask_any(self, call: Callable[[BrokerPort], T]) -> T | None:
@@ -178,8 +126,7 @@ class Servers:
 
     def link(self, broker_name: str) -> Link | None:
         """By which the broker is reached now; None while no route names its master."""
-        address = self._routes.master(broker_name)
-        return None if address is None else (address, self._cluster.connects(address))
+        return self._names.link(broker_name)
 
     def _note_failure(self, broker_name: str, error: RocketMQError) -> None:
         self._outages.failed(broker_subject(broker_name), error, self._options.cluster_timeout_ms)
@@ -208,12 +155,8 @@ class Servers:
         for broker_name in self._routes.without_master():
             # It is listed, so it is there; it is its master that does not answer.
             self._note_failure(
-                broker_name, RouteError("NO_MASTER", broker=broker_name, topic=self._topic_at(broker_name))
+                broker_name, RouteError("NO_MASTER", broker=broker_name, topic=self._routes.topics_at(broker_name)[0])
             )
-
-    def _topic_at(self, broker_name: str) -> str:
-        routes = self._routes.routes.items()
-        return next(topic for topic, route in routes if any(one.broker_name == broker_name for one in route.brokers))
 
     def _ask_for_routes(self) -> None:
         answers = self._cluster.topic_routes(self._options.read_topics)
@@ -257,7 +200,9 @@ class Servers:
         }
         # A broker may not have a topic any more: the route will follow.
         held = self.ask_together(
-            questions, lambda broker, question: broker.submit_topic_stats(question[0]), {ResponseCode.TOPIC_NOT_EXIST}
+            questions,
+            lambda broker, question: self._names.submit_bounds(broker, *question),
+            {ResponseCode.TOPIC_NOT_EXIST},
         )
         return {
             queue: of_queue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rocketmq_spark.consumer.servers import Link
+from rocketmq_spark.consumer.ports import Link
 from rocketmq_spark.model import MessageQueue, QueueBounds
 
 

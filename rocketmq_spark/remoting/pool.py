@@ -90,9 +90,13 @@ class ConnectionPool:
         return connection if connection is not None and connection.is_open else self._open(address, slot)
 
     def connects(self, address: str) -> int:
-        """How often a connection to ``address`` has been opened: while that stays the same, it has not been lost."""
+        """Which connection to ``address`` the next request goes by, the first, the second and so on: while that stays
+        the same, none has been lost."""
         slot = self._slots.get(address)
-        return 0 if slot is None else slot.connects
+        if slot is None:
+            return 1
+        connection = slot.connection
+        return slot.connects + (connection is None or not connection.is_open)
 
     def retire(self, connection: Connection) -> None:
         """Its server is going away: ``get`` opens another, while answers may still come over this one.

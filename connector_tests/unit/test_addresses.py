@@ -1,0 +1,89 @@
+"""Brokers that exchange addresses under a running member: whoever answers politely is asked who it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from connector_tests.support.manual_clock import ManualClock
+from connector_tests.support.simulated_cluster import ClusterDoor, SimulatedCluster
+from rocketmq_spark.consumer.membership import Membership
+from rocketmq_spark.errors import TransportError
+from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.options import ReadOptions
+
+AT_A, AT_B = (MessageQueue("orders", broker_name, 0) for broker_name in "ab")
+
+
+class CountingDoor(ClusterDoor):
+    """Counts what is asked of whom, by "request broker"."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        super().__init__(cluster, "our connection")
+        self.asked: Counter[str] = Counter()
+
+    def arrive(self, name: str) -> None:
+        self.asked[name] += 1
+        super().arrive(name)
+
+
+class Pair:
+    """Two brokers, each with a queue, and a member that has read five messages of ``a``'s."""
+
+    def __init__(self, **queues: int) -> None:
+        self.clock = ManualClock()
+        self.cluster = SimulatedCluster(["a", "b"], self.clock)
+        self.cluster.create_topic("orders", queues or {"a": 1, "b": 1})
+        self.cluster.produce(AT_A, 5)
+        self.door = CountingDoor(self.cluster)
+        options = ReadOptions.parse(
+            {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders", "clusterTimeoutMs": "60000"}
+        )
+        self.member = Membership(options, "me", self.door, self.clock, self.clock, started_ms=1)
+        self.member.survey()
+        self.member.take({AT_A: (0, 5)})
+
+    def offsets(self) -> dict[MessageQueue, int]:
+        return self.cluster.brokers["a"].offsets | self.cluster.brokers["b"].offsets
+
+
+@pytest.mark.parametrize("queues", [{"a": 1, "b": 1}, {"a": 1, "b": 0}])
+def test_another_broker_is_told_nothing_of_a_queue(queues: dict[str, int]) -> None:
+    pair = Pair(**queues)
+    pair.cluster.exchange_addresses("a", "b", is_told=False)
+    pair.member.prove({AT_A: 5})
+    assert pair.offsets() == {}
+    assert AT_A not in pair.member.survey().bounds
+    assert pair.member.offsets.unconfirmed == {AT_A: 5}
+
+
+def test_it_goes_on_when_the_name_server_knows() -> None:
+    pair = Pair()
+    pair.cluster.exchange_addresses("a", "b", is_told=False)
+    pair.member.prove({AT_A: 5})
+    pair.cluster.tell_addresses()
+    pair.clock.advance(10_000)
+    assert pair.member.survey().bounds.keys() == {AT_A, AT_B}
+    assert pair.member.offsets.persist()
+    assert pair.offsets() == {AT_A: 5}
+
+
+def test_what_stays_wrong_ends_the_query_with_both_names() -> None:
+    pair = Pair()
+    pair.cluster.exchange_addresses("a", "b", is_told=False)
+    with pytest.raises(TransportError, match=r"CLUSTER_UNREACHABLE.*a:10911, where broker 'a' .* broker 'b' answers"):
+        for _ in range(20):
+            pair.clock.advance(6_000)
+            pair.member.survey()
+    assert pair.clock() >= 60_000
+
+
+def test_a_connection_is_asked_once() -> None:
+    pair = Pair()
+    pair.member.offsets.raise_to({AT_A: 1, AT_B: 0})
+    assert (pair.door.asked["bounds a"], pair.door.asked["bounds b"]) == (1, 1), "by the survey"
+    pair.cluster.brokers["a"].restart()
+    for offset in (2, 3):
+        pair.member.offsets.raise_to({AT_A: offset})
+    assert (pair.door.asked["bounds a"], pair.door.asked["bounds b"]) == (2, 1)

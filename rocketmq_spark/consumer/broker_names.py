@@ -1,0 +1,80 @@
+"""BrokerNames: who is at a broker's address. Brokers exchange addresses, and a wrong one answers politely.
+
+Nothing in a request for a queue, nor in its answer, names a broker. The bounds of a topic's queues do, so each
+connection is asked for some before anything of a queue is asked or told over it.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from rocketmq_spark.consumer.ports import Answer, BrokerPort, Cluster, Link
+from rocketmq_spark.consumer.route_table import UNKNOWN_ADDRESS, RouteTable
+from rocketmq_spark.errors import BrokerError, RouteError
+from rocketmq_spark.model import MessageQueue, QueueBounds
+
+Bounds = dict[MessageQueue, QueueBounds]
+
+
+class BrokerNames:
+    """By which connection each broker was found where the routes say that it is. Not thread-safe."""
+
+    def __init__(self, cluster: Cluster, routes: RouteTable) -> None:
+        self._cluster = cluster
+        self._routes = routes
+        self._found: dict[str, Link] = {}
+
+    def link(self, broker_name: str) -> Link | None:
+        """By which the broker is reached now; None while no route names its master."""
+        address = self._routes.master(broker_name)
+        return None if address is None else (address, self._cluster.connects(address))
+
+    def is_known(self, broker_name: str) -> bool:
+        """Whether it is this broker that answers by the connection that there is now. Another is no sign of it."""
+        return broker_name in self._found and self._found[broker_name] == self.link(broker_name)
+
+    def check(self, broker_name: str) -> None:
+        """Ask, unless it is known. Who has none of a broker's topics is not that broker.
+
+        Raises RouteError[WRONG_BROKER], and what the request for bounds does but for refusals.
+        """
+        link = self.link(broker_name)
+        if link is None or self.is_known(broker_name):
+            return
+        topics = self._routes.topics_at(broker_name)
+        for topic in topics:
+            with suppress(BrokerError):
+                if self.submit_bounds(self._cluster.broker(link[0]), topic, broker_name).result():
+                    return
+        raise _wrong(link[0], broker_name, f"one without {', '.join(topics)}")
+
+    def submit_bounds(self, broker: BrokerPort, topic: str, broker_name: str) -> Answer[Bounds]:
+        """The bounds of the broker's queues of a topic, which say whose they are."""
+        return _NamedBounds(broker.submit_topic_stats(topic), self, broker_name, self.link(broker_name))
+
+    def found(self, broker_name: str, link: Link | None) -> None:
+        """The broker has answered by that connection."""
+        if link is not None and link == self.link(broker_name):
+            self._found[broker_name] = link
+
+
+class _NamedBounds:
+    def __init__(self, answer: Answer[Bounds], names: BrokerNames, broker_name: str, link: Link | None) -> None:
+        self._answer = answer
+        self._names = names
+        self._broker_name = broker_name
+        self._link = link
+
+    def result(self) -> Bounds:
+        """Raises RouteError[WRONG_BROKER] where it is another broker's answer."""
+        bounds = self._answer.result()
+        other = next((queue.broker_name for queue in bounds if queue.broker_name != self._broker_name), None)
+        if other is not None:
+            raise _wrong(UNKNOWN_ADDRESS if self._link is None else self._link[0], self._broker_name, other)
+        if bounds:
+            self._names.found(self._broker_name, self._link)
+        return bounds
+
+
+def _wrong(address: str, broker_name: str, other: str) -> RouteError:
+    return RouteError("WRONG_BROKER", address=address, broker=broker_name, other=other)

@@ -1,0 +1,68 @@
+"""Ports: what a member asks of name servers and brokers. ``remoting`` answers it, and in tests a cluster in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Protocol, TypeVar
+
+from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.model import MessageQueue, QueueBounds, TopicRoute
+from rocketmq_spark.remoting.looker import Looker
+from rocketmq_spark.wire.body.heartbeat import Heartbeat
+from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Answer(Protocol[T_co]):
+    """What a server has been asked and may not have answered yet."""
+
+    def result(self) -> T_co:
+        """Wait for it. Raises what went wrong."""
+
+
+class BrokerPort(Protocol):
+    """One broker. What each method means and raises stands in ``remoting.broker``. ``submit_…`` sends its question, and
+    does not wait: so many can be asked in the time of one."""
+
+    def submit_heartbeat(self, heartbeat: Heartbeat) -> Answer[None]: ...
+
+    def unregister(self, client_id: str, group: str) -> None: ...
+
+    def submit_consumer_ids(self, group: str) -> Answer[list[str]]: ...
+
+    def submit_group_check(self, group: str, topic: str) -> Answer[None]: ...
+
+    def running_infos(self, group: str, client_ids: Iterable[str]) -> dict[str, ConsumerRunningInfo]: ...
+
+    def submit_topic_stats(self, topic: str) -> Answer[dict[MessageQueue, QueueBounds]]: ...
+
+    def search_offsets(self, timestamps_ms: Mapping[MessageQueue, int], looker: Looker) -> dict[MessageQueue, int]: ...
+
+    def search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]: ...
+
+    def stored_at(self, offsets: Mapping[MessageQueue, int], looker: Looker) -> dict[MessageQueue, int | None]: ...
+
+    def query_offsets(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]: ...
+
+    def update_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, RocketMQError]: ...
+
+    def take_reset(self, group: str, queue: MessageQueue) -> int | None: ...
+
+    def lock_batch(self, group: str, client_id: str, queues: Collection[MessageQueue]) -> set[MessageQueue]: ...
+
+    def unlock_batch(self, group: str, client_id: str, queues: Collection[MessageQueue]) -> None: ...
+
+
+class Cluster(Protocol):
+    """The name servers, and the brokers by address. ``remoting.cluster`` is one; that of the tests is in memory."""
+
+    def topic_routes(self, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]: ...
+
+    def broker(self, address: str) -> BrokerPort: ...
+
+    def connects(self, address: str) -> int: ...
+
+
+Link = tuple[str, int]
+"""A master's address and how often it has been connected to: who has the same still has the same connection."""
