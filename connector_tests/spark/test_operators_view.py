@@ -58,8 +58,12 @@ def process_queues(consumer_status: str) -> dict[int, dict[str, str]]:
 
 
 def offsets_on_disk(cluster: EmbeddedCluster, topic: str, group: str) -> dict[int, int]:
-    """The group's offsets in the broker's consumerOffset.json, whose keys are bare numbers."""
-    text = (cluster.store_dir() / "config" / "consumerOffset.json").read_text()
+    """The group's offsets in the broker's consumerOffset.json, whose keys are bare numbers. The broker deletes the file
+    before it renames the next."""
+    try:
+        text = (cluster.store_dir() / "config" / "consumerOffset.json").read_text()
+    except FileNotFoundError:
+        return {}
     table = json.loads(re.sub(r"(\d+):", r'"\1":', text))["offsetTable"]
     return {int(queue_id): offset for queue_id, offset in table.get(f"{topic}@{group}", {}).items()}
 
