@@ -8,8 +8,10 @@ import pytest
 
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.simulated_cluster import ClusterDoor, SimulatedCluster
+from rocketmq_spark.consumer.broker_names import BrokerNames
 from rocketmq_spark.consumer.membership import Membership
-from rocketmq_spark.errors import TransportError
+from rocketmq_spark.consumer.route_table import RouteTable
+from rocketmq_spark.errors import RouteError, TransportError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
 
@@ -87,3 +89,20 @@ def test_a_connection_is_asked_once() -> None:
     for offset in (2, 3):
         pair.member.offsets.raise_to({AT_A: offset})
     assert (pair.door.asked["bounds a"], pair.door.asked["bounds b"]) == (2, 1)
+
+
+def test_who_is_known_is_so_by_one_connection() -> None:
+    pair, routes = Pair(), RouteTable()
+    routes.told(pair.cluster.topic_route("orders"))
+    names = BrokerNames(pair.door, routes)
+    assert not names.is_known("a")
+    names.check("a")
+    assert names.is_known("a")
+    assert not names.is_known("b")
+    pair.cluster.brokers["a"].restart()
+    assert not names.is_known("a")
+    pair.cluster.exchange_addresses("a", "b", is_told=False)
+    with pytest.raises(RouteError, match="WRONG_BROKER"):
+        names.check("a")
+    assert not names.is_known("a")
+    names.check("a broker that no route names")
