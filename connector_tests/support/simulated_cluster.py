@@ -524,7 +524,12 @@ class BrokerDoor:
 
     def take_reset(self, group: str, queue: MessageQueue) -> int | None:
         _check_name(group)
-        return self._ask("take mark", lambda: self._broker.marks.pop(self._own(queue), None))
+        return self._ask("take mark", lambda: self._taken(queue))
+
+    def _taken(self, queue: MessageQueue) -> int | None:
+        if self._broker.look_refusal is not None:
+            raise self._broker.look_refusal
+        return self._broker.marks.pop(self._own(queue), None)
 
     def lock_batch(self, group: str, client_id: str, queues: Collection[MessageQueue]) -> set[MessageQueue]:
         _check_name(group)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 import pytest
@@ -29,6 +29,7 @@ from rocketmq_spark.errors import BrokerError, MembershipError, TransportError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.retry import ASKING
+from rocketmq_spark.wire.remoting.codes import ResponseCode
 
 QUEUES = tuple(MessageQueue("orders", "broker-a", queue_id) for queue_id in range(4))
 
@@ -59,6 +60,10 @@ class Group:
         required = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders"}
         options, door = ReadOptions.parse({**required, **given}), ClusterDoor(self.cluster, "our connection")
         return Membership(options, "me", door, self.clock, self.clock, started_ms=1)
+
+
+def refused(code: int) -> BrokerError:
+    return BrokerError("BROKER_REFUSED", address="a:1", request="PULL", code=code, code_name=str(code), remark="")
 
 
 def lives(member: Membership) -> dict[MessageQueue, int]:
@@ -368,6 +373,42 @@ def test_what_is_proven_is_persisted_before_a_queue_is_dropped() -> None:
     assert group.broker.offsets == {QUEUES[3]: 7}
 
 
+def test_what_the_broker_of_a_lost_queue_did_not_store_is_not_written_later() -> None:
+    """Its next owner may have begun anew from an operator's reset, or read on: the offset is that member's to tell."""
+    group = Group()
+    group.broker.write_refusal = TransportError("RESPONSE_TIMED_OUT", address="broker-a:1", request="X", timeout_ms=1)
+    member = group.member()
+    member.survey()
+    member.offsets.prove(QUEUES[0], 7)
+    member.offsets.prove(QUEUES[3], 7)
+    group.cluster.set_others("you")
+    assert QUEUES[3] not in member.survey().owned
+    group.broker.write_refusal = None
+    group.clock.advance(ASKING.longest_ms)
+    assert member.offsets.persist()
+    assert group.broker.offsets == {QUEUES[0]: 7}
+
+
+class LocksSlowly(SimulatedBroker):
+    """Ten seconds, within a client's patience."""
+
+    def lock(self, client_id: str, queues: Collection[MessageQueue]) -> set[MessageQueue]:
+        granted = super().lock(client_id, queues)
+        assert isinstance(self.clock, ManualClock)
+        self.clock.advance(10_000)
+        return granted
+
+
+def test_a_locks_time_counts_from_before_it_was_asked_for() -> None:
+    """The broker counts from some moment before its answer; from after it, two members could hold one lock."""
+    group = with_broker(LocksSlowly)
+    orderly = group.member(consumeOrderly="true")
+    asked_ms = group.clock()
+    orderly.survey()
+    told = orderly.publish().view.process_queues
+    assert {told[queue].last_lock_timestamp_ms for queue in QUEUES} == {asked_ms}
+
+
 def test_a_reset_is_forgotten_with_its_queue() -> None:
     group = Group()
     member = group.member()
@@ -388,6 +429,21 @@ def test_a_recovering_member_finds_marks_before_it_owns_anything() -> None:
     assert group.broker.marks == {}
     member.survey()
     assert member.pending_resets() == {QUEUES[0]: 3}
+
+
+@pytest.mark.parametrize(
+    "code", [ResponseCode.INVALID_PARAMETER, ResponseCode.TOPIC_NOT_EXIST, ResponseCode.NO_PERMISSION]
+)
+def test_a_queue_that_a_broker_does_not_serve_has_no_mark(code: int) -> None:
+    """A restart failed at once where a logged queue was gone, and could be told by no option to give it up."""
+    group = Group()
+    group.broker.look_refusal = refused(code)
+    member = group.member()
+    member.resets.look_for(QUEUES)
+    assert member.pending_resets() == {}
+    group.broker.look_refusal = refused(ResponseCode.MESSAGE_ILLEGAL)
+    with pytest.raises(BrokerError, match=str(ResponseCode.MESSAGE_ILLEGAL.value)):
+        member.resets.look_for(QUEUES)
 
 
 class NoFile:

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rocketmq_spark.consumer.servers import Servers
+from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.remoting.retry import Outlook, outlook_of_pull
 
 
 class Resets:
@@ -41,8 +43,16 @@ class Resets:
         self._offsets.pop(queue, None)
 
     def take_mark(self, queue: MessageQueue) -> None:
-        """Learn where an operator has reset the queue to. One pull of the group is told, and the mark is gone then."""
-        offset = self._servers.ask(queue.broker_name, lambda broker: broker.take_reset(self._group, queue))
+        """Learn where an operator has reset the queue to. One pull of the group is told, and the mark is gone then.
+
+        Of a queue that the broker does not serve, or not now, nobody is told anything.
+        """
+        try:
+            offset = self._servers.ask(queue.broker_name, lambda broker: broker.take_reset(self._group, queue))
+        except RocketMQError as error:
+            if outlook_of_pull(error) is Outlook.FINAL:
+                raise
+            return
         if offset is not None:
             self.note(queue, offset)
 

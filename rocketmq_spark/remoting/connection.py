@@ -2,7 +2,8 @@
 
 The reader is the only thread that receives, and the one that runs callbacks and answers the server's own requests. Any
 thread may send. Who takes a ``Pending`` out of the table settles it; a dictionary's ``pop`` has one winner, so the
-table needs no lock, and a slow sender never holds up the reader.
+table needs no lock. A slow sender holds up the reader only where the server has asked something itself, and then for
+``ANSWER_TIMEOUT_MS`` at most.
 """
 
 from __future__ import annotations
