@@ -725,6 +725,21 @@ def test_a_topic_made_anew_while_the_query_runs_is_read_from_its_first_message(
     assert "created again" in caplog.text
 
 
+@pytest.mark.parametrize("count", [4, 14])
+def test_broadcasting_a_topic_made_anew_while_the_query_runs_is_read_from_its_first_message(
+    count: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The query's own file keeps the offset of a topic that is deleted: 8 of 24 messages were once skipped."""
+    member = SteadyMember({A: holding(10)}, has_news=True)
+    subject = planner(member, failOnDataLoss="false", messageModel="BROADCASTING", instanceName="one")
+    end, _ = read(subject, SourceOffset())
+    assert subject.latest_offset(end, None) is end
+    member.make_anew(A, count)
+    _, ranges = read(subject, end)
+    assert ranges == [QueueRange(A, 0, count)]
+    assert "created again" in caplog.text
+
+
 @pytest.mark.parametrize("count", [4, 10, 14])
 def test_a_topic_made_anew_while_the_query_runs_fails_it_where_that_is_wanted(count: int) -> None:
     """And nobody finds the old number at the broker, to take it for a place in the new topic."""
@@ -1193,6 +1208,19 @@ def test_available_now_ends_without_queues_that_may_be_dropped() -> None:
     assert subject.latest_offset(end, None) is end
     assert member.clock() == 0
     assert end.queues[B].end_offset == 4
+
+
+def test_available_now_ends_though_the_last_batch_of_a_dropped_queue_cannot_be_committed_any_more() -> None:
+    """Its topic was deleted while the batch was written, and the group's offset with it. The run never ended."""
+    member = AwayForAWhile({A: holding(10)})
+    subject = available_now(member, missingQueues="drop")
+    end, _ = read(subject, SourceOffset())
+    assert end.queues[A].end_offset == 10
+    broker = member.cluster.brokers["broker-a"]
+    broker.offsets.pop(A, None)
+    broker.stored_ms.pop(A)
+    member.cluster.name_server_error = RouteError("TOPIC_NOT_FOUND", topic="orders", address="n:9876")
+    assert subject.latest_offset(end, None) is end
 
 
 def test_available_now_ends_without_queues_that_are_dropped_on_the_way() -> None:

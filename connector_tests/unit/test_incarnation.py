@@ -86,6 +86,14 @@ def test_one_queue_with_a_sign_leaves_the_others_trusted() -> None:
     assert [queue in trusted for queue in (A, B, C)] == [True, False, True]
 
 
+def test_where_nothing_tells_of_deletions_a_queue_that_has_grown_is_looked_at_again() -> None:
+    for max_offset, is_trusted in ((20, True), (21, False)):
+        trusted = TrustedQueues(is_told_of_deletions=False)
+        trusted.trust([A], survey({A: BOUNDS}))
+        trusted.surveyed(survey({A: QueueBounds(10, max_offset, 500)}), {})
+        assert (A in trusted) is is_trusted
+
+
 def test_who_is_doubted_is_looked_at_again() -> None:
     trusted = trusting(BOUNDS, A, B)
     trusted.doubt([A, C])

@@ -16,8 +16,9 @@ from connector_tests.support.simulated_cluster import (
     address_of,
 )
 from rocketmq_spark.consumer.outages import NAME_SERVERS, Outages, broker_subject, topic_subject
+from rocketmq_spark.consumer.ports import BrokerPort
 from rocketmq_spark.consumer.route_table import RouteTable
-from rocketmq_spark.consumer.servers import BrokerPort, Servers
+from rocketmq_spark.consumer.servers import Servers
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.options import ReadOptions
@@ -39,7 +40,7 @@ def refused(code: ResponseCode) -> BrokerError:
 
 
 class Case:
-    """Servers of two brokers with two queues each, whose routes are known."""
+    """Servers of two brokers with two queues each, whose routes are known, and who is at which address."""
 
     def __init__(self) -> None:
         given = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders"}
@@ -52,6 +53,7 @@ class Case:
         self.outages = Outages(options.read_topics, self.routes, self.clock)
         self.servers = Servers(options, ClusterDoor(self.cluster, "us"), self.routes, self.outages)
         self.servers.refresh_routes()
+        self.servers.bounds()
 
     @property
     def a(self) -> SimulatedBroker:
@@ -139,7 +141,7 @@ def test_any_broker_is_one_that_was_not_silent_and_if_it_is_now_that_is_no_outag
     def name(broker: BrokerPort) -> dict[MessageQueue, int | None]:
         return broker.query_offsets("g", [A0])
 
-    case.a.offsets[A0], case.b.offsets[A0] = 1, 2
+    case.a.offsets[A0], case.b.offsets[B0] = 1, 2
     assert case.servers.ask_any(name) == {A0: 1}
     case.a.reach = Reach.SILENT
     with caplog.at_level(logging.DEBUG, "rocketmq_spark.consumer.servers"):

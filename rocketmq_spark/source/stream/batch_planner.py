@@ -89,7 +89,7 @@ class BatchPlanner:
         self._positions: dict[MessageQueue, int] = {}
         self._started_topics: set[str] = set()
         self._unconfirmed_first: dict[MessageQueue, int] = {}
-        self._trusted = TrustedQueues()
+        self._trusted = TrustedQueues(is_told_of_deletions=options.message_model != BROADCASTING)
         self._served: list[MessageQueue] = []
         self._survey_at_once = True
         self._has_seen_all = False
@@ -208,6 +208,9 @@ class BatchPlanner:
         self.masters = membership.masters
         self._missing.see(survey.away, start, self._clock())
         membership.wait_for_queues(self._missing.waits)
+        for queue in self._missing.dropped & membership.offsets.doubtful:
+            # Its topic is gone, and the group's offset with it: there is no place for what is proven.
+            membership.offsets.forget(queue)
         self._trusted.surveyed(survey, self._positions)
         if self._targets is not None and not self._missing.waited_for:
             self._targets.fix(survey)

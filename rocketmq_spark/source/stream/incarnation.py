@@ -19,9 +19,14 @@ from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 
 
 class TrustedQueues:
-    """Those that have been looked at, until a survey shows a sign. Not thread-safe."""
+    """Those that have been looked at, until a survey shows a sign. Not thread-safe.
 
-    def __init__(self) -> None:
+    ``is_told_of_deletions``: whether the group's offset is gone with a deleted topic, which is a sign that nothing can
+    cover. Without it a queue that has grown is looked at each time: it may be another one that has grown past it.
+    """
+
+    def __init__(self, *, is_told_of_deletions: bool = True) -> None:
+        self._is_told_of_deletions = is_told_of_deletions
         self._seen: dict[MessageQueue, tuple[QueueBounds, Link | None]] = {}
         self._emptied: set[MessageQueue] = set()
 
@@ -43,7 +48,8 @@ class TrustedQueues:
             if now is None or survey.links.get(queue.broker_name) != link:
                 continue
             if _has_grown(bounds, now):
-                self._seen[queue] = now, link
+                if self._is_told_of_deletions or now.max_offset == bounds.max_offset:
+                    self._seen[queue] = now, link
             elif now.min_offset == 0 and bounds.max_offset == positions.get(queue):
                 self._emptied.add(queue)
 
