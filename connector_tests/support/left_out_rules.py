@@ -116,7 +116,7 @@ class TrustsAddresses(Membership):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self.servers._names = _TrustingNames(self.servers._cluster, self._routes)
+        self.servers._names = _TrustingNames(self.servers._cluster, self._routes, ())
 
 
 class _TrustingNames(BrokerNames):

@@ -11,7 +11,7 @@ from connector_tests.support.simulated_cluster import ClusterDoor, SimulatedClus
 from rocketmq_spark.consumer.broker_names import BrokerNames
 from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.consumer.route_table import RouteTable
-from rocketmq_spark.errors import RouteError, TransportError
+from rocketmq_spark.errors import BrokerError, RouteError, TransportError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
 
@@ -94,7 +94,7 @@ def test_a_connection_is_asked_once() -> None:
 def test_who_is_known_is_so_by_one_connection() -> None:
     pair, routes = Pair(), RouteTable()
     routes.told(pair.cluster.topic_route("orders"))
-    names = BrokerNames(pair.door, routes)
+    names = BrokerNames(pair.door, routes, frozenset())
     assert not names.is_known("a")
     names.check("a")
     assert names.is_known("a")
@@ -106,3 +106,13 @@ def test_who_is_known_is_so_by_one_connection() -> None:
         names.check("a")
     assert not names.is_known("a")
     names.check("a broker that no route names")
+
+
+def test_a_refusal_to_say_who_it_is_is_raised_as_it_is() -> None:
+    pair = Pair()
+    pair.cluster.brokers["a"].restart()
+    pair.cluster.brokers["a"].refusal = BrokerError(
+        "BROKER_REFUSED", address="a", request="?", code=16, code_name="NO_PERMISSION", remark=""
+    )
+    with pytest.raises(BrokerError, match="NO_PERMISSION"):
+        pair.member.offsets.raise_to({AT_A: 1})

@@ -6,7 +6,7 @@ connection is asked for some before anything of a queue is asked or told over it
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Collection
 
 from rocketmq_spark.consumer.ports import Answer, BrokerPort, Cluster, Link
 from rocketmq_spark.consumer.route_table import UNKNOWN_ADDRESS, RouteTable
@@ -17,12 +17,17 @@ Bounds = dict[MessageQueue, QueueBounds]
 
 
 class BrokerNames:
-    """By which connection each broker was found where the routes say that it is. Not thread-safe."""
+    """By which connection each broker was found where the routes say that it is. Not thread-safe.
 
-    def __init__(self, cluster: Cluster, routes: RouteTable) -> None:
+    ``no_topic``: codes by which a broker says that it does not have a topic.
+    """
+
+    def __init__(self, cluster: Cluster, routes: RouteTable, no_topic: Collection[int]) -> None:
+        self._no_topic = no_topic
         self._cluster = cluster
         self._routes = routes
         self._found: dict[str, Link] = {}
+        self._elsewhere: set[str] = set()
 
     def link(self, broker_name: str) -> Link | None:
         """By which the broker is reached now; None while no route names its master."""
@@ -33,20 +38,28 @@ class BrokerNames:
         """Whether it is this broker that answers by the connection that there is now. Another is no sign of it."""
         return broker_name in self._found and self._found[broker_name] == self.link(broker_name)
 
+    def is_elsewhere(self, broker_name: str) -> bool:
+        """Whether another broker was found in its place, and it has not answered since: then others' answers from there
+        are no sign of life."""
+        return broker_name in self._elsewhere
+
     def check(self, broker_name: str) -> None:
         """Ask, unless it is known. Who has none of a broker's topics is not that broker.
 
-        Raises RouteError[WRONG_BROKER], and what the request for bounds does but for refusals.
+        Raises RouteError[WRONG_BROKER], and what the request for bounds does.
         """
         link = self.link(broker_name)
         if link is None or self.is_known(broker_name):
             return
         topics = self._routes.topics_at(broker_name)
         for topic in topics:
-            with suppress(BrokerError):
+            try:
                 if self.submit_bounds(self._cluster.broker(link[0]), topic, broker_name).result():
                     return
-        raise _wrong(link[0], broker_name, f"one without {', '.join(topics)}")
+            except BrokerError as error:
+                if error.code not in self._no_topic:
+                    raise
+        raise self.wrong(link[0], broker_name, f"one without {', '.join(topics)}")
 
     def submit_bounds(self, broker: BrokerPort, topic: str, broker_name: str) -> Answer[Bounds]:
         """The bounds of the broker's queues of a topic, which say whose they are."""
@@ -56,6 +69,12 @@ class BrokerNames:
         """The broker has answered by that connection."""
         if link is not None and link == self.link(broker_name):
             self._found[broker_name] = link
+            self._elsewhere.discard(broker_name)
+
+    def wrong(self, address: str, broker_name: str, other: str) -> RouteError:
+        """Another broker was found in its place."""
+        self._elsewhere.add(broker_name)
+        return RouteError("WRONG_BROKER", address=address, broker=broker_name, other=other)
 
 
 class _NamedBounds:
@@ -70,11 +89,8 @@ class _NamedBounds:
         bounds = self._answer.result()
         other = next((queue.broker_name for queue in bounds if queue.broker_name != self._broker_name), None)
         if other is not None:
-            raise _wrong(UNKNOWN_ADDRESS if self._link is None else self._link[0], self._broker_name, other)
+            address = UNKNOWN_ADDRESS if self._link is None else self._link[0]
+            raise self._names.wrong(address, self._broker_name, other)
         if bounds:
             self._names.found(self._broker_name, self._link)
         return bounds
-
-
-def _wrong(address: str, broker_name: str, other: str) -> RouteError:
-    return RouteError("WRONG_BROKER", address=address, broker=broker_name, other=other)

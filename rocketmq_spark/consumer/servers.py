@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Concatenate, ParamSpec, TypeGuard, TypeVar
+from typing import Concatenate, Final, ParamSpec, TypeGuard, TypeVar
 
 from rocketmq_spark.consumer.broker_names import BrokerNames
 from rocketmq_spark.consumer.heartbeats import Heartbeats
@@ -24,6 +24,8 @@ from rocketmq_spark.wire.remoting.codes import ResponseCode
 
 log = logging.getLogger(__name__)
 
+NO_TOPIC: Final = frozenset({ResponseCode.TOPIC_NOT_EXIST})
+
 T = TypeVar("T")
 K = TypeVar("K")
 P = ParamSpec("P")
@@ -38,7 +40,7 @@ class Servers:
         self._routes = routes
         self._outages = outages
         self._looker = TOOLS
-        self._names = BrokerNames(cluster, routes)
+        self._names = BrokerNames(cluster, routes, NO_TOPIC)
 
     def hand_resets_to(self, told_reset: Callable[[MessageQueue, int], None]) -> None:
         """Who signs looks at messages as a member of the query's group, because that is what it has the right to: so it
@@ -96,7 +98,7 @@ class Servers:
         for broker_name, error in asked.failures.items():
             self._note_failure(broker_name, error)
         for broker_name in asked.answered - asked.failures.keys():
-            if self._names.is_known(broker_name):
+            if not self._names.is_elsewhere(broker_name):
                 self._outages.succeeded(broker_subject(broker_name))
         return told
 
@@ -202,7 +204,7 @@ class Servers:
         held = self.ask_together(
             questions,
             lambda broker, question: self._names.submit_bounds(broker, *question),
-            {ResponseCode.TOPIC_NOT_EXIST},
+            NO_TOPIC,
         )
         return {
             queue: of_queue
