@@ -256,6 +256,10 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "Send these again, or let the batch fail: its replay sends back all that fails then.",
         ),
         # ---- the group
+        "NOT_ALONE": Condition(
+            "'groupOffsets' is 'ignore', which moves group {group!r}, and others are in the group: {others}.",
+            "Stop them, or take a group of your own, or set 'groupOffsets' to 'resume' to go on where the group is.",
+        ),
         "DUPLICATE_CLIENT_ID": Condition(
             "Another live member of group {group!r} uses the client id {client_id!r}.",
             "Give one of the two queries another 'instanceName'.",

@@ -67,6 +67,9 @@ DOES = {
     # where it begins
     "startingOffsets": "spark/test_main_job.py::test_listed_starting_offsets_begin_each_queue_where_they_say",
     "startingTimestamp": "spark/test_main_job.py::test_a_start_by_time_reads_what_was_stored_since_then",
+    "groupOffsets": (
+        "unit/test_topic_starts.py::test_a_new_checkpoint_that_ignores_the_group_moves_it_where_the_options_say"
+    ),
     "consumeFromWhere": "unit/test_consume_from_where.py::test_each_spelling_has_one_meaning",
     "consumeTimestamp": "unit/test_consume_from_where.py::test_each_spelling_has_one_meaning",
     # how much at once
@@ -101,6 +104,7 @@ CONTRADICTING = {
     ("messageModel", "localOffsetStoreDir"): {"localOffsetStoreDir": "/offsets"},
     ("messageModel", "consumeOrderly"): {**BROADCASTING, "consumeOrderly": "true"},
     ("messageModel", "allocateStrategy"): {**BROADCASTING, "allocateStrategy": "CIRCLE"},
+    ("messageModel", "groupOffsets"): {**BROADCASTING, "groupOffsets": "ignore", "startingOffsets": "earliest"},
     ("messageModel", "retryTopic"): {**BROADCASTING, "retryTopic": "true"},
 }
 """Options that contradict each other, for each pair that does."""

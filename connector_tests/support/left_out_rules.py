@@ -22,10 +22,12 @@ from rocketmq_spark.consumer.rebalance import RebalanceImpl, RebalancePlan
 from rocketmq_spark.consumer.strategy_names import strategy_of
 from rocketmq_spark.consumer.survey import Survey
 from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
-from rocketmq_spark.source.stream.batch_planner import BatchPlanner
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.source.stream.batch_planner import BatchPlanner, Member
 from rocketmq_spark.source.stream.incarnation import TrustedQueues
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.planning import Position
+from rocketmq_spark.source.stream.topic_starts import TopicStarts
 
 Stored = Mapping[MessageQueue, int | None]
 Settled = tuple[Survey, dict[MessageQueue, Position]]
@@ -209,8 +211,14 @@ class StartsNewQueuesAtTheirEnd(BatchPlanner):
 class DecidesOnWhatAnswers(BatchPlanner):
     """Whether a topic is known is decided on what brokers happen to answer."""
 
-    def _start_topics(self, membership: Membership, start: SourceOffset, survey: Survey) -> None:
-        super()._start_topics(membership, start, replace(survey, is_complete=True))
+    def __init__(self, member: Member, options: ReadOptions, *given: Any, **named: Any) -> None:
+        super().__init__(member, options, *given, **named)
+        self._starts = _StartsOnWhatAnswers(options)
+
+
+class _StartsOnWhatAnswers(TopicStarts):
+    def look(self, membership: Membership, start: SourceOffset, survey: Survey) -> None:
+        super().look(membership, start, replace(survey, is_complete=True))
 
 
 # ------------------------------------------------------------------------------------------ other queues

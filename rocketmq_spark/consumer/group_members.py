@@ -27,6 +27,10 @@ log = logging.getLogger(__name__)
 GROUP: Final = "the group"
 IDENTITY: Final = "our client id"
 SUBSCRIPTIONS: Final = "the group's subscriptions"
+ALONE: Final = "the others to leave the group"
+
+MOST_NAMED: Final = 8
+"""Members that an error names."""
 
 NAMESAKE_LIMIT_MS: Final = 120_000
 """How long a newcomer waits for the connection that has its client id: a broker notices a dead one within so long."""
@@ -63,6 +67,7 @@ class GroupMembers:
         self._started_ms = started_ms
         self._greeted: set[str] = set()
         self._unreached: dict[str, None] = {}
+        self._others: list[str] = []
         self._has_been_alone = False
         self._has_agreed = False
         self.we = self._consumer_data()
@@ -151,9 +156,21 @@ class GroupMembers:
         members: Counter[str] = Counter()
         for client_ids in told.values():
             members |= Counter(client_ids)
+        self._others = sorted(members.keys() - {self._client_id})
         if not all(self._client_id in client_ids for client_ids in told.values()):
             del members[self._client_id]
         return sorted(members.elements())
+
+    def are_only_we(self) -> bool:
+        """Whether nobody else was in the group when it was last asked for: what we do would take others by surprise.
+        Who stays for longer than the dead are listed is raised by a later survey: MembershipError[NOT_ALONE]."""
+        if not self._others:
+            self._outages.succeeded(ALONE)
+            return True
+        others = ", ".join(self._others[:MOST_NAMED])
+        error = MembershipError("NOT_ALONE", group=self._group, others=others)
+        self._outages.failed(ALONE, error, NAMESAKE_LIMIT_MS)
+        return False
 
     def may_own(self, client_ids: list[str] | None) -> bool:
         """Whether nothing of what the members are keeps us from owning queues beside them."""

@@ -181,6 +181,17 @@ class ReadOptions(ConnectionOptions):
         section=Section.START,
         doc="RocketMQ's spelling of `startingTimestamp`: `yyyyMMddHHmmss` in the time zone of the driver.",
     )
+    group_offsets: str = option(
+        "groupOffsets",
+        choice("resume", "ignore"),
+        section=Section.START,
+        default="resume",
+        doc="What a new checkpoint makes of offsets that the group has already. `resume` goes on there, whatever "
+        "`startingOffsets` says. `ignore` moves the group to `startingOffsets` (or to where `startingTimestamp` or "
+        "`consumeFromWhere` says) before the first batch, also back, as an operator's reset would; only while no other "
+        "member is in the group, and not its retry topic. From the second batch on, and with a checkpoint that is not "
+        "new, it changes nothing.",
+    )
     max_offsets_per_trigger: int | None = option(
         "maxOffsetsPerTrigger",
         integer(1, 2**63 - 1),
@@ -286,6 +297,11 @@ class ReadOptions(ConnectionOptions):
         return checked(cls(**parse_table(cls, given)), READ_NEEDS, READ_CONFLICTS)
 
     @property
+    def ignores_group_offsets(self) -> bool:
+        """Whether a new checkpoint moves the group to where the options say."""
+        return self.group_offsets == "ignore"
+
+    @property
     def retry_topic(self) -> str:
         """The name of the group's retry topic, read or not."""
         return retry_topic(self.consumer_group)
@@ -300,6 +316,11 @@ class ReadOptions(ConnectionOptions):
         return "*" if topic == self.retry_topic else self.sub_expression
 
 
+def _says_where_to_begin(options: ReadOptions) -> bool:
+    said = (options.starting_offsets, options.starting_timestamp_ms, options.consume_from_where)
+    return any(one is not None for one in (*said, options.consume_timestamp_ms))
+
+
 def _broadcasts(options: ReadOptions) -> bool:
     return options.message_model == BROADCASTING
 
@@ -311,6 +332,12 @@ READ_NEEDS: Final = (
         "instanceName",
         lambda options: _broadcasts(options) and options.instance_name is None,
         "In 'BROADCASTING' it names the file with this query's offsets.",
+    ),
+    Need(
+        "groupOffsets",
+        "startingOffsets",
+        lambda options: options.ignores_group_offsets and not _says_where_to_begin(options),
+        "With 'ignore' the group leaves the offsets that it has: say where it is to be moved.",
     ),
 )
 
@@ -339,6 +366,12 @@ READ_CONFLICTS: Final = (
         "allocateStrategy",
         lambda options: _broadcasts(options) and options.allocate_strategy.upper() != "AVG",
         "In 'BROADCASTING' every query reads every queue; nothing is shared.",
+    ),
+    Conflict(
+        "messageModel",
+        "groupOffsets",
+        lambda options: _broadcasts(options) and options.ignores_group_offsets,
+        "In 'BROADCASTING' the group has no offsets; to begin anew, remove the file with those of this query.",
     ),
     Conflict(
         "messageModel",

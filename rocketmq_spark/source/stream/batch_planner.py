@@ -17,7 +17,6 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
-from rocketmq_spark.consumer.consume_from_where import starting_point
 from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.consumer.survey import Survey
 from rocketmq_spark.model import MessageQueue, QueueRange
@@ -25,12 +24,12 @@ from rocketmq_spark.options import BROADCASTING, ReadOptions
 from rocketmq_spark.source.data_loss import LossCount, LostRange, deleted, report_losses
 from rocketmq_spark.source.stream.available_now import AvailableNowTargets
 from rocketmq_spark.source.stream.backlog import Backlog
-from rocketmq_spark.source.stream.first_positions import first_positions, unread_queues
 from rocketmq_spark.source.stream.incarnation import TrustedQueues, last_read, other_from, others, stored_later
 from rocketmq_spark.source.stream.missing_queues import MissingQueues
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.planning import Position, later_of, moved_back, plan_batch
 from rocketmq_spark.source.stream.settlement import Findings, Settlement, reset_positions, settle
+from rocketmq_spark.source.stream.topic_starts import TopicStarts
 
 if TYPE_CHECKING:
     from rocketmq_spark.remoting.clock import Clock
@@ -79,7 +78,6 @@ class BatchPlanner:
     def __init__(self, member: Member, options: ReadOptions, drain: Drain, clock: Clock) -> None:
         self._member = member
         self._options = options
-        self._starting_point = starting_point(options)
         self._missing = MissingQueues(options)
         self._drain = drain
         self._clock = clock
@@ -87,8 +85,7 @@ class BatchPlanner:
         self.losses = LossCount()
         """What was found to be lost since this start."""
         self._positions: dict[MessageQueue, int] = {}
-        self._started_topics: set[str] = set()
-        self._unconfirmed_first: dict[MessageQueue, int] = {}
+        self._starts = TopicStarts(options)
         self._trusted = TrustedQueues(is_told_of_deletions=options.message_model != BROADCASTING)
         self._served: list[MessageQueue] = []
         self._survey_at_once = True
@@ -159,7 +156,7 @@ class BatchPlanner:
             return self._has_ended(start, self._targets)
         if not self._has_seen_all:
             return False
-        return bool(start.queues) or self._started_topics.issuperset(self._options.read_topics)
+        return bool(start.queues) or self._starts.topics.issuperset(self._options.read_topics)
 
     def _has_ended(self, start: SourceOffset, targets: AvailableNowTargets) -> bool:
         targets.give_up(self._missing.dropped)
@@ -214,7 +211,7 @@ class BatchPlanner:
         self._trusted.surveyed(survey, self._positions)
         if self._targets is not None and not self._missing.waited_for:
             self._targets.fix(survey)
-        self._start_topics(membership, start, survey)
+        self._starts.look(membership, start, survey)
         candidates = self._candidates(membership, start, survey)
         survey, positions = self._settle(membership, start, survey, self._stored(membership, candidates))
         self._note_unsettled(start, survey, set(candidates) - positions.keys())
@@ -241,26 +238,6 @@ class BatchPlanner:
         is_known = survey.is_complete or (bool(start.queues) and start.queues.keys() <= survey.away.keys())
         self._has_seen_all |= is_known and not queues and not self._missing.waited_for
 
-    def _start_topics(self, membership: Membership, start: SourceOffset, survey: Survey) -> None:
-        """Write first positions for topics without any. Only complete knowledge tells that a topic has none."""
-        if not survey.is_complete:
-            return
-        queues = [queue for queue in survey.bounds if queue.topic not in self._started_topics]
-        stored = membership.offsets.keeper.stored_offsets(queues)
-        if len(stored) < len(queues):
-            return
-        unread = unread_queues(start, stored)
-        found = _found_by_time(membership, self._starting_point.timestamp_ms, unread)
-        if found is None:
-            return
-        first = first_positions(self._starting_point, {queue: survey.bounds[queue] for queue in unread}, found)
-        # A topic of which some queues' positions are stored does not look unread any more.
-        first |= self._unconfirmed_first
-        confirmed = membership.offsets.raise_to(first)
-        self._unconfirmed_first = {queue: offset for queue, offset in first.items() if queue not in confirmed}
-        if not self._unconfirmed_first:
-            self._started_topics |= {queue.topic for queue in queues}
-
     def _candidates(self, membership: Membership, start: SourceOffset, survey: Survey) -> list[MessageQueue]:
         """Our queues that have grown, that we have just gained or that may be other ones, if it is known where they
         begin. And those that go as soon as it is known whether they are still the same."""
@@ -268,7 +245,7 @@ class BatchPlanner:
             queue
             for queue in sorted(survey.owned, key=MessageQueue.sort_key)
             if queue in survey.bounds
-            and (queue in start.queues or queue.topic in self._started_topics)
+            and (queue in start.queues or queue.topic in self._starts.topics)
             and (
                 self._positions.get(queue) != survey.bounds[queue].max_offset
                 or queue not in self._trusted
@@ -375,13 +352,3 @@ class BatchPlanner:
 
 def _is_known(progress: QueueProgress | None, position: int) -> bool:
     return progress is not None and progress.end_offset == position and progress.last_store_timestamp_ms > 0
-
-
-def _found_by_time(
-    membership: Membership, timestamp_ms: int | None, queues: Collection[MessageQueue]
-) -> dict[MessageQueue, int] | None:
-    """Where each queue begins if a time says so; None: not all are known, and a topic starts as a whole."""
-    if timestamp_ms is None:
-        return {}
-    found = membership.servers.search_offsets(dict.fromkeys(queues, timestamp_ms))
-    return found if len(found) == len(queues) else None

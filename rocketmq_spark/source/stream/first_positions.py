@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from rocketmq_spark.consumer.consume_from_where import ConsumeFromWhere, StartingPoint
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import RETRY_TOPIC_PREFIX, MessageQueue, QueueBounds
 from rocketmq_spark.source.stream.offsets import SourceOffset
+
+MOST_NAMED: Final = 8
+"""Queues that a line names."""
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -24,6 +27,37 @@ def unread_queues(checkpoint: SourceOffset, stored: Mapping[MessageQueue, int | 
     started = {queue.topic for queue in checkpoint.queues}
     started |= {queue.topic for queue, offset in stored.items() if offset is not None}
     return [queue for queue in stored if queue.topic not in started]
+
+
+def queues_of_the_group(checkpoint: SourceOffset, stored: Mapping[MessageQueue, int | None]) -> list[MessageQueue]:
+    """The queues of ``stored`` whose topic the group has read and the checkpoint does not know."""
+    in_checkpoint = {queue.topic for queue in checkpoint.queues}
+    of_group = {queue.topic for queue, offset in stored.items() if offset is not None}
+    return [queue for queue in stored if queue.topic in of_group - in_checkpoint]
+
+
+def told_resumption(who: str, stored: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, QueueBounds]) -> str:
+    """For who expects a new checkpoint to begin where the options say. ``bounds``: of these and perhaps of more."""
+    left = sum(max(0, bounds[queue].max_offset - at) for queue, at in stored.items())
+    held = sum(bounds[queue].max_offset - bounds[queue].min_offset for queue in stored)
+    places = [
+        f"{queue} at {at} of [{bounds[queue].min_offset}, {bounds[queue].max_offset})" for queue, at in stored.items()
+    ]
+    return (
+        f"going on where {who} is, of which the checkpoint knows nothing, wherever the options would begin; {left} of "
+        f"{held} offsets are to be read: {_named(places)}"
+    )
+
+
+def told_move(moved: Mapping[MessageQueue, int], stored: Mapping[MessageQueue, int | None]) -> str:
+    """Of ``groupOffsets`` ``ignore``."""
+    places = [f"{queue} from {stored[queue]} to {at}" for queue, at in moved.items()]
+    return f"the group has been moved to where this query begins, as 'groupOffsets' says: {_named(places)}"
+
+
+def _named(places: Sequence[str]) -> str:
+    more = f" and {len(places) - MOST_NAMED} more queues" if len(places) > MOST_NAMED else ""
+    return ", ".join(places[:MOST_NAMED]) + more
 
 
 def first_positions(

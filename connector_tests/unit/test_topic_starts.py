@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from connector_tests.support.manual_clock import ManualClock
+from connector_tests.support.queues import queue, queues
+from connector_tests.support.simulated_cluster import ClusterDoor, SimulatedBroker, SimulatedCluster
+from connector_tests.support.simulated_group import SimulatedGroup
+from rocketmq_spark.consumer.group_members import NAMESAKE_LIMIT_MS
+from rocketmq_spark.consumer.membership import Membership
+from rocketmq_spark.errors import MembershipError
+from rocketmq_spark.model import QueueRange
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.retry import ASKING
+from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
+from rocketmq_spark.source.stream.topic_starts import TopicStarts
+
+A, B = queues(2)
+RETRIES = queue(0, topic="%RETRY%g")
+NEW = SourceOffset()
+KNOWN = SourceOffset({A: QueueProgress(0, 5), B: QueueProgress(0, 7)})
+
+
+@pytest.fixture(autouse=True)
+def all_lines(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    with caplog.at_level(logging.INFO, "rocketmq_spark.source"):
+        yield
+
+
+class Case:
+    """A member alone in a group that has read 5 and 7 of ten messages, and how its topics start."""
+
+    def __init__(self, **given: str) -> None:
+        self.clock = ManualClock(5_000)
+        self.cluster = SimulatedCluster(["broker-a"], self.clock)
+        for topic, count in (("orders", 2), (RETRIES.topic, 1)):
+            self.cluster.create_topic(topic, {"broker-a": count})
+        for one in (A, B, RETRIES):
+            self.cluster.produce(one, 10)
+        self.broker.offsets = {A: 5, B: 7}
+        required = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders", "startingOffsets": "earliest"}
+        options = ReadOptions.parse(required | given)
+        door = ClusterDoor(self.cluster, "our connection")
+        self.member = Membership(options, "me", door, self.clock, self.clock, started_ms=1)
+        self.starts = TopicStarts(options)
+
+    @property
+    def broker(self) -> SimulatedBroker:
+        return self.cluster.brokers["broker-a"]
+
+    def look(self, checkpoint: SourceOffset = NEW) -> None:
+        self.clock.advance(ASKING.longest_ms)
+        self.starts.look(self.member, checkpoint, self.member.survey())
+
+
+# ------------------------------------------------------------------------------------------------------------- resume
+
+
+def test_a_new_checkpoint_goes_on_where_the_group_is_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    case = Case()
+    case.look()
+    assert (case.broker.offsets, case.starts.topics) == ({A: 5, B: 7}, {"orders"})
+    (line,) = caplog.messages
+    assert line == (
+        "going on where the group is, of which the checkpoint knows nothing, wherever the options would begin; "
+        f"8 of 20 offsets are to be read: {A} at 5 of [0, 10), {B} at 7 of [0, 10)"
+    )
+
+
+def test_a_checkpoint_that_knows_the_topic_has_nothing_to_say_of_it(caplog: pytest.LogCaptureFixture) -> None:
+    case = Case()
+    case.look(KNOWN)
+    assert (case.starts.topics, caplog.messages) == ({"orders"}, [])
+
+
+def test_a_group_that_has_read_nothing_begins_where_the_options_say_without_a_word(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    case = Case()
+    case.broker.offsets.clear()
+    case.look()
+    assert (case.broker.offsets, caplog.messages) == ({A: 0, B: 0}, [])
+
+
+def test_of_many_queues_some_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    case = Case()
+    case.cluster.grow("orders", "broker-a", 98)
+    case.broker.offsets |= dict.fromkeys(queues(100), 0)
+    case.look()
+    (line,) = caplog.messages
+    assert line.endswith(" and 92 more queues")
+    assert line.count("@broker-a:") == 8
+
+
+# ------------------------------------------------------------------------------------------------------------- ignore
+
+
+@pytest.mark.parametrize(
+    ("point", "moved"),
+    [
+        ({"startingOffsets": "earliest"}, {A: 0, B: 0}),
+        ({"startingOffsets": "latest"}, {A: 10, B: 10}),
+        ({"startingOffsets": '{"orders":{"broker-a":{"0":3,"1":-1}}}'}, {A: 3, B: 10}),
+    ],
+)
+def test_a_new_checkpoint_that_ignores_the_group_moves_it_where_the_options_say(
+    point: dict[str, str], moved: dict[object, int], caplog: pytest.LogCaptureFixture
+) -> None:
+    case = Case(groupOffsets="ignore", **point)
+    case.look()
+    assert (case.broker.offsets, case.starts.topics) == (moved, {"orders"})
+    (line,) = caplog.messages
+    assert line == (
+        "the group has been moved to where this query begins, as 'groupOffsets' says: "
+        f"{A} from 5 to {moved[A]}, {B} from 7 to {moved[B]}"
+    )
+
+
+def test_it_is_moved_once_and_then_counts(caplog: pytest.LogCaptureFixture) -> None:
+    case = Case(groupOffsets="ignore")
+    case.look()
+    case.broker.offsets = {A: 2, B: 2}
+    case.look()
+    assert case.broker.offsets == {A: 2, B: 2}
+    assert len(caplog.messages) == 1
+
+
+def test_a_checkpoint_that_is_not_new_moves_nothing() -> None:
+    case = Case(groupOffsets="ignore")
+    case.look(KNOWN)
+    assert case.broker.offsets == {A: 5, B: 7}
+
+
+def test_while_others_are_in_the_group_it_is_not_moved() -> None:
+    case = Case(groupOffsets="ignore")
+    case.cluster.set_others("you")
+    case.look()
+    assert (case.broker.offsets, case.starts.topics) == ({A: 5, B: 7}, set())
+    case.cluster.set_others()
+    case.look()
+    case.look()
+    assert (case.broker.offsets, case.starts.topics) == ({A: 0, B: 0}, {"orders"})
+
+
+def test_others_that_stay_are_an_error_that_names_them() -> None:
+    case = Case(groupOffsets="ignore")
+    case.cluster.set_others("you", "her")
+    case.look()
+    case.clock.advance(NAMESAKE_LIMIT_MS)
+    with pytest.raises(MembershipError) as raised:
+        case.look()
+    assert str(raised.value) == (
+        "[ROCKETMQ_NOT_ALONE] 'groupOffsets' is 'ignore', which moves group 'g', and others are in the group: her, "
+        "you. Stop them, or take a group of your own, or set 'groupOffsets' to 'resume' to go on where the group is."
+    )
+
+
+def test_a_broker_that_does_not_confirm_the_move_is_told_again() -> None:
+    case = Case(groupOffsets="ignore")
+    case.broker.unanswered_writes = {B}
+    case.look()
+    assert case.starts.topics == set()
+    case.broker.unanswered_writes = set()
+    case.look()
+    case.look()
+    assert (case.broker.offsets, case.starts.topics) == ({A: 0, B: 0}, {"orders"})
+
+
+def test_what_an_operator_has_said_before_does_not_count_any_more() -> None:
+    case = Case(groupOffsets="ignore")
+    case.broker.reset(A, 3)
+    case.look()
+    case.look()
+    assert (case.broker.offsets, case.starts.topics) == ({A: 0, B: 0}, {"orders"})
+    assert case.member.pending_resets() == {}
+
+
+def test_the_retry_topic_stays_where_the_group_is() -> None:
+    case = Case(groupOffsets="ignore", retryTopic="true")
+    case.broker.offsets[RETRIES] = 9
+    case.look()
+    assert case.broker.offsets == {A: 0, B: 0, RETRIES: 9}
+    assert case.starts.topics == {"orders", RETRIES.topic}
+
+
+def test_the_first_batch_begins_there_and_the_next_start_does_not() -> None:
+    with SimulatedGroup({"t": {"a": 1}}) as group:
+        (only,) = group.cluster.queues()
+        group.cluster.produce(only, 10)
+        group.cluster.brokers["a"].offsets[only] = 8
+        query = group.query("A", groupOffsets="ignore")
+        group.start(query).go_on()
+        group.runners[-1].kill()
+        group.cluster.lose_connections(group.runners[-1])
+        group.cluster.produce(only, 5)
+        group.start(query).go_on()
+        ends = [SourceOffset.from_json(json.loads(text)) for text in query.checkpoint.offsets]
+        assert [one for end in ends for one in end.ranges()] == [QueueRange(only, 0, 10), QueueRange(only, 10, 15)]
+        assert group.cluster.group_offset(only) == 15
