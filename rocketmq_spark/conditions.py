@@ -51,6 +51,10 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "Use the version of rocketmq_spark that wrote it, or start with a new checkpoint location; "
             "the consumer group's offsets then say where to go on.",
         ),
+        "CHECKPOINT_OF_ANOTHER": Condition(
+            "The checkpoint was written with {option!r} {before!r}, and now it is {now!r}. {loses}",
+            "Set it back, or start with a new checkpoint location; 'startingOffsets' can name where each queue begins.",
+        ),
         "LOCAL_OFFSETS_UNUSABLE": Condition(
             "The offsets of this query are kept in {file}, which cannot be used: {problem}.",
             "Make it readable and writable, or change 'localOffsetStoreDir'. If it is damaged, remove it and its "

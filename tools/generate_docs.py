@@ -28,6 +28,7 @@ from rocketmq_spark.pull.pull_request import BY_OFFSETS, BY_REASON, BY_STATUS
 from rocketmq_spark.remoting.retry import OUTLOOKS, Outlook, Outlooks
 from rocketmq_spark.source.schema import spark_type
 from rocketmq_spark.source.stream import drain
+from rocketmq_spark.source.stream.checkpoint_changes import CHANGES
 from rocketmq_spark.wire.arrow.column_table import COLUMNS, DEFAULT_COLUMNS
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode, code_name
 from rocketmq_spark.wire.remoting.meanings import MEANINGS
@@ -196,6 +197,12 @@ def with_tables(text: str) -> str:
     return renewed
 
 
+def checkpoint_changes_table() -> str:
+    """For docs/guide/groups-and-offsets.md: what becomes of a checkpoint whose query has other options."""
+    lines = ((change.what, f"`{change.option}`", change.outcome.value, change.loses) for change in CHANGES)
+    return table(("change", "option", "is", "what it loses"), lines)
+
+
 def options_table() -> str:
     """For README.md: the ones to begin with, first those that are required."""
     return table(
@@ -304,6 +311,7 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
     "pull_offsets": pull_offsets_table,
     "queue_life": queue_life_diagram,
     "drain": drain_diagram,
+    "checkpoint_changes": checkpoint_changes_table,
 }
 MARKED: Final = re.compile(
     r"(?P<begin><!-- (?P<name>\w+): written by tools/generate_docs\.py -->\n).*?(?P<end><!-- end of (?P=name) -->)",
@@ -316,6 +324,7 @@ PAGES: Final[Mapping[str, Callable[[str], str]]] = {
     "docs/reference/columns.md": columns_page,
     "docs/design/file-map.md": file_map_page,
     "docs/design/orderly.md": with_tables,
+    "docs/guide/groups-and-offsets.md": with_tables,
     "docs/design/processes-threads-locks.md": with_tables,
     "docs/design/pulling.md": with_tables,
     "README.md": with_tables,

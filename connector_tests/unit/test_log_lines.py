@@ -56,5 +56,6 @@ def test_what_is_below_the_level_is_not_said(level: str, count: int) -> None:
     assert len(lines_of(PROGRAM.format(level=level))) == count
 
 
-def test_who_has_set_up_logging_gets_the_lines_and_nobody_gets_them_twice() -> None:
-    assert lines_of(EARLIER + PROGRAM.format(level="WARN")) == ["THEIRS waiting for broker a", "THEIRS it is gone"]
+@pytest.mark.parametrize("level", ["DEBUG", "ERROR"])
+def test_who_has_set_up_logging_gets_the_lines_with_a_level_and_look_of_his_own(level: str) -> None:
+    assert lines_of(EARLIER + PROGRAM.format(level=level)) == ["THEIRS waiting for broker a", "THEIRS it is gone"]

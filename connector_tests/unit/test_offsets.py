@@ -8,13 +8,16 @@ import pytest
 from connector_tests.support.queues import queue
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import QueueRange
-from rocketmq_spark.source.stream.offsets import OffsetReader, QueueProgress, SourceOffset
+from rocketmq_spark.source.stream.offsets import OffsetReader, PlannedWith, QueueProgress, SourceOffset
 
 SPELLED: dict[str, Any] = {
     "v": 1,
     "queues": {"orders": {"broker-a": {"0": [120, 180, 1763712000000], "1": [7, 7, 1763712000123]}}},
 }
 OFFSET = SourceOffset({queue(1): QueueProgress(7, 7, 1763712000123), queue(0): QueueProgress(120, 180, 1763712000000)})
+
+PLANNED_WITH = PlannedWith("g", "CLUSTERING", "TagA || TagB")
+OPTIONS = PLANNED_WITH.to_json()
 
 
 def test_it_is_written_as_the_module_says() -> None:
@@ -25,6 +28,21 @@ def test_checkpoints_of_this_version_stay_readable() -> None:
     """The text below is in checkpoints of users. It may be added to, never changed."""
     text = '{"v": 1, "queues": {"orders": {"broker-a": {"0": [120, 180, 1763712000000], "1": [7, 7, 1763712000123]}}}}'
     assert SourceOffset.from_json(json.loads(text)) == OFFSET
+
+
+def test_checkpoints_of_version_2_stay_readable() -> None:
+    """As the text above."""
+    text = (
+        '{"v": 2, "queues": {"orders": {"broker-a": {"0": [120, 180, 1763712000000], "1": [7, 7, 1763712000123]}}}, '
+        '"options": {"consumerGroup": "g", "messageModel": "CLUSTERING", "subExpression": "TagA || TagB"}}'
+    )
+    offset = SourceOffset.from_json(json.loads(text))
+    assert (offset, offset.planned_with) == (OFFSET, PLANNED_WITH)
+    assert json.dumps(offset.to_json()) == text
+
+
+def test_with_which_options_a_batch_was_planned_is_no_part_of_the_place() -> None:
+    assert SourceOffset(OFFSET.queues, PLANNED_WITH) == OFFSET
 
 
 def test_the_order_in_which_json_is_read_does_not_matter() -> None:
@@ -67,7 +85,15 @@ def with_numbers(*numbers: object, queue_id: str = "0") -> dict[str, Any]:
 @pytest.mark.parametrize(
     "value",
     [
-        pytest.param({"v": 2, "queues": {}}, id="a later version"),
+        pytest.param({"v": 3, "queues": {}}, id="a later version"),
+        pytest.param({"v": 2, "queues": {}}, id="version 2 without options"),
+        pytest.param({"v": 1, "queues": {}, "options": OPTIONS}, id="version 1 with options"),
+        pytest.param({"v": 2, "queues": {}, "options": {**OPTIONS, "more": "x"}}, id="an option that is not known"),
+        pytest.param(
+            {"v": 2, "queues": {}, "options": {**OPTIONS, "consumerGroup": 1}}, id="an option that is no text"
+        ),
+        pytest.param({"v": 2, "queues": {}, "options": {"consumerGroup": "g"}}, id="options that are missing"),
+        pytest.param({"v": 2, "queues": {}, "options": None}, id="no options"),
         pytest.param({"v": 0, "queues": {}}, id="an earlier version"),
         pytest.param({"v": "1", "queues": {}}, id="a version as text"),
         pytest.param({"v": True, "queues": {}}, id="a version that only equals 1"),
@@ -141,8 +167,8 @@ def test_a_batchs_ranges_are_in_javas_order_of_names() -> None:
 
 
 def test_a_refusal_shows_the_versions() -> None:
-    with pytest.raises(OptionError, match=r"version 2, not 1, in \{'v': 2"):
-        SourceOffset.from_json({"v": 2, "queues": {"orders": {}}})
+    with pytest.raises(OptionError, match=r"version 3, not 1 or 2, in \{'v': 3"):
+        SourceOffset.from_json({"v": 3, "queues": {"orders": {}}})
 
 
 def test_a_refusal_of_a_huge_value_stays_short() -> None:

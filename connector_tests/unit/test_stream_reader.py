@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from rocketmq_spark.pull.outage_notes import OutageNotes
 from rocketmq_spark.source.data_loss import RETENTION, LostRange
 from rocketmq_spark.source.datasource import RocketMQDataSource
 from rocketmq_spark.source.schema import default_schema
-from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
+from rocketmq_spark.source.stream.offsets import PlannedWith, QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.refused_reader import RefusedReader
 from rocketmq_spark.source.stream.stream_reader import RocketMQInputPartition, RocketMQStreamReader
 
@@ -101,6 +102,17 @@ def test_until_the_first_offset_is_wanted_nothing_is_opened_started_or_joined() 
 
 def test_the_first_offset_makes_the_member_and_this_is_noticed() -> None:
     assert world_events(AS_SPARK_PLANS, THE_FIRST_OFFSET) >= {"socket.connect", "thread", "os.mkdir"}
+
+
+PLANNED = replace(END, planned_with=PlannedWith("g", "CLUSTERING", "*")).to_json()
+
+
+def test_a_checkpoint_of_another_group_is_refused_before_anything_is_joined() -> None:
+    one = reader(consumerGroup="another")
+    for ask in (lambda: one.latestOffset(PLANNED, one.getDefaultReadLimit()), lambda: one.partitions({}, PLANNED)):
+        with pytest.raises(OptionError, match=r"CHECKPOINT_OF_ANOTHER.*'g', and now it is 'another'"):
+            ask()
+        assert run_of(one) is None
 
 
 # ------------------------------------------------------------------------------------------- what travels

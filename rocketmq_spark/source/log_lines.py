@@ -6,7 +6,7 @@ Time, level and place are as in Spark's default log pattern. In brackets stands 
 client id, which the query's progress shows too (``clientId``); on executors, where Spark tells it, the query's id, its
 batch and the task. Spark tells a source runner neither the id nor the name of its query.
 
-Nothing is set up in a user's own process, nor where somebody has set up logging for us.
+Nothing is set up in a user's own process, nor where somebody has set up logging already: level and look are theirs.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ class LineFormatter(logging.Formatter):
 
 
 _FORMATTER: Final = LineFormatter()
+_HANDLERS: Final[list[logging.Handler]] = []
 
 
 def speak_as(level: str, **speaker: str) -> None:
@@ -42,10 +43,13 @@ def speak_as(level: str, **speaker: str) -> None:
 
     An executor's worker runs one task at a time, of any query.
     """
-    _FORMATTER.speaker = speaker
     logger = logging.getLogger(LOGGER)
-    logger.setLevel(getattr(logging, level.replace("WARN", "WARNING")))
-    if not logger.hasHandlers():
+    if not _HANDLERS:
+        if logger.hasHandlers():
+            return
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(_FORMATTER)
         logger.addHandler(handler)
+        _HANDLERS.append(handler)
+    _FORMATTER.speaker = speaker
+    logger.setLevel(getattr(logging, level.replace("WARN", "WARNING")))

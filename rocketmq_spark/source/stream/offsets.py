@@ -1,10 +1,15 @@
 """The offset that Spark's checkpoint keeps: canonical, versioned, and enough by itself to read its batch.
 
-    {"v": 1, "queues": {"orders": {"broker-a": {"0": [120, 180, 1763712000000], "1": [7, 7, 1763712000123]}}}}
+    {"v": 2, "queues": {"orders": {"broker-a": {"0": [120, 180, 1763712000000], "1": [7, 7, 1763712000123]}}},
+     "options": {"consumerGroup": "orders-app", "messageModel": "CLUSTERING", "subExpression": "*"}}
 
 Each queue holds ``[begin, end, last store time in epoch ms]``: the batch reads ``[begin, end)``, so the end offset
 alone gives the ranges of a batch, however it came about. A queue that the batch does not read has ``begin == end``.
 Spark compares offsets as text, so there is exactly one spelling: sorted keys, and integers only.
+
+``options`` are those of the query that planned the batch without which its numbers say something else, see
+``checkpoint_changes``. Version 1 is the same without them; it is read, and goes on as version 2 with the next batch.
+Who knows version 1 only refuses version 2 by its number.
 """
 
 from __future__ import annotations
@@ -17,7 +22,8 @@ from typing import Any, Final, NamedTuple
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import MessageQueue, QueueRange, flat, nested
 
-VERSION: Final = 1
+WITHOUT_OPTIONS: Final = 1
+VERSION: Final = 2
 
 
 class QueueProgress(NamedTuple):
@@ -35,11 +41,30 @@ class QueueProgress(NamedTuple):
         return QueueProgress(self.end_offset, self.end_offset, self.last_store_timestamp_ms)
 
 
+class PlannedWith(NamedTuple):
+    """Options of the query that planned a batch, as the user writes them."""
+
+    consumer_group: str
+    message_model: str
+    sub_expression: str
+
+    def to_json(self) -> dict[str, str]:
+        """By the options' names."""
+        return dict(zip(_OPTIONS, self, strict=True))
+
+
+_OPTIONS: Final = ("consumerGroup", "messageModel", "subExpression")
+
+
 @dataclass(frozen=True, slots=True)
 class SourceOffset:
-    """The positions of all queues that the query has ever read. The initial offset has none."""
+    """The positions of all queues that the query has ever read. The initial offset has none.
+
+    ``planned_with``: None in offsets of version 1. It is no part of the place, and does not count in comparisons.
+    """
 
     queues: Mapping[MessageQueue, QueueProgress] = field(default_factory=dict)
+    planned_with: PlannedWith | None = field(default=None, compare=False)
 
     def ranges(self) -> Iterator[QueueRange]:
         """What the batch that ends here reads, in queue order."""
@@ -59,14 +84,16 @@ class SourceOffset:
             queue: [progress.begin_offset, progress.end_offset, progress.last_store_timestamp_ms]
             for queue, progress in self.queues.items()
         }
-        return {"v": VERSION, "queues": nested(numbers)}
+        if self.planned_with is None:
+            return {"v": WITHOUT_OPTIONS, "queues": nested(numbers)}
+        return {"v": VERSION, "queues": nested(numbers), "options": self.planned_with.to_json()}
 
     @classmethod
     def from_json(cls, value: object) -> SourceOffset:
         """Read back what ``to_json`` gave. Raises OptionError[BAD_OFFSET] for anything else: other versions, and other
         spellings, which Spark would take for other offsets."""
         try:
-            offset = cls(dict(_queues(value)))
+            offset = cls(dict(_queues(value)), _planned_with(value))
             if _text(offset.to_json()) != _text(value):
                 raise ValueError("another spelling")
             return offset
@@ -100,10 +127,19 @@ def _text(value: object) -> str:
 
 
 def _queues(value: Any) -> Iterator[tuple[MessageQueue, QueueProgress]]:
-    if value["v"] != VERSION:
-        raise ValueError(f"version {value['v']!r}, not {VERSION},")
+    if value["v"] not in (WITHOUT_OPTIONS, VERSION):
+        raise ValueError(f"version {value['v']!r}, not {WITHOUT_OPTIONS} or {VERSION},")
     for queue, numbers in flat(value["queues"]):
         yield queue, _progress(numbers)
+
+
+def _planned_with(value: Any) -> PlannedWith | None:
+    if value["v"] == WITHOUT_OPTIONS:
+        return None
+    texts = [value["options"][name] for name in _OPTIONS]
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"not texts: {texts}")
+    return PlannedWith(*texts)
 
 
 def _progress(numbers: Any) -> QueueProgress:

@@ -6,9 +6,10 @@ the member of the group, with the first call for an offset. On executors only ``
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -27,6 +28,7 @@ from rocketmq_spark.source.given_up import named_together, without_given_up
 from rocketmq_spark.source.log_lines import speak_as
 from rocketmq_spark.source.partitioning import Task, tasks_of
 from rocketmq_spark.source.schema import check_schema
+from rocketmq_spark.source.stream.checkpoint_changes import planned_with, warnings_of
 from rocketmq_spark.source.stream.offsets import OffsetReader, SourceOffset
 from rocketmq_spark.source.stream.progress import ProgressReporter, told_waits
 
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from rocketmq_spark.source.stream.source_run import SourceRun
+
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -91,8 +95,8 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The end of the next batch; ``start`` itself, to the letter, when there is nothing to read."""
         begin = self._offsets.read(start)
-        end = self._running().latest_offset(begin, _max_offsets(limit))
-        return start if end is begin else self._offsets.write(end)
+        end = self._running(begin).latest_offset(begin, _max_offsets(limit))
+        return start if end is begin else self._offsets.write(replace(end, planned_with=planned_with(self._options)))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """What the query progress shows as ``latestOffset``, see ``ProgressReporter.report``; asks nobody."""
@@ -120,7 +124,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._read_again = end
         logged = list(offset.ranges())
         wanted = without_given_up(logged, self._options.give_up) if end == self._read_again else logged
-        told_lost = self._running().recover(offset, wanted) if self._run is None else ()
+        told_lost = self._running(offset).recover(offset, wanted) if self._run is None else ()
         tasks = tasks_of(
             wanted,
             min_partitions=self._options.min_partitions,
@@ -133,12 +137,12 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _partition(
         self, task: Task, logged: Sequence[QueueRange], batch_id: str, told_lost: Sequence[LostRange]
     ) -> RocketMQInputPartition:
-        known = self._running().planner.masters
+        run = self._running(SourceOffset())
+        known = run.planner.masters
         names = dict.fromkeys(one.queue.broker_name for one in task)
         masters = {name: known[name] for name in names if name in known}
         told_lost = tuple(one for one in told_lost if any(one.queue == of_task.queue for of_task in task))
-        client_id = self._running().client_id
-        return RocketMQInputPartition(task, masters, named_together(logged, task), batch_id, client_id, told_lost)
+        return RocketMQInputPartition(task, masters, named_together(logged, task), batch_id, run.client_id, told_lost)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Only a hint: what proves ``end`` is the next ``latestOffset``, and it commits, answers awaited."""
@@ -156,11 +160,15 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             OutageNotes(batch_id, broker_name).answered()
         self._notes.clear()
 
-    def _running(self) -> SourceRun:
+    def _running(self, checkpoint: SourceOffset) -> SourceRun:
+        """``checkpoint``: where the query goes on. Raises OptionError[CHECKPOINT_OF_ANOTHER], with nothing joined."""
         if self._run is None:
             from rocketmq_spark.source.stream.source_run import SourceRun
 
+            warnings = warnings_of(checkpoint, self._options)
             self._run = SourceRun(self._options)
+            for warning in warnings:
+                log.warning("%s", warning)
             if self._stops_at_what_is_there:
                 self._run.planner.stop_at_what_is_there()
         return self._run

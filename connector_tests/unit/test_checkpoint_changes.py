@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from connector_tests.support.queues import queue
+from rocketmq_spark.errors import OptionError
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.source.stream.checkpoint_changes import CHANGES, Outcome, planned_with, warnings_of
+from rocketmq_spark.source.stream.offsets import PlannedWith, QueueProgress, SourceOffset
+
+BEFORE = PlannedWith("g", "CLUSTERING", "*")
+QUEUES = {queue(0): QueueProgress(0, 5), queue(0, topic="payments"): QueueProgress(0, 7)}
+CHECKPOINT = SourceOffset(QUEUES, BEFORE)
+LEFT_OUT = (
+    "the checkpoint was written with 'subscribe' payments, and now it is orders. Nothing yet. Its positions stay, and "
+    "it is read on there when it is subscribed again; what its brokers delete until then is lost."
+)
+
+
+def options(**given: str) -> ReadOptions:
+    required = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders,payments"}
+    return ReadOptions.parse(required | given)
+
+
+def test_an_offset_tells_the_options_that_count() -> None:
+    assert planned_with(options(subExpression="TagA")) == replace_filter("TagA")
+
+
+def replace_filter(text: str) -> PlannedWith:
+    return BEFORE._replace(sub_expression=text)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"subscribe": "payments,orders"},
+        {"subscribe": "orders,payments,refunds"},
+        {"retryTopic": "true"},
+        {
+            "instanceName": "another",
+            "consumeOrderly": "true",
+            "maxOffsetsPerTrigger": "5",
+            "startingOffsets": "earliest",
+        },
+    ],
+)
+def test_what_loses_nothing_is_no_word_worth(given: dict[str, str]) -> None:
+    assert warnings_of(CHECKPOINT, options(**given)) == []
+
+
+def test_a_topic_that_is_left_out_is_a_warning() -> None:
+    assert warnings_of(CHECKPOINT, options(subscribe="orders")) == [LEFT_OUT]
+
+
+def test_a_retry_topic_that_is_not_read_any_more_is_one_too() -> None:
+    with_retries = replace(CHECKPOINT, queues={queue(0, topic="%RETRY%g"): QueueProgress(0, 5)})
+    assert len(warnings_of(with_retries, options())) == 1
+
+
+def test_another_filter_is_a_warning() -> None:
+    (line,) = warnings_of(CHECKPOINT, options(subExpression="TagA"))
+    assert line.startswith(
+        "the checkpoint was written with 'subExpression' *, and now it is TagA. Nothing that the new "
+    )
+
+
+def test_a_query_that_reads_by_itself_from_now_on_is_a_warning() -> None:
+    (line,) = warnings_of(CHECKPOINT, options(messageModel="BROADCASTING", instanceName="me"))
+    assert "'messageModel' CLUSTERING, and now it is BROADCASTING. Nothing is lost." in line
+
+
+def test_several_changes_are_all_told() -> None:
+    assert len(warnings_of(CHECKPOINT, options(subscribe="orders", subExpression="TagA"))) == 2
+
+
+def test_another_group_is_an_error_that_says_what_would_be_lost() -> None:
+    with pytest.raises(OptionError) as raised:
+        warnings_of(CHECKPOINT, options(consumerGroup="h"))
+    assert str(raised.value) == (
+        "[ROCKETMQ_CHECKPOINT_OF_ANOTHER] The checkpoint was written with 'consumerGroup' 'g', and now it is 'h'. "
+        "The larger of the checkpoint's and the group's offsets counts: where the new group has read further, this "
+        "query would skip what it has never read, and where it has not, the group what its members have never read. "
+        "Set it back, or start with a new checkpoint location; 'startingOffsets' can name where each queue begins."
+    )
+
+
+def test_a_query_that_read_by_itself_cannot_share_from_now_on() -> None:
+    alone = replace(CHECKPOINT, planned_with=BEFORE._replace(message_model="BROADCASTING"))
+    with pytest.raises(
+        OptionError, match=r"'messageModel' 'BROADCASTING', and now it is 'CLUSTERING'\. As with another"
+    ):
+        warnings_of(alone, options())
+
+
+def test_a_checkpoint_of_before_tells_of_topics_only() -> None:
+    old = SourceOffset(QUEUES)
+    assert warnings_of(old, options(consumerGroup="h", subExpression="TagA")) == []
+    assert warnings_of(old, options(consumerGroup="h", subscribe="orders")) == [LEFT_OUT]
+
+
+def test_a_new_checkpoint_has_nothing_to_say() -> None:
+    assert warnings_of(SourceOffset(), options(consumerGroup="h", subExpression="TagA")) == []
+
+
+def test_errors_are_found_before_anything_is_said() -> None:
+    outcomes = [change.outcome for change in CHANGES]
+    assert outcomes == sorted(outcomes, key=[Outcome.ERROR, Outcome.WARNING].index)
