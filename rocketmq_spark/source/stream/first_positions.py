@@ -41,7 +41,8 @@ def told_resumption(who: str, stored: Mapping[MessageQueue, int], bounds: Mappin
     left = sum(max(0, bounds[queue].max_offset - at) for queue, at in stored.items())
     held = sum(bounds[queue].max_offset - bounds[queue].min_offset for queue in stored)
     places = [
-        f"{queue} at {at} of [{bounds[queue].min_offset}, {bounds[queue].max_offset})" for queue, at in stored.items()
+        f"{queue} at {stored[queue]} of [{bounds[queue].min_offset}, {bounds[queue].max_offset})"
+        for queue in sorted(stored, key=MessageQueue.sort_key)
     ]
     return (
         f"going on where {who} is, of which the checkpoint knows nothing, wherever the options would begin; {left} of "
@@ -51,7 +52,8 @@ def told_resumption(who: str, stored: Mapping[MessageQueue, int], bounds: Mappin
 
 def told_move(moved: Mapping[MessageQueue, int], stored: Mapping[MessageQueue, int | None]) -> str:
     """Of ``groupOffsets`` ``ignore``."""
-    places = [f"{queue} from {stored[queue]} to {at}" for queue, at in moved.items()]
+    in_order = sorted(moved, key=MessageQueue.sort_key)
+    places = [f"{queue} from {stored[queue]} to {moved[queue]}" for queue in in_order]
     return f"the group has been moved to where this query begins, as 'groupOffsets' says: {_named(places)}"
 
 
