@@ -1,27 +1,146 @@
-"""The main story with clusters that ask for keys, for TLS, and for both."""
+"""The main story with clusters that ask for nothing, for keys, for TLS, and for both; with the rights that a query
+needs and no others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 
 import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame
 
+import rocketmq_spark
 from connector_tests.spark.conftest import StreamOf
-from connector_tests.support.streams import Topic
-from rocketmq_spark.embedded import EmbeddedCluster
+from connector_tests.support.streams import Stream, Topic, eventually
+from rocketmq_spark.embedded import EmbeddedCluster, Right
+from rocketmq_spark.embedded.pytest_plugin import unique_name
+from rocketmq_spark.errors import BrokerError
+from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.options.connection import options_of
+from rocketmq_spark.remoting.broker import Broker
+from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.security import Security
+from rocketmq_spark.wire.remoting.codes import ResponseCode
+from rocketmq_spark.wire.remoting.pull import PullStatus
+
+TO_THE_DLQ = -1
+ONE_SECOND = 1
+SCHEMA = "topic STRING, brokerName STRING, msgId STRING, body BINARY, reconsumeTimes INT, commitLogOffset BIGINT"
+DOORS = {"plain": (False, False), "ACL": (True, False), "TLS": (False, True), "ACL+TLS": (True, True)}
 
 
-@pytest.fixture(scope="module", params=[(True, False), (False, True), (True, True)], ids=["ACL", "TLS", "ACL+TLS"])
+@pytest.fixture(scope="module", params=list(DOORS.values()), ids=list(DOORS))
 def cluster(request: pytest.FixtureRequest) -> Iterator[EmbeddedCluster]:
     acl, tls = request.param
     with EmbeddedCluster(acl=acl, tls=tls) as cluster:
         yield cluster
 
 
-def test_a_query_reads_restarts_and_commits(messages: Topic, stream: StreamOf, group: str) -> None:
-    sent: list[str] = []
+MemberOf = Callable[..., Stream]
+
+
+@pytest.fixture
+def rights(topic: str, group: str) -> Sequence[Right]:
+    """As docs/guide/security.md lists them."""
+    return [Right(f"Topic:{topic}", ("SUB", "GET")), Right(f"Group:{group}", ("SUB",))]
+
+
+@pytest.fixture
+def member(cluster: EmbeddedCluster, stream: StreamOf, rights: Sequence[Right]) -> MemberOf:
+    """A query of a user who has these rights only, and more where more is read."""
+
+    def make(*more: Right, **options: str) -> Stream:
+        return stream(**keys(cluster, *rights, *more), **options)
+
+    return make
+
+
+def keys(cluster: EmbeddedCluster, *rights: Right) -> dict[str, str]:
+    """Of a new user of a cluster that has users."""
+    if cluster.security.credentials is None:
+        return {}
+    by_resource: dict[str, set[str]] = {}
+    for right in rights:
+        by_resource.setdefault(right.resource, set()).update(right.actions)
+    merged = [Right(resource, tuple(sorted(actions))) for resource, actions in by_resource.items()]
+    return options_of(Security(cluster.create_user(unique_name("user"), *merged)))
+
+
+def test_a_query_starts_reads_commits_and_restarts(messages: Topic, member: MemberOf, group: str) -> None:
+    reading, sent = member(), list[str]()
     for count in (25, 40, 7):
         sent += messages.send(count)
-        stream().run_to_end()
-        assert stream().bodies() == sorted(sent)
+        reading.run_to_end()
+        assert reading.bodies() == sorted(sent)
         assert messages.lag(group) == 0
+
+
+def test_what_is_sent_is_read_and_comes_back_or_ends_in_the_dlq(
+    cluster: EmbeddedCluster, topic: str, member: MemberOf, group: str
+) -> None:
+    sender = cluster.security_options | keys(cluster, Right(f"Topic:{topic}", ("PUB",)))
+    rocketmq_spark.send(cluster.namesrv_addr, topic, ["fails", "is done"], options=sender)
+    reading = member(Right(f"Group:{group}", ("GET",)), retryTopic="true")
+    reading.schema = SCHEMA
+    given = {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": group, "subscribe": topic, "retryTopic": "true"}
+    given |= cluster.security_options | dict(reading.options)
+    seen: list[tuple[str, int]] = []
+
+    def work(batch: DataFrame, _batch_id: int) -> None:
+        batch.persist()
+        seen.extend((row.text, row.reconsumeTimes) for row in batch.selectExpr("string(body) text", "*").collect())
+        failed = batch.where("body = 'fails'")
+        rocketmq_spark.send_back(failed.where("reconsumeTimes = 0"), given, delay_level=ONE_SECOND)
+        rocketmq_spark.send_back(failed.where("reconsumeTimes = 1").collect(), given, delay_level=TO_THE_DLQ)
+        batch.unpersist()
+
+    writer = reading.load().writeStream.foreachBatch(work)
+    query = writer.option("checkpointLocation", str(reading.folder / "checkpoint")).start()
+    try:
+        eventually(lambda: sorted(seen) == [("fails", 0), ("fails", 1), ("is done", 0)], "each, and one of them again")
+        eventually(lambda: is_dead_letter(cluster, group, b"fails"), "a dead letter")
+    finally:
+        query.stop()
+    assert query.exception() is None
+
+
+def is_dead_letter(cluster: EmbeddedCluster, group: str, body: bytes) -> bool:
+    """Whether the first of the group's dead letters has that body. Their topic is made with the first."""
+    with closing(ConnectionPool(3_000, security=cluster.security)) as pool:
+        broker = Broker(cluster.broker_addr(), pool, 3_000)
+        try:
+            pulled = broker.pull("operator", MessageQueue(f"%DLQ%{group}", "broker-a", 0), 0, 1)
+        except BrokerError as error:
+            assert error.code == ResponseCode.TOPIC_NOT_EXIST
+            return False
+        return pulled.status is PullStatus.FOUND and body in bytes(pulled.body)
+
+
+def test_an_orderly_query_locks_its_queues_and_obeys_a_reset(messages: Topic, member: MemberOf, group: str) -> None:
+    sent = messages.send(20)
+    reading = member(consumeOrderly="true")
+    with reading.running(processingTime="300 milliseconds"):
+        eventually(lambda: len(reading.places()) == len(sent), "all of them")
+        eventually(lambda: not messages.lockable(group), "its locks")
+        eventually(lambda: messages.lag(group) == 0, "its commits")
+        messages.reset_to_the_beginning(group)
+        eventually(lambda: len(reading.places()) == 2 * len(sent), "all of them again")
+
+
+def test_a_query_begins_at_a_time(messages: Topic, member: MemberOf, group: str) -> None:
+    sent = messages.send(20)
+    reading = member(startingTimestamp="1000")
+    reading.run_to_end()
+    assert reading.bodies() == sorted(sent)
+
+
+def test_who_lacks_the_right_is_told_so_by_the_query(
+    cluster: EmbeddedCluster, messages: Topic, stream: StreamOf, rights: Sequence[Right]
+) -> None:
+    if cluster.security.credentials is None:
+        pytest.skip("a cluster without users")
+    messages.send(1)
+    query = stream(**keys(cluster, rights[0])).start(availableNow=True)
+    with pytest.raises(StreamingQueryException, match=r"ROCKETMQ_GROUP_FORBIDDEN.*has not the right on group"):
+        query.awaitTermination(60)

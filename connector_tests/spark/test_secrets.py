@@ -1,0 +1,92 @@
+"""What is secret is nowhere to be found: a whole job, and all that it leaves and shows."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import rocketmq_spark
+from rocketmq_spark.embedded import EmbeddedCluster, Right
+from rocketmq_spark.options.connection import options_of
+from rocketmq_spark.security import Secret, Security
+
+ROOT = Path(__file__).parents[2]
+TIMEOUT_S = 240
+TOKEN = "a-token-that-nobody-sees"
+KEY_PASSWORD = "a-password-that-nobody-sees"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(acl=True, tls=True) as cluster:
+        yield cluster
+
+
+def test_no_secret_is_in_anything_that_a_job_shows_or_leaves(
+    cluster: EmbeddedCluster, topic: str, tmp_path: Path
+) -> None:
+    rocketmq_spark.send(cluster.namesrv_addr, topic, ["one", "two"], options=cluster.security_options)
+    user = cluster.create_user("spark-user", Right(f"Topic:{topic}", ("SUB", "GET")), Right("Group:g", ("SUB",)))
+    assert isinstance(user.secret_key, Secret)
+    client = encrypted_certificate(tmp_path)
+    options = {
+        **cluster.security_options,
+        **options_of(Security(user)),
+        **client,
+        "namesrvAddr": cluster.namesrv_addr,
+        "consumerGroup": "g",
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+        "securityToken": TOKEN,
+    }
+    folder = tmp_path / "job"
+    folder.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-m", "connector_tests.support.secret_job", str(folder)],
+        input=json.dumps(options),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    shown = {"output": done.stdout.encode(), "log": done.stderr.encode()}
+    shown |= {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    check_that_the_job_has_shown_something(shown, topic)
+    for secret in (user.secret_key.reveal(), TOKEN, KEY_PASSWORD):
+        assert {name: lines_with(secret, data) for name, data in shown.items() if secret.encode() in data} == {}
+
+
+def lines_with(secret: str, data: bytes) -> list[bytes]:
+    """The first few, for who has to find out what has shown it."""
+    return [line[:300] for line in data.splitlines() if secret.encode() in line][:5]
+
+
+def encrypted_certificate(folder: Path) -> dict[str, str]:
+    """A client's, which nobody asks for."""
+    certificate = ROOT / "connector_tests" / "support" / "tls" / "localhost.crt"
+    key = folder / "client.key"
+    command = ["openssl", "pkcs8", "-topk8", "-in", str(certificate.with_suffix(".key"))]
+    subprocess.run([*command, "-passout", f"pass:{KEY_PASSWORD}", "-out", str(key)], check=True, capture_output=True)
+    return {"tlsCertPath": str(certificate), "tlsKeyPath": str(key), "tlsKeyPassword": KEY_PASSWORD}
+
+
+def check_that_the_job_has_shown_something(shown: dict[str, bytes], topic: str) -> None:
+    """Else there is nothing that a secret could be in."""
+    kinds = ("events/", "checkpoint/", "out/", "page-")
+    assert {kind for kind in kinds if not any(name.startswith(kind) for name in shown)} == set()
+    assert b"CREDENTIALS_REFUSED" in shown["output"]
+    assert b"BAD_OPTION_VALUE" in shown["output"]
+    assert b"Physical Plan" in shown["output"]
+    assert b"spark-user" in shown["output"]
+    events = b"".join(data for name, data in shown.items() if name.startswith("events/"))
+    assert b"SparkListenerSQLExecutionStart" in events
+    pages = b"".join(data for name, data in shown.items() if name.startswith("page-"))
+    assert b"WriteToMicroBatchDataSource" in pages or b"rocketmq" in pages.lower()
+    assert topic.encode() in b"".join(data for name, data in shown.items() if name.startswith("checkpoint/"))

@@ -1,0 +1,109 @@
+"""A job whose options hold secrets, and that shows of itself whatever Spark and the connector show: on its output, in
+its event log, its checkpoint, and the pages of Spark's UI, which it keeps as files.
+
+Run as ``python -m connector_tests.support.secret_job FOLDER``; the options are JSON on standard input.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+import urllib.request
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from urllib.error import HTTPError
+
+from pyspark.sql import DataFrame, SparkSession
+
+from connector_tests.support.spark_session import test_session
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.source.datasource import RocketMQDataSource
+
+LINK = re.compile(r'href="(/(?:SQL|StreamingQuery|environment|executors|jobs|stages)[^"]*)"')
+MOST_PAGES = 60
+
+
+def main() -> None:
+    folder, options = Path(sys.argv[1]), json.load(sys.stdin)
+    (folder / "events").mkdir()
+    logging.basicConfig(level=logging.DEBUG)
+    # It would log each call that PySpark makes with all its arguments, among them those of option(); the guide says so.
+    logging.getLogger("py4j").setLevel(logging.INFO)
+    settings = {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": str(folder / "events"),
+        "spark.eventLog.compress": "false",
+        "spark.ui.enabled": "true",
+        "spark.ui.port": "0",
+    }
+    with test_session(folder, **settings) as spark:
+        spark.sparkContext.setLogLevel("INFO")
+        run(spark, folder, options)
+        for number, page in enumerate(pages_of(spark)):
+            (folder / f"page-{number}.html").write_text(page, encoding="utf-8")
+
+
+def run(spark: SparkSession, folder: Path, options: Mapping[str, str]) -> None:
+    """A query that reads and is explained, one that fails, and one whose options are refused."""
+    frame = spark.readStream.format("rocketmq").options(**options).load()
+    frame.explain(True)
+    query = frame.writeStream.format("parquet").option("path", str(folder / "out"))
+    running = query.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
+    running.awaitTermination()
+    running.explain(True)
+    show([progress.json for progress in running.recentProgress])
+    show(RocketMQDataSource(options), ReadOptions.parse(options), vars(ReadOptions.parse(options)))
+    for wrong in ({"accessKey": "nobody"}, {"secretKey": options["secretKey"] + "x"}, {"subscribe": "a b"}):
+        show(wrong.keys(), failure(spark, folder / "failed", {**options, **wrong}))
+
+
+def show(*shown: object) -> None:
+    """On standard output, as a user would."""
+    sys.stdout.write(" ".join(f"{one!s} {one!r}" for one in shown) + "\n")
+
+
+def failure(spark: SparkSession, folder: Path, options: Mapping[str, str]) -> str:
+    """What the query ends with."""
+    try:
+        query = spark.readStream.format("rocketmq").options(**options).load().writeStream.foreachBatch(nothing)
+        query.option("checkpointLocation", str(folder)).trigger(availableNow=True).start().awaitTermination()
+    except Exception as error:
+        logging.getLogger().exception("it failed")
+        return f"{error!r} {error}"
+    raise AssertionError("it did not fail")
+
+
+def nothing(_batch: DataFrame, _batch_id: int) -> None:
+    """Is done with it."""
+
+
+def pages_of(spark: SparkSession) -> Iterator[str]:
+    """Those that the UI leads to, from its first and what its interface for programs says."""
+    root = spark.sparkContext.uiWebUrl
+    assert root is not None
+    root = re.sub("//[^:/]+:", "//127.0.0.1:", root)
+    application = f"/api/v1/applications/{spark.sparkContext.applicationId}"
+    asked = ["/environment/", "/SQL/", "/StreamingQuery/", f"{application}/environment"]
+    asked += [f"{application}/sql?details=true&planDescription=true"]
+    for number in range(MOST_PAGES):
+        if number == len(asked):
+            return
+        page = page_at(root + asked[number])
+        asked += [link for link in dict.fromkeys(LINK.findall(page)) if link not in asked]
+        yield page
+
+
+def page_at(address: str) -> str:
+    """What the UI answers, be it an error of its own: Spark's link to a query without batches leads to one."""
+    try:
+        with urllib.request.urlopen(address, timeout=30) as answer:
+            return str(answer.read().decode())
+    except HTTPError as error:
+        with error:
+            return error.read().decode()
+
+
+if __name__ == "__main__":
+    main()
