@@ -75,10 +75,10 @@ def run_page(run: Run, cluster: EmbeddedCluster, messages: Topic, group: str, tm
     The cluster, the topic and the groups are the test's.
     """
 
-    def run_blocks(page: str, more: str = "") -> str:
+    def run_blocks(page: str, more: str = "", served: EmbeddedCluster = cluster) -> str:
         code = "\n".join((*([] if page == README else [SESSION]), *blocks(page, "python")))
         for shown, own in (
-            ("127.0.0.1:9876", cluster.namesrv_addr),
+            ("127.0.0.1:9876", served.namesrv_addr),
             ('"my-', f'"{group}-'),
             ('"orders"', f'"{messages.name}"'),
         ):
@@ -144,10 +144,25 @@ def test_production_shows_the_lag_and_a_test_that_passes(run_page: RunPage, mess
     assert "the test passes" in printed
 
 
+def test_security_reads_from_servers_that_ask_for_keys_and_tls(
+    run_page: RunPage, messages: Topic, tmp_path: Path
+) -> None:
+    with EmbeddedCluster(acl=True, tls=True) as secured:
+        secured.create_topic(messages.name)
+        rocketmq_spark.send(secured.namesrv_addr, messages.name, ["one", "two"], options=secured.security_options)
+        lines = [f"{name}={value}" for name, value in secured.security_options.items()]
+        (tmp_path / "connection.options").write_text("\n".join(lines), encoding="utf-8")
+        assert "read 2" in run_page(f"{GUIDE}/security.md", served=secured)
+
+
 @pytest.mark.parametrize(
     ("page", "command"), [(page, command) for page in (*PAGES, "CONTRIBUTING.md") for command in commands(page)]
 )
-def test_a_shell_command_is_one_that_there_is(page: str, command: str) -> None:
+def test_a_shell_command_is_one_that_there_is(
+    page: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("connection.options").write_text("accessKey=me\nsecretKey=s", encoding="utf-8")
     match shlex.split(command.partition("  #")[0]):
         case ["make", *targets]:
             subprocess.run(["make", "--dry-run", *targets], cwd=ROOT, check=True, capture_output=True)
