@@ -31,6 +31,20 @@ def test_a_stream_that_ends_early_is_damaged(kind: MessageSysFlag) -> None:
 
 
 @ALL_TYPES
+def test_a_body_that_is_read_in_several_pieces_comes_back(kind: MessageSysFlag) -> None:
+    large = bytes(range(256)) * 4_000
+    assert decompress(compress(large, kind), int(kind)) == large
+
+
+def test_zlib_is_what_java_writes_and_says_where_it_ends_early() -> None:
+    packed = compress(PLAIN, ZLIB)
+    assert packed == zlib.compress(PLAIN, 5) != zlib.compress(PLAIN)
+    with pytest.raises(ValueError) as raised:
+        decompress(packed[:-5], int(ZLIB))
+    assert str(raised.value) == "its ZLIB body is damaged: it ends early"
+
+
+@ALL_TYPES
 def test_bytes_of_another_format_are_damaged(kind: MessageSysFlag) -> None:
     with pytest.raises(ValueError, match="damaged"):
         decompress(b"no such stream", int(kind))

@@ -175,6 +175,12 @@ def patched(position: int, data: bytes) -> bytes:
 TOPIC_AT = 88 + len(b"payload")
 
 
+def with_ipv6(sys_flag: int) -> bytes:
+    """The smallest record, whose flags say that its hosts are longer than they are."""
+    smallest = Record(topic="", body=b"", properties=b"", magic=V1).encode()
+    return smallest[:36] + struct.pack(">i", sys_flag) + smallest[40:]
+
+
 @pytest.mark.parametrize(
     ("record", "problem"),
     [
@@ -191,6 +197,13 @@ TOPIC_AT = 88 + len(b"payload")
         (patched(84, b"\x7f\xff\xff\xff"), "body should have 2147483647 bytes"),
         (patched(TOPIC_AT, b"\x80"), "topic should have -128 bytes"),
         (patched(TOPIC_AT, b"\x7f"), "topic should have 127 bytes"),
+        (patched(84, struct.pack(">i", len(GOOD) - 88)), "its length of the topic should have 1 bytes where 0 remain"),
+        (
+            patched(TOPIC_AT, bytes([len(GOOD) - TOPIC_AT - 1])),
+            "its length of the properties should have 2 bytes where 0",
+        ),
+        (with_ipv6(0x10), "its tail should have 16 bytes where 7 remain"),
+        (with_ipv6(0x30), "its host should have 20 bytes where 15 remain"),
         (patched(TOPIC_AT + 7, b"\xff\xff"), "properties should have -1 bytes"),
         (patched(TOPIC_AT + 7, b"\0\x02"), "1 bytes follow its properties"),
         (Record(sys_flag=COMPRESSED).encode(), "ZLIB body is damaged"),
