@@ -192,7 +192,7 @@ def with_ipv6(sys_flag: int) -> bytes:
         (patched(0, struct.pack(">i", 90)), "says that it has 90 bytes"),
         (patched(0, struct.pack(">i", len(GOOD) - 1)), "properties should have 3 bytes where 2 remain"),
         (patched(4, b"\0\0\0\0"), "magic number 0 is unknown"),
-        (patched(4, struct.pack(">I", BLANK)), "blank end"),
+        (patched(4, struct.pack(">I", BLANK)), "<it is the blank end of a commit log file>"),
         (patched(84, b"\xff\xff\xff\xff"), "body should have -1 bytes"),
         (patched(84, b"\x7f\xff\xff\xff"), "body should have 2147483647 bytes"),
         (patched(TOPIC_AT, b"\x80"), "topic should have -128 bytes"),
@@ -209,17 +209,18 @@ def with_ipv6(sys_flag: int) -> bytes:
         (Record(sys_flag=COMPRESSED).encode(), "ZLIB body is damaged"),
         (Record(sys_flag=COMPRESSED | 0x400).encode(), "compression 0x400 is unknown"),
         (Record(sys_flag=INNER_BATCH).encode(), "inner head"),
-        (Record(sys_flag=INNER_BATCH, body=b"").encode(), "inner batch is empty"),
+        (Record(sys_flag=INNER_BATCH, body=b"").encode(), "<its inner batch is empty>"),
         (
             Record(sys_flag=INNER_BATCH, body=inner_batch([(b"", b"")] * 2), queue_offset=2**63 - 1).encode(),
-            "offsets of its inner batch overflow",
+            "<the offsets of its inner batch overflow>",
         ),
     ],
 )
 def test_a_damaged_record_is_an_error_that_says_where(record: bytes, problem: str) -> None:
     body = GOOD + GOOD + record
-    with pytest.raises(RemoteProtocolError, match=problem) as caught:
+    with pytest.raises(RemoteProtocolError) as caught:
         decode_messages(body, broker_name="b")
+    assert problem in f"<{caught.value.context['problem']}>"
     expected = {"index": 2, "position": 2 * len(GOOD), "length_bytes": len(body)}
     assert caught.value.condition == "CORRUPT_MESSAGE"
     assert {name: caught.value.context[name] for name in expected} == expected
