@@ -441,6 +441,7 @@ class BrokerDoor:
 
     def submit_group_check(self, group: str, topic: str) -> SimulatedAnswer[None]:
         _check_name(group)
+        assert topic in self._door.cluster.topics(), f"no topic: {topic}"
         return self._submit("group check", self._check_group)
 
     def _check_group(self) -> None:
@@ -493,6 +494,7 @@ class BrokerDoor:
 
     def _tell_resets(self, queues: Iterable[MessageQueue], looker: Looker) -> None:
         """Whose pull is the first one of the group is told."""
+        assert looker.group in (GROUP, TOOLS.group), f"not the group: {looker.group}"
         for queue in queues if looker is not TOOLS else ():
             if queue in self._broker.marks:
                 looker.told_reset(queue, self._broker.marks.pop(queue))

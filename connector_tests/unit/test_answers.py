@@ -79,6 +79,12 @@ def test_a_queue_of_which_nothing_is_in_flight_would_commit_where_it_reads_next(
     assert info == ProcessQueueInfo(commit_offset=9)
 
 
+def test_a_queue_that_was_given_up_says_so() -> None:
+    process_queue = ProcessQueue(queue(0), 1)
+    process_queue.drop()
+    assert process_queue_info(process_queue, position=9, locked_ms=None).is_dropped
+
+
 def test_what_is_in_flight_is_counted_and_committed_up_to_its_begin() -> None:
     process_queue = ProcessQueue(queue(0), 1)
     process_queue.put(3, 7)

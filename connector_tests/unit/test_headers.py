@@ -9,7 +9,7 @@ import pytest
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.wire.remoting import headers
 from rocketmq_spark.wire.remoting.codes import PullSysFlag
-from rocketmq_spark.wire.remoting.fields import Header
+from rocketmq_spark.wire.remoting.fields import Header, header, wire
 from rocketmq_spark.wire.remoting.headers import (
     GetConsumerRunningInfoRequest,
     GetRouteInfoRequest,
@@ -131,3 +131,22 @@ def test_booleans_are_read_as_java_does(text: str, value: bool) -> None:
 def test_a_number_that_is_none_is_the_peers_error(text: str) -> None:
     with pytest.raises(RemoteProtocolError, match="OffsetResponse cannot be read: 'offset' is"):
         OffsetResponse.from_fields({"offset": text})
+
+
+def test_a_header_is_laid_out_from_its_fields() -> None:
+    @header
+    class Sample(Header):
+        name: str = wire("n")
+        count: int | None = wire("c", default=None)
+        is_on: bool = wire("o", default=False)
+
+    assert [(row.attribute, row.wire_name, row.is_required) for row in Sample.rows] == [
+        ("name", "n", True),
+        ("count", "c", False),
+        ("is_on", "o", False),
+    ]
+    assert Sample(name="a").to_fields() == {"n": "a", "o": "false"}
+    whole = Sample(name="a", count=7, is_on=True)
+    assert whole.to_fields() == {"n": "a", "c": "7", "o": "true"}
+    assert Sample.from_fields({"n": "a", "c": "7", "o": "TRUE"}) == whole
+    assert Sample.from_fields({"n": "a"}) == Sample(name="a", count=None, is_on=False)

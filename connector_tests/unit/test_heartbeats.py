@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from connector_tests.support.manual_clock import ManualClock
-from connector_tests.support.simulated_cluster import ClusterDoor, Reach, SimulatedCluster, address_of
+from connector_tests.support.simulated_cluster import BrokerDoor, ClusterDoor, Reach, SimulatedCluster, address_of
 from rocketmq_spark.consumer.heartbeats import Heartbeats
 from rocketmq_spark.errors import BrokerError
 from rocketmq_spark.wire.body.heartbeat import ConsumerData, Heartbeat
@@ -53,3 +53,18 @@ def test_a_refused_one_is_a_warning_because_nothing_else_tells_of_it(
     assert answered(cluster, *BROKERS) == {address_of("broker-b")}
     (warning,) = (record for record in caplog.records if record.levelname == "WARNING")
     assert f"no heartbeat to address={address_of('broker-a')}" in warning.getMessage()
+
+
+class Unreachable(ClusterDoor):
+    """Nobody can even be asked."""
+
+    def broker(self, address: str) -> BrokerDoor:
+        raise BrokerError("BROKER_REFUSED", address=address, request="?", code=1, code_name="X", remark="no")
+
+
+def test_who_cannot_be_asked_is_named_too(cluster: SimulatedCluster, caplog: pytest.LogCaptureFixture) -> None:
+    addresses = tuple(map(address_of, BROKERS))
+    assert Heartbeats(BEAT, addresses).send(Unreachable(cluster, "me")) == set()
+    assert [message.partition(": ")[0] for message in caplog.messages] == [
+        f"no heartbeat to address={address}" for address in addresses
+    ]

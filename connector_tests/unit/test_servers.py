@@ -42,13 +42,16 @@ def refused(code: ResponseCode) -> BrokerError:
 class Case:
     """Servers of two brokers with two queues each, whose routes are known, and who is at which address."""
 
-    def __init__(self) -> None:
-        given = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders"}
+    def __init__(self, **others: dict[str, int]) -> None:
+        """``others``: queue counts of other topics, by broker."""
+        topics = ",".join((*others, "orders"))
+        given = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": topics}
         limits = {"clusterTimeoutMs": str(LIMIT_MS), "missingTopicTimeoutMs": str(MISSING_MS)}
         options = ReadOptions.parse(given | limits)
         self.clock = ManualClock()
         self.cluster = SimulatedCluster("ab", self.clock)
-        self.cluster.create_topic("orders", {"a": 2, "b": 2})
+        for topic, counts in (others | {"orders": {"a": 2, "b": 2}}).items():
+            self.cluster.create_topic(topic, counts)
         self.routes = RouteTable()
         self.outages = Outages(options.read_topics, self.routes, self.clock)
         self.servers = Servers(options, ClusterDoor(self.cluster, "us"), self.routes, self.outages)
@@ -104,6 +107,7 @@ def test_a_silent_broker_is_waited_for_and_left_alone_for_a_while(case: Case) ->
     case.a.reach = Reach.SILENT
     assert case.servers.ask("a", stored, A0, offset=0) is None
     assert case.waited_for == {broker_subject("a"): LIMIT_MS}
+    assert "RESPONSE_TIMED_OUT" in case.waits[0].cause
     case.a.reach = Reach.UP
     before = case.cluster.now
     assert case.servers.ask("a", stored, A0, offset=0) is None
@@ -263,8 +267,8 @@ def test_a_topic_that_nobody_may_read_is_waited_for_as_a_missing_one(case: Case)
     assert (wait.what, wait.cause) == (topic_subject("orders"), str(RouteError("NO_READABLE_QUEUE", topic="orders")))
 
 
-def test_a_broker_without_a_master_is_waited_for_with_a_topic_of_its_own(case: Case) -> None:
-    case.cluster.create_topic("bills", {"b": 1})
+def test_a_broker_without_a_master_is_waited_for_with_a_topic_of_its_own() -> None:
+    case = Case(bills={"a": 1})
     case.b.master_id = 1
     case.servers.refresh_routes()
     (wait,) = case.waits
@@ -298,6 +302,7 @@ def test_a_broker_that_refuses_pulls_is_waited_for_by_itself_and_left_out(case: 
     case.b.look_refusal = refused(ResponseCode.NO_PERMISSION)
     assert case.servers.stored_at({A0: 0, B1: 1}) == {A0: case.clock()}
     assert case.waited_for == {"messages of broker b": LIMIT_MS}
+    assert [wait.cause for wait in case.waits] == [str(case.b.look_refusal)]
     case.b.look_refusal = None
     assert case.servers.stored_at({B1: 1}) == {B1: None}
     assert case.waits == ()
@@ -313,3 +318,68 @@ def test_offsets_are_searched_where_their_queues_are_and_hints_may_be_too_small(
     assert case.servers.search_hints(wanted) == {A0: 0, B1: 1}
     case.b.reach = Reach.SILENT
     assert case.servers.search_hints(wanted) == {A0: 0}
+
+
+# ---------------------------------------------------------------------------------------------------- commits
+
+BUSY = refused(ResponseCode.SYSTEM_BUSY)
+
+
+def of_commit(queue: MessageQueue) -> str:
+    return f"the offset store, to commit {queue}"
+
+
+def test_an_offset_that_is_not_stored_is_waited_for_by_its_queue_until_it_is(case: Case) -> None:
+    case.servers.note_commit(A0, BUSY)
+    at_ms = case.clock()
+    assert case.waits == (Wait(of_commit(A0), at_ms, at_ms + LIMIT_MS, str(BUSY)),)
+    assert [case.servers.may_commit(queue) for queue in (A0, A1)] == [False, True]
+    case.clock.advance(ASKING.shortest_ms)
+    assert [case.servers.may_commit(queue) for queue in (A0, A1)] == [True, True]
+    case.servers.note_commit(A1, BUSY)
+    case.servers.note_commit(A0, None)
+    assert [case.servers.may_commit(queue) for queue in (A0, A1)] == [True, False]
+    assert case.waited_for == {of_commit(A1): LIMIT_MS}
+    case.servers.note_commit(A1, None)
+    assert case.waits == ()
+    assert case.servers.may_commit(A1)
+
+
+def test_offsets_that_are_not_stored_for_the_clusters_limit_end_the_query_but_for_queues_that_are_away(
+    case: Case,
+) -> None:
+    case.servers.note_commit(A0, BUSY)
+    case.clock.advance(LIMIT_MS - 1)
+    case.outages.check()
+    case.clock.advance(1)
+    case.outages.check({A0: "a:10911"})
+    with pytest.raises(TransportError, match=f"Reaching {of_commit(A0)}, .*SYSTEM_BUSY"):
+        case.outages.check({A1: "a:10911"})
+
+
+def test_the_end_of_each_limit_is_news_and_so_is_each_answer_after_silence(case: Case) -> None:
+    before = case.outages.news
+    for queue in (A0, A1):
+        case.servers.note_commit(queue, BUSY)
+    for broker_name in ("a", "b"):
+        case.outages.failed(broker_subject(broker_name), BUSY, LIMIT_MS)
+    assert case.outages.news == before
+    case.clock.advance(LIMIT_MS)
+    for queue in (A0, A1):
+        case.servers.note_commit(queue, BUSY)
+    assert case.outages.news == before + 2
+    for broker_name in ("a", "b"):
+        case.outages.failed(broker_subject(broker_name), BUSY, LIMIT_MS)
+    assert case.outages.news == before + 4
+    for broker_name in ("a", "b"):
+        case.outages.succeeded(broker_subject(broker_name))
+    assert case.outages.news == before + 6
+
+
+def test_what_was_due_and_could_not_be_asked_is_due_again_after_a_pause(case: Case) -> None:
+    case.servers.note_commit(A0, BUSY)
+    case.outages.failed(broker_subject("b"), BUSY, LIMIT_MS)
+    case.clock.advance(ASKING.shortest_ms)
+    assert case.outages.next_try_ms == case.clock()
+    case.outages.all_asked()
+    assert case.outages.next_try_ms == case.clock() + ASKING.shortest_ms

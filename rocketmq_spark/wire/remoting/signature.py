@@ -43,11 +43,10 @@ class SignatureTemplate:
 
     def __init__(self, fields: Mapping[str, str], numbers: Sequence[str], secret_key: Secret) -> None:
         """``numbers``: names of those that differ, of ``fields``."""
-        same = dict.fromkeys(numbers, "")
-        names = sorted({**fields, **same}, key=java_string_order)
+        names = sorted({*fields, *numbers}, key=java_string_order)
         first = min(names.index(name) for name in numbers)
         self._begun = _hmac(secret_key, b"".join(_values({name: fields[name] for name in names[:first]})))
-        parts = ["%d" if name in same else fields[name].replace("%", "%%") for name in names[first:]]
+        parts = ["%d" if name in numbers else fields[name].replace("%", "%%") for name in names[first:]]
         self._rest = "".join(parts).encode(errors="surrogatepass")
 
     def sign(self, *numbers: int) -> bytes:
