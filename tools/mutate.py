@@ -151,6 +151,7 @@ def run_room(folder: Path, room: dict[str, Any], names: list[str], processes: in
         "also_copy": list(COPIED[1:]),
         "pytest_add_cli_args_test_selection": [f"connector_tests/{test}" for test in room["tests"]],
         "pytest_add_cli_args": ["-p", "no:xdist", "-m", "not long"],
+        "timeout_multiplier": 2,
     }
     lines = (f"{name} = {json.dumps(value)}\n" for name, value in mutmut.items())
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8") + "\n[tool.mutmut]\n" + "".join(lines)

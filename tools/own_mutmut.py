@@ -1,7 +1,10 @@
-"""mutmut, whose timer ends its own children only.
+"""mutmut, whose timer ends its own children only, and is patient with a busy machine.
 
 It never takes a child's time limit back, and sends the signal to whatever process has that number when the time is
 over. Numbers come round within minutes on a busy machine, so it has ended others: mutmut runs and whoever else.
+
+A mutant that never ends is ended by its limit of processor time, which a busy machine does not shorten; the timer is
+for those that wait for ever.
 """
 
 from __future__ import annotations
@@ -9,6 +12,11 @@ from __future__ import annotations
 import os
 import sys
 from types import SimpleNamespace
+from typing import Final
+
+
+PATIENCE: Final = 10
+"""So many times as long as mutmut would wait."""
 
 
 def kill_child(pid: int, signal_number: int) -> None:
@@ -23,8 +31,10 @@ def kill_child(pid: int, signal_number: int) -> None:
 def main() -> int:
     """mutmut with the arguments of this process, in a folder that has its settings."""
     from mutmut.__main__ import cli
-    from mutmut.workers import timeout
+    from mutmut.workers import isolation, timeout
 
+    register = timeout.register_timeout
+    vars(isolation)["register_timeout"] = lambda pid, timeout_s: register(pid, PATIENCE * timeout_s)
     vars(timeout)["os"] = SimpleNamespace(getpid=os.getpid, kill=kill_child)
     return int(cli() or 0)
 
