@@ -14,7 +14,6 @@ import sys
 from types import SimpleNamespace
 from typing import Final
 
-
 PATIENCE: Final = 10
 """So many times as long as mutmut would wait."""
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.error import HTTPError
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from connector_tests.support.spark_session import test_session
@@ -69,7 +70,7 @@ def failure(spark: SparkSession, folder: Path, options: Mapping[str, str]) -> st
     try:
         query = spark.readStream.format("rocketmq").options(**options).load().writeStream.foreachBatch(nothing)
         query.option("checkpointLocation", str(folder)).trigger(availableNow=True).start().awaitTermination()
-    except Exception as error:
+    except PySparkException as error:
         logging.getLogger().exception("it failed")
         return f"{error!r} {error}"
     raise AssertionError("it did not fail")

@@ -1,4 +1,4 @@
-"""The group's offsets at two brokers: what is written, what is an operator's word, and what says that a queue is another."""
+"""The group's offsets at two brokers: what is written, what an operator has said, and what tells another queue."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from connector_tests.support.queues import queues
 from connector_tests.support.simulated_cluster import ClusterDoor, Fate, Reach, SimulatedBroker, SimulatedCluster
 from rocketmq_spark.consumer.group_offsets import BrokerOffsets, GroupOffsets, Proof
 from rocketmq_spark.consumer.outages import Outages
+from rocketmq_spark.consumer.ports import Link
 from rocketmq_spark.consumer.resets import Resets
 from rocketmq_spark.consumer.route_table import RouteTable
-from rocketmq_spark.consumer.servers import Link, Servers
+from rocketmq_spark.consumer.servers import Servers
 from rocketmq_spark.errors import BrokerError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions

@@ -409,6 +409,18 @@ def test_a_locks_time_counts_from_before_it_was_asked_for() -> None:
     assert {told[queue].last_lock_timestamp_ms for queue in QUEUES} == {asked_ms}
 
 
+def test_a_lock_is_forgotten_with_its_queue() -> None:
+    """Another member may have it since: trusted on, one queue would have two owners."""
+    group = Group()
+    orderly = group.member(consumeOrderly="true")
+    orderly.survey()
+    group.cluster.set_others("you")
+    assert QUEUES[3] not in orderly.survey().owned
+    group.lock_for_another(QUEUES[3])
+    group.cluster.set_others()
+    assert orderly.survey().owned == set(QUEUES) - {QUEUES[3]}
+
+
 def test_a_reset_is_forgotten_with_its_queue() -> None:
     group = Group()
     member = group.member()
