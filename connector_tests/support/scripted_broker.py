@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
 
-from rocketmq_spark.errors import TransportError
+from rocketmq_spark.errors import RemoteProtocolError, TransportError
 from rocketmq_spark.remoting.memory import memory_pair
 from rocketmq_spark.remoting.stream import Stream
 from rocketmq_spark.remoting.tcp import TcpStream
@@ -67,8 +67,9 @@ class Session:
         self._thread.join(WAIT_S)
 
     def _serve(self) -> None:
+        """A client that speaks something else, such as TLS, is hung up on, as a broker without it does."""
         frames = FrameBuffer("the client")
-        with suppress(TransportError):
+        with suppress(TransportError, RemoteProtocolError):
             while data := self._stream.recv(1 << 20, FOREVER_MS):
                 frames.feed(data)
                 while (frame := frames.next_frame()) is not None:
