@@ -18,6 +18,7 @@ from rocketmq_spark.consumer.servers import Servers
 from rocketmq_spark.errors import BrokerError, RouteError, TransportError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.retry import ASKING
 from rocketmq_spark.remoting.waits import Wait
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 
@@ -101,9 +102,44 @@ def test_a_topic_that_is_gone_takes_its_queues_with_it_once_their_brokers_do_not
     away = case.look()
     assert away == {B0: AT_B, B1: AT_B}
     case.clock.advance(10 * LIMIT_MS)
-    case.outages.check(away)
     with pytest.raises(RouteError, match="TOPIC_AWAY"):
         case.outages.check()
+    case.outages.check(away)
+
+
+def test_a_broker_that_is_back_after_a_long_outage_has_time_to_register() -> None:
+    """It answers before the name server knows its topics again. The whole outage used to count then, and ended a query
+    that had been told to wait for longer."""
+    case = Case()
+    case.cluster.name_server_error = NO_TOPIC
+    case.fall_silent()
+    for _ in range(3):
+        case.clock.advance(LIMIT_MS)
+        case.outages.check(case.look())
+    case.broker.reach = Reach.UP
+    case.clock.advance(ASKING.longest_ms)
+    away = case.look()
+    assert away == {}
+    case.outages.check(away)
+    (wait,) = case.outages.waits
+    assert (wait.what, wait.until_ms) == ("topic orders", case.clock() - ASKING.longest_ms + LIMIT_MS)
+    case.clock.advance(LIMIT_MS)
+    with pytest.raises(RouteError, match="TOPIC_AWAY"):
+        case.outages.check(case.look())
+
+
+def test_offsets_of_queues_that_are_back_have_time_to_be_stored() -> None:
+    case = Case()
+    case.outages.commit_failed(B0, refused(ResponseCode.SYSTEM_ERROR), LIMIT_MS)
+    case.take_out_of_the_route()
+    case.outages.check(case.look())
+    case.clock.advance(2 * LIMIT_MS)
+    case.outages.check(case.look())
+    case.broker.reach = Reach.UP
+    case.outages.check(case.look())
+    case.clock.advance(LIMIT_MS)
+    with pytest.raises(TransportError, match="to commit"):
+        case.outages.check(case.look())
 
 
 def test_a_topic_that_has_been_there_is_not_told_as_one_that_does_not_exist() -> None:

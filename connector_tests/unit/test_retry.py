@@ -209,11 +209,21 @@ def test_each_subject_has_its_own_limit() -> None:
         patience.check(5)
 
 
-def test_what_is_excused_may_fail_for_ever() -> None:
-    patience = failing(0)
-    patience.check(10 * LIMIT_MS, excused={BROKER})
-    with pytest.raises(TransportError):
-        patience.check(LIMIT_MS, excused={"broker broker-b"})
+def test_what_is_excused_may_fail_for_ever_and_then_has_its_limit_again() -> None:
+    patience = Patience()
+    patience.failed(BROKER, CUT, now_ms=0, limit_ms=LIMIT_MS)
+    patience.excuse({BROKER, "broker broker-b"}, 10 * LIMIT_MS)
+    patience.check(11 * LIMIT_MS - 1)
+    with pytest.raises(TransportError, match="CLUSTER_UNREACHABLE"):
+        patience.check(11 * LIMIT_MS)
+
+
+def test_an_excuse_is_for_nobody_else() -> None:
+    patience = Patience()
+    patience.failed(BROKER, CUT, now_ms=0, limit_ms=LIMIT_MS)
+    patience.excuse({"broker broker-b"}, LIMIT_MS)
+    with pytest.raises(TransportError, match="CLUSTER_UNREACHABLE"):
+        patience.check(LIMIT_MS)
 
 
 def test_what_is_forgotten_is_neither_due_nor_failing() -> None:

@@ -136,11 +136,12 @@ class Outages:
 
     def check(self, away: Collection[MessageQueue] = ()) -> None:
         """Raise for what has been silent for its whole limit, see ``Patience.check``; not for what explains that queues
-        are ``away``."""
+        are ``away``, whose time begins anew when they are back."""
         behind, commits = self._behind(away), {_commits_of(queue) for queue in away}
         self._excused = frozenset(behind | commits)
-        self._patience.check(self._clock(), behind)
-        self._commits.check(self._clock(), commits)
+        for patience, excused in ((self._patience, behind), (self._commits, commits)):
+            patience.excuse(excused, self._clock())
+            patience.check(self._clock())
 
     def away(self, queues: Iterable[MessageQueue], bounds: Collection[MessageQueue]) -> dict[MessageQueue, str]:
         """Those of ``queues`` that nobody serves, with the last address of their broker. What is in ``bounds`` is

@@ -234,15 +234,18 @@ class Patience:
             if subject not in excused
         )
 
-    def check(self, now_ms: int, excused: Collection[str] = ()) -> None:
+    def excuse(self, subjects: Collection[str], now_ms: int) -> None:
+        """While something else explains why these fail they do not count: their time begins anew."""
+        for subject in self._troubles.keys() & subjects:
+            self._troubles[subject] = replace(self._troubles[subject], since_ms=now_ms, is_over=False)
+
+    def check(self, now_ms: int) -> None:
         """Raises for a subject that has failed for its limit: TransportError[CLUSTER_UNREACHABLE] around what might
         have passed (silence, a busy broker); what lasts until somebody changes it (a missing topic) as it is.
-
-        ``excused`` subjects may fail for ever.
         """
         for subject, trouble in self._troubles.items():
             waited_ms = now_ms - trouble.since_ms
-            if waited_ms < trouble.limit_ms or subject in excused:
+            if waited_ms < trouble.limit_ms:
                 continue
             if self._outlook_of(trouble.error) is not Outlook.PASSES:
                 raise trouble.error
