@@ -168,6 +168,17 @@ def test_a_reader_whose_member_runs_arrives_without_it(carried: Callable[[Any], 
     assert run_of(running) is None
 
 
+@CARRIED
+def test_a_reader_that_has_planned_arrives_as_a_new_one(carried: Callable[[Any], Any]) -> None:
+    """A batch of thousands of queues would travel to each of its tasks."""
+    planner = reader()
+    try:
+        planner.partitions(SourceOffset().to_json(), END.to_json())
+        assert len(pickle.dumps(carried(planner))) == len(pickle.dumps(planner)) == len(pickle.dumps(reader()))
+    finally:
+        planner.stop()
+
+
 # ------------------------------------------------------------------------------------------- partitions
 
 

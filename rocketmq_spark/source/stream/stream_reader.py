@@ -73,9 +73,9 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._read_again: dict[str, Any] | None = None
         """The end of the batch that a restart reads again."""
 
-    def __getstate__(self) -> dict[str, Any]:
-        """What executors need; a running member stays where it is."""
-        return self.__dict__ | {"_run": None, "_offsets": OffsetReader(), "_progress": ProgressReporter()}
+    def __reduce__(self) -> tuple[type[RocketMQStreamReader], tuple[ReadOptions, StructType]]:
+        """What executors need; a running member and all that is known of its batches stay where they are."""
+        return type(self), (self._options, self._schema)
 
     # ------------------------------------------------------------------------------------------ source runner
 
