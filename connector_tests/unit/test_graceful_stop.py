@@ -219,7 +219,7 @@ def test_a_folder_that_cannot_be_made_is_said_once_and_fails_no_query(
 
 
 def test_another_machine_is_named_at_once(runner: DrainRequest) -> None:
-    elsewhere = Control("driver-7", "/tmp/rocketmq-spark-that-is-elsewhere")
+    elsewhere = Control("driver-7", "/nowhere/rocketmq-spark-that-is-elsewhere")
     query = RunningQuery([runner.control, elsewhere])
     with pytest.raises(MembershipError) as raised:
         stop_query(query, timeout_s=600)
@@ -228,7 +228,7 @@ def test_another_machine_is_named_at_once(runner: DrainRequest) -> None:
         "query": "orders",
         "host": "driver-7",
         "here": platform.node(),
-        "folder": "/tmp/rocketmq-spark-that-is-elsewhere",
+        "folder": "/nowhere/rocketmq-spark-that-is-elsewhere",
     }
     assert not (runner.control.path / DRAIN).exists(), "the sources in reach go on as well"
 

@@ -16,7 +16,7 @@ from rocketmq_spark.source.stream.progress import MOST_TOLD, ProgressReporter, t
 NONE = LossCount()
 Waits = list[dict[str, Any]] | None
 A, B = queues(2)
-CONTROL = Control("driver-7", "/tmp/ours")
+CONTROL = Control("driver-7", "/nowhere/ours")
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_all_that_a_query_shows(backlog: Backlog) -> None:
         "lateProofs": 2,
         "lost": {"offsets": 0, "ranges": 0},
         "waitingFor": [],
-        "control": {"host": "driver-7", "folder": "/tmp/ours"},
+        "control": {"host": "driver-7", "folder": "/nowhere/ours"},
     }
 
 
