@@ -27,12 +27,6 @@ WAIT_S = 10.0
 
 
 @pytest.fixture
-def server() -> Iterator[ScriptedBroker]:
-    with ScriptedBroker() as server:
-        yield server
-
-
-@pytest.fixture
 def pool(server: ScriptedBroker) -> Iterator[ConnectionPool]:
     pool = ConnectionPool(1000, connect=server.connect)
     yield pool

@@ -5,13 +5,14 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from connector_tests.support.scripted_broker import ScriptedBroker
+from connector_tests.support.tcp_server import Serve
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.remoting.doors import KNOCK, Doors, doors_of
 from rocketmq_spark.remoting.secured import connect_with
@@ -23,8 +24,6 @@ CERTIFICATE = Path(__file__).parent.parent / "support" / "tls" / "localhost.crt"
 TRUSTING = Tls(trust_cert_path=str(CERTIFICATE))
 TIMEOUT_MS = 5_000
 FIRST_OF_TLS = b"\x16"
-
-Serve = Callable[[socket.socket], None]
 
 
 def only_tls(accepted: socket.socket) -> None:
@@ -69,31 +68,6 @@ def speak_tls(accepted: socket.socket) -> None:
 def echo(accepted: socket.socket) -> None:
     while data := accepted.recv(1 << 16):
         accepted.sendall(data)
-
-
-@pytest.fixture
-def serve() -> Iterator[Callable[[Serve], str]]:
-    """Starts a server, for any number of connections one after another; its address."""
-    listening = socket.create_server(("127.0.0.1", 0))
-    threads: list[threading.Thread] = []
-
-    def start(serve_one: Serve) -> str:
-        def run() -> None:
-            with suppress(OSError):
-                while True:
-                    accepted, _ = listening.accept()
-                    with accepted, suppress(OSError):
-                        serve_one(accepted)
-
-        threads.append(threading.Thread(target=run, daemon=True))
-        threads[-1].start()
-        return f"127.0.0.1:{listening.getsockname()[1]}"
-
-    yield start
-    listening.shutdown(socket.SHUT_RDWR)
-    listening.close()
-    for thread in threads:
-        thread.join()
 
 
 @pytest.mark.parametrize(

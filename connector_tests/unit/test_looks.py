@@ -23,12 +23,6 @@ LONG_MS = 60_000
 
 
 @pytest.fixture
-def server() -> Iterator[ScriptedBroker]:
-    with ScriptedBroker() as server:
-        yield server
-
-
-@pytest.fixture
 def peer(server: ScriptedBroker) -> Iterator[Peer]:
     pool = ConnectionPool(1000, connect=server.connect)
     yield Peer("a:1", pool, LONG_MS)

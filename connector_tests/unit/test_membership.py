@@ -6,6 +6,7 @@ from typing import Final
 import pytest
 
 from connector_tests.support.manual_clock import ManualClock
+from connector_tests.support.refusals import refused
 from connector_tests.support.simulated_cluster import (
     ClusterDoor,
     Connection,
@@ -60,10 +61,6 @@ class Group:
         required = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders"}
         options, door = ReadOptions.parse({**required, **given}), ClusterDoor(self.cluster, "our connection")
         return Membership(options, "me", door, self.clock, self.clock, started_ms=1)
-
-
-def refused(code: int) -> BrokerError:
-    return BrokerError("BROKER_REFUSED", address="a:1", request="PULL", code=code, code_name=str(code), remark="")
 
 
 def lives(member: Membership) -> dict[MessageQueue, int]:

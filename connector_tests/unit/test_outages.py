@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from connector_tests.support.manual_clock import ManualClock
+from connector_tests.support.refusals import refused
 from connector_tests.support.simulated_cluster import (
     ClusterDoor,
     Reach,
@@ -69,10 +70,6 @@ class Case:
 
     def fall_silent(self) -> None:
         self.broker.reach = Reach.SILENT
-
-
-def refused(code: ResponseCode) -> BrokerError:
-    return BrokerError("BROKER_REFUSED", address=AT_B, request="?", code=code.value, code_name=code.name, remark="")
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from connector_tests.support.manual_clock import ManualClock
+from connector_tests.support.refusals import refused
 from connector_tests.support.simulated_queue import QUEUE, SimulatedNetwork, SimulatedQueue, offsets_of
-from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RocketMQError, RouteError, TransportError
+from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import QueueRange
 from rocketmq_spark.pull.outage_notes import OutageNotes
 from rocketmq_spark.pull.pull_request import PulledRange
@@ -28,12 +29,6 @@ LIMIT_MS = 60_000
 MISSING_MS = 20_000
 BEGAN_MS = 7_000_000
 SURVEYED = "a:1"
-
-
-def refused(code: ResponseCode) -> BrokerError:
-    return BrokerError(
-        "BROKER_REFUSED", address="a:1", request="PULL_MESSAGE", code=code.value, code_name=code.name, remark=""
-    )
 
 
 NOBODY_SERVES_IT = [

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from connector_tests.support.refusals import refused
 from rocketmq_spark.conditions import CONDITIONS
-from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RocketMQError, RouteError, TransportError
+from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.remoting.retry import (
     ASKING,
     OUTLOOKS,
@@ -25,10 +26,6 @@ CUT = TransportError("CONNECTION_LOST", address="a:1", reason="cut")
 REFUSED = TransportError("CONNECT_FAILED", address="a:1", reason="refused")
 NO_TOPIC = RouteError("TOPIC_NOT_FOUND", topic="orders", address="n:1")
 LIMIT_MS = 60_000
-
-
-def refused(code: int) -> BrokerError:
-    return BrokerError("BROKER_REFUSED", address="a:1", request="PULL", code=code, code_name=str(code), remark="")
 
 
 PASSES, UNSERVED, FINAL = Outlook.PASSES, Outlook.UNSERVED, Outlook.FINAL

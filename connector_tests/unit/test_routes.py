@@ -34,12 +34,6 @@ class Namesrv:
 
 
 @pytest.fixture
-def server() -> Iterator[ScriptedBroker]:
-    with ScriptedBroker() as server:
-        yield server
-
-
-@pytest.fixture
 def namesrv(server: ScriptedBroker) -> Namesrv:
     return Namesrv(server)
 

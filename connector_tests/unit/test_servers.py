@@ -8,6 +8,7 @@ import pytest
 
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.queues import queues
+from connector_tests.support.refusals import refused
 from connector_tests.support.simulated_cluster import (
     ClusterDoor,
     Reach,
@@ -33,10 +34,6 @@ B0, B1 = queues(2, broker_name="b")
 ALL = (A0, A1, B0, B1)
 NO_TOPIC = RouteError("TOPIC_NOT_FOUND", topic="orders", address="n:9876")
 SILENT_NAMES = TransportError("CONNECT_FAILED", address="n:9876", reason="refused")
-
-
-def refused(code: ResponseCode) -> BrokerError:
-    return BrokerError("BROKER_REFUSED", address="a", request="?", code=code.value, code_name=code.name, remark="")
 
 
 class Case:

@@ -5,40 +5,18 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from connector_tests.support.tcp_server import Serve
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.remoting.tcp import connect_tcp
 
 CERTIFICATE = Path(__file__).parent.parent / "support" / "tls" / "localhost.crt"
 KEY = CERTIFICATE.with_suffix(".key")
-
-Serve = Callable[[socket.socket], None]
-
-
-@pytest.fixture
-def serve() -> Iterator[Callable[[Serve], str]]:
-    """Starts a server for one connection and returns its address."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        threads: list[threading.Thread] = []
-
-        def start(serve_one: Serve) -> str:
-            def run() -> None:
-                accepted, _ = listening.accept()
-                with accepted, suppress(OSError):
-                    serve_one(accepted)
-
-            threads.append(threading.Thread(target=run, daemon=True))
-            threads[-1].start()
-            return f"127.0.0.1:{listening.getsockname()[1]}"
-
-        yield start
-        for thread in threads:
-            thread.join()
 
 
 def trusting() -> ssl.SSLContext:
