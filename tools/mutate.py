@@ -125,11 +125,11 @@ def report(folders: list[Path], reasons: Reasons, *, is_all: bool) -> int:
     """Tell what is known of these rooms, and if these are all, write the page; the exit code."""
     results = results_in(folders)
     print(line_of(results.total))
-    is_bad = tell_unpinned(results, reasons) | (percent_killed(results.total) < WANTED_PERCENT)
+    not_run = [folder.name for folder in folders if not is_through(folder)]
+    print(*(f"not run to its end: {name}" for name in not_run), sep="\n", end="\n" * bool(not_run))
+    is_bad = tell_unpinned(results, reasons) | (percent_killed(results.total) < WANTED_PERCENT) | bool(not_run)
     if is_all:
-        not_run = [folder.name for folder in folders if not folder.is_dir()]
         PAGE.write_text(page(results, reasons, not_run), encoding="utf-8")
-        is_bad |= bool(not_run)
         stale = reasons.stale(results.alive)
         print(*(f"killed, or not there any more, so not to be pinned: {change}" for change in stale), sep="\n")
         is_bad |= bool(stale)
@@ -203,10 +203,19 @@ def results_in(folders: list[Path]) -> Results:
 
 def statuses_here() -> Iterator[tuple[str, str]]:
     """Each mutant of the project in the current folder that was run, and what became of it."""
-    for meta in sorted(Path("mutants").rglob("*.meta")):
-        for name, exit_code in json.loads(meta.read_text())["exit_code_by_key"].items():
-            if exit_code is not None:
-                yield name, status_of(exit_code)
+    return ((name, status_of(code)) for name, code in exit_codes_in(Path()) if code is not None)
+
+
+def is_through(folder: Path) -> bool:
+    """Whether all mutants of the project there were run, and there are any."""
+    codes = [code for _, code in exit_codes_in(folder)]
+    return bool(codes) and None not in codes
+
+
+def exit_codes_in(folder: Path) -> Iterator[tuple[str, int | None]]:
+    """Each mutant of the project there; None: it was not run."""
+    for meta in sorted((folder / "mutants").rglob("*.meta")):
+        yield from json.loads(meta.read_text())["exit_code_by_key"].items()
 
 
 def status_of(exit_code: int | None) -> str:
