@@ -192,6 +192,7 @@ class SimulatedCluster:
         self.subscriptions: dict[str, dict[str, str]] = {}
         self.manners: dict[str, dict[str, str]] = {}
         self.asked_for_subscriptions: list[list[str]] = []
+        self.asked_for_groups: list[str] = []
         self.name_server_error: RocketMQError | None = None
         self.answering_slaves: set[str] = set()
         self._told_addresses: dict[str, str] = {}
@@ -441,10 +442,10 @@ class BrokerDoor:
 
     def submit_group_check(self, group: str, topic: str) -> SimulatedAnswer[None]:
         _check_name(group)
-        assert topic in self._door.cluster.topics(), f"no topic: {topic}"
-        return self._submit("group check", self._check_group)
+        return self._submit("group check", lambda: self._check_group(topic))
 
-    def _check_group(self) -> None:
+    def _check_group(self, topic: str) -> None:
+        self._door.cluster.asked_for_groups.append(topic)
         if self._broker.group_refusal is not None:
             raise self._broker.group_refusal
 

@@ -109,8 +109,10 @@ def test_a_group_that_a_broker_does_not_know_ends_the_wait_to_be_listed() -> Non
     group.broker.group_refusal = BrokerError(
         "GROUP_NOT_FOUND", address="a:1", request="PULL_MESSAGE", code=26, remark="there is no g"
     )
+    group.cluster.asked_for_groups.clear()
     with pytest.raises(BrokerError, match=r"GROUP_NOT_FOUND.*there is no g"):
         member.survey()
+    assert group.cluster.asked_for_groups == [QUEUES[0].topic]
 
 
 REFUSED_TO_US = BrokerError("TOPIC_FORBIDDEN", address="a:1", request="PULL", code=16, remark="not you", topic="orders")
