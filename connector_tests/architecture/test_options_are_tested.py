@@ -43,7 +43,7 @@ DOES = {
         "unit/test_join_stories.py::test_two_that_take_one_name_at_once_do_not_wait_for_each_other_for_ever"
     ),
     "allocateStrategy": (
-        "unit/test_membership.py::test_a_newcomer_that_consumes_in_another_manner_owns_nothing_and_fails_soon"
+        "unit/test_group_members.py::test_a_newcomer_that_consumes_in_another_manner_owns_nothing_and_fails_soon"
     ),
     "messageQueueList": "unit/test_strategy_names.py::test_what_the_options_say_reaches_the_strategy",
     "consumeridcs": "unit/test_strategy_names.py::test_what_the_options_say_reaches_the_strategy",

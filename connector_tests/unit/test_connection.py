@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.scripted_broker import ScriptedBroker, Session, answer
+from connector_tests.support.streams import eventually
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, TransportError
+from rocketmq_spark.remoting import connection as connection_module
 from rocketmq_spark.remoting.connection import Connection, Pending
 from rocketmq_spark.remoting.correlation import MAX_OPAQUE, SILENCE_LIMIT_MS
 from rocketmq_spark.remoting.memory import MemoryStream, memory_pair
@@ -297,6 +300,76 @@ def test_a_sender_waits_for_another_that_is_stuck_no_longer_than_its_own_timeout
         connection.request(echo(2), 20)
     stream.freed.set()
     first.join()
+    connection.close()
+
+
+class CountedClock(ManualClock):
+    """Says how often each thread has asked it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: Counter[str] = Counter()
+
+    def __call__(self) -> int:
+        now_ms = super().__call__()
+        self.asked[threading.current_thread().name] += 1
+        return now_ms
+
+
+class HeldUpStream(MemoryStream):
+    """Its first sender is held up until ``freed``, for ``held_up_ms`` of its clock. Notes the time that each has."""
+
+    def __init__(self, held_up_ms: int = 0) -> None:
+        ours, self.theirs = memory_pair(ADDRESS)
+        super().__init__(ADDRESS, ours._incoming, ours._outgoing)
+        self.clock = CountedClock()
+        self.held_up_ms = held_up_ms
+        self.timeouts_ms: list[int] = []
+        self.is_sending = threading.Event()
+        self.freed = threading.Event()
+
+    def sendall(self, data: Buffer, timeout_ms: int) -> None:
+        self.timeouts_ms.append(timeout_ms)
+        if len(self.timeouts_ms) == 1:
+            self.is_sending.set()
+            self.freed.wait()
+            self.clock.advance(self.held_up_ms)
+        super().sendall(data, timeout_ms)
+
+
+def test_waiting_for_another_sender_is_part_of_the_time_that_a_sender_has() -> None:
+    stream = HeldUpStream(held_up_ms=400)
+    connection = Connection(ADDRESS, stream, clock=stream.clock)
+    senders = [threading.Thread(target=connection.submit, args=(echo(1), LONG_MS), name=name) for name in "ab"]
+    senders[0].start()
+    stream.is_sending.wait()
+    senders[1].start()
+    eventually(lambda: stream.clock.asked["b"] == 2, "the second knows its deadline")
+    stream.freed.set()
+    for sender in senders:
+        sender.join()
+    connection.close()
+    assert stream.timeouts_ms == [LONG_MS, LONG_MS - 400]
+
+
+def test_a_stuck_sender_holds_up_the_reader_no_longer_than_an_answer_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_module, "ANSWER_TIMEOUT_MS", 20)
+    stream = HeldUpStream()
+    connection = Connection(ADDRESS, stream, clock=stream.clock)
+
+    def send_first() -> None:
+        with pytest.raises(TransportError, match="the stream has ended"):
+            connection.request(echo(1), LONG_MS)
+
+    stuck = threading.Thread(target=send_first)
+    stuck.start()
+    stream.is_sending.wait()
+    stream.theirs.sendall(QUESTION.frame(1), LONG_MS)
+    eventually(lambda: not connection.is_open, "the reader gives up")
+    stream.freed.set()
+    stuck.join()
+    with pytest.raises(TransportError, match="taken no data for 20 ms"):
+        connection.request(echo(2), LONG_MS)
     connection.close()
 
 

@@ -3,7 +3,7 @@
 The reader is the only thread that receives, and the one that runs callbacks and answers the server's own requests. Any
 thread may send. Who takes a ``Pending`` out of the table settles it; a dictionary's ``pop`` has one winner, so the
 table needs no lock. A slow sender holds up the reader only where the server has asked something itself, and then for
-``ANSWER_TIMEOUT_MS`` at most.
+``ANSWER_TIMEOUT_MS`` at most; then the connection is lost.
 """
 
 from __future__ import annotations
@@ -198,12 +198,14 @@ class Connection:
     # ------------------------------------------------------------------------------------------------- sending
 
     def _send(self, frames: bytes, timeout_ms: int) -> None:
+        """Within the time, of which waiting for other senders is a part."""
+        deadline_ms = self._clock() + timeout_ms
         if not self._sending.acquire(timeout=timeout_ms / 1000):
             raise not_taken(self.address, timeout_ms)
         try:
             if self._loss is not None:
                 raise _again(self._loss)
-            self._stream.sendall(frames, timeout_ms)
+            self._stream.sendall(frames, max(1, deadline_ms - self._clock()))
         except TransportError as error:
             self._lose(error)
             raise

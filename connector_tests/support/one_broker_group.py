@@ -1,0 +1,53 @@
+"""A group at a simulated cluster of one broker, and one member of it without a thread, a socket or a clock."""
+
+from __future__ import annotations
+
+from connector_tests.support.manual_clock import ManualClock
+from connector_tests.support.simulated_cluster import (
+    ClusterDoor,
+    SimulatedBroker,
+    SimulatedCluster,
+)
+from rocketmq_spark.consumer.membership import Membership
+from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.options import ReadOptions
+
+QUEUES = tuple(MessageQueue("orders", "broker-a", queue_id) for queue_id in range(4))
+
+
+class Group:
+    """A cluster of one broker, with a topic of four queues, and one member of whatever is in its group."""
+
+    def __init__(self, *others: str, subscriptions: dict[str, dict[str, str]] | None = None) -> None:
+        self.clock = ManualClock()
+        self.cluster = SimulatedCluster(["broker-a"], self.clock)
+        self.cluster.create_topic("orders", {"broker-a": len(QUEUES)})
+        self.cluster.subscriptions = subscriptions or {}
+        self.cluster.set_others(*others)
+
+    @property
+    def broker(self) -> SimulatedBroker:
+        return self.cluster.brokers["broker-a"]
+
+    @property
+    def locked(self) -> set[MessageQueue]:
+        """By our member."""
+        return {queue for queue, (client_id, _) in self.broker.locks.items() if client_id == "me"}
+
+    def lock_for_another(self, queue: MessageQueue) -> None:
+        self.broker.locks[queue] = ("you", self.clock())
+
+    def member(self, **given: str) -> Membership:
+        required = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders"}
+        options, door = ReadOptions.parse({**required, **given}), ClusterDoor(self.cluster, "our connection")
+        return Membership(options, "me", door, self.clock, self.clock, started_ms=1)
+
+
+def committed_to(group: Group, offset: int) -> Membership:
+    """A member whose first queue has been read and committed so far, and whose next batch of it is planned."""
+    member = group.member()
+    member.survey()
+    member.take({QUEUES[0]: (0, offset)})
+    member.prove({QUEUES[0]: offset})
+    member.take({QUEUES[0]: (offset, 2 * offset)})
+    return member

@@ -1,0 +1,352 @@
+"""Who is in the group, as one member sees it: listed, a namesake, of one mind; and whom it tells of itself."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from connector_tests.support.one_broker_group import QUEUES, Group
+from connector_tests.support.simulated_cluster import (
+    ClusterDoor,
+    Connection,
+    Reach,
+    SimulatedCluster,
+)
+from rocketmq_spark.consumer.group_members import (
+    GROUP,
+    IDENTITY,
+    LISTED_WITHIN_MS,
+    NAMESAKE_LIMIT_MS,
+    NEWCOMER_LIMIT_MS,
+    SUBSCRIPTIONS,
+)
+from rocketmq_spark.consumer.manner import STRATEGY
+from rocketmq_spark.consumer.membership import Membership
+from rocketmq_spark.consumer.outages import broker_subject
+from rocketmq_spark.errors import BrokerError, MembershipError, TransportError
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.retry import ASKING
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "told"),
+    [
+        ("startingOffsets", "earliest", "CONSUME_FROM_FIRST_OFFSET"),
+        ("startingOffsets", "latest", "CONSUME_FROM_LAST_OFFSET"),
+        ("startingTimestamp", "5000", "CONSUME_FROM_TIMESTAMP"),
+    ],
+)
+def test_heartbeats_tell_where_the_member_consumes_from(option: str, value: str, told: str) -> None:
+    assert Group().member(**{option: value}).members.we.consume_from_where == told
+
+
+def test_a_group_that_a_broker_does_not_know_ends_the_wait_to_be_listed() -> None:
+    group = Group()
+    group.broker.hears_nothing = True
+    member = group.member()
+    assert member.survey().owned == set()
+    group.broker.group_refusal = BrokerError(
+        "GROUP_NOT_FOUND", address="a:1", request="PULL_MESSAGE", code=26, remark="there is no g"
+    )
+    group.cluster.asked_for_groups.clear()
+    with pytest.raises(BrokerError, match=r"GROUP_NOT_FOUND.*there is no g"):
+        member.survey()
+    assert group.cluster.asked_for_groups == [QUEUES[0].topic]
+
+
+def test_a_newcomer_with_a_taken_client_id_owns_nothing_until_the_other_is_gone() -> None:
+    group = Group("me")
+    newcomer = group.member()
+    assert newcomer.survey().owned == set()
+    assert not newcomer.survey().is_complete
+    group.cluster.set_others()
+    assert newcomer.survey().owned == set(QUEUES)
+
+
+def test_a_newcomer_with_a_taken_client_id_fails_after_two_minutes_and_names_it() -> None:
+    group = Group("me")
+    newcomer = group.member()
+    newcomer.survey()
+    group.clock.advance(NAMESAKE_LIMIT_MS)
+    with pytest.raises(MembershipError, match=r"DUPLICATE_CLIENT_ID.*'g'.*'me'"):
+        newcomer.survey()
+
+
+def test_who_was_alone_with_its_client_id_keeps_its_queues_when_another_takes_it() -> None:
+    group = Group()
+    first = group.member()
+    first.survey()
+    group.cluster.set_others("me")
+    assert first.survey().owned == set(QUEUES)
+
+
+def told_topics(connection: Connection) -> list[str]:
+    assert connection.heartbeat is not None
+    return [subscription.topic for subscription in connection.heartbeat.consumers[0].subscriptions]
+
+
+@pytest.mark.parametrize("reads_it", ["true", "false"])
+def test_a_heartbeat_names_the_retry_topic_whoever_reads_it(reads_it: str) -> None:
+    group = Group()
+    member = group.member(retryTopic=reads_it)
+    member.survey()
+    (connection,) = group.broker.connections.values()
+    assert told_topics(connection) == ["orders", "%RETRY%g"]
+    assert ("%RETRY%g" in {one.topic for one in member.members.we.subscriptions}) == (reads_it == "true")
+
+
+def test_a_newcomer_that_differs_owns_nothing_fails_soon_and_names_both() -> None:
+    group = Group("you", subscriptions={"you": {"orders": "TagA", "bills": "*"}})
+    newcomer = group.member()
+    assert newcomer.survey().owned == set()
+    group.clock.advance(NEWCOMER_LIMIT_MS)
+    difference = r"SUBSCRIPTIONS_DIFFER.*'g'.*'me' to orders \(\*\); 'you' to bills \(\*\), orders \(TagA\)"
+    with pytest.raises(MembershipError, match=difference):
+        newcomer.survey()
+    assert newcomer.process_queues == ()
+
+
+def test_a_newcomer_waits_for_a_predecessor_with_the_old_subscription_that_is_leaving() -> None:
+    group = Group("old", subscriptions={"old": {"orders": "TagA"}})
+    newcomer = group.member()
+    assert newcomer.survey().owned == set()
+    group.clock.advance(NEWCOMER_LIMIT_MS - 1)
+    assert newcomer.survey().owned == set()
+    group.cluster.set_others()
+    assert newcomer.survey().owned == set(QUEUES)
+
+
+def test_a_newcomer_that_differs_waits_no_longer_than_the_user_allows() -> None:
+    group = Group("you", subscriptions={"you": {"bills": "*"}})
+    newcomer = group.member(clusterTimeoutMs="1000")
+    newcomer.survey()
+    group.clock.advance(1_000)
+    with pytest.raises(MembershipError, match="SUBSCRIPTIONS_DIFFER"):
+        newcomer.survey()
+
+
+def unlisted(group: Group, **given: str) -> Membership:
+    """The brokers have lost a member, and list everybody else."""
+    member = group.member(**given)
+    member.survey()
+    group.broker.connections.clear()
+    group.broker.hears_nothing = True
+    member.survey()
+    return member
+
+
+def test_who_is_not_listed_for_the_clusters_limit_is_named_with_its_group() -> None:
+    group = Group()
+    member = unlisted(group, clusterTimeoutMs="60000")
+    group.clock.advance(59_999)
+    assert member.survey().owned == set()
+    group.clock.advance(1)
+    with pytest.raises(MembershipError) as raised:
+        member.survey()
+    assert (raised.value.condition, raised.value.context) == ("NOT_LISTED", {"group": "g", "client_id": "me"})
+
+
+def test_brokers_that_hear_us_again_and_list_us_are_waited_for_no_more() -> None:
+    group = Group()
+    member = unlisted(group, clusterTimeoutMs="60000")
+    (wait,) = member.publish().waits
+    assert (wait.what, wait.quiet_ms) == (GROUP, LISTED_WITHIN_MS)
+    group.broker.hears_nothing = False
+    member.survey()
+    assert member.survey().owned == set(QUEUES)
+    assert member.publish().waits == ()
+
+
+@pytest.mark.parametrize(("others", "subject"), [(("you",), SUBSCRIPTIONS), (("me",), IDENTITY)])
+def test_what_brokers_said_of_the_group_is_not_held_against_it_while_they_say_nothing(
+    others: tuple[str, ...], subject: str
+) -> None:
+    group = Group(*others, subscriptions={"you": {"bills": "*"}})
+    member = group.member()
+    member.survey()
+    assert {wait.what for wait in member.publish().waits} == {subject}
+    group.broker.reach = Reach.SILENT
+    group.clock.advance(ASKING.longest_ms)
+    member.survey()
+    assert {wait.what for wait in member.publish().waits} == {broker_subject("broker-a")}
+
+
+def test_brokers_that_fall_silent_while_they_do_not_list_us_are_surveyed_with_pauses() -> None:
+    group = Group()
+    member = unlisted(group)
+    group.broker.reach = Reach.SILENT
+    surveys = 0
+    for _ in range(60 * 80):
+        if member.publish().is_due(group.clock()):
+            member.survey()
+            surveys += 1
+        group.clock.advance(12)
+    assert surveys < 30
+
+
+def test_brokers_that_fall_silent_while_they_do_not_list_us_are_what_is_wrong() -> None:
+    group = Group()
+    member = unlisted(group, clusterTimeoutMs="60000")
+    group.broker.reach = Reach.SILENT
+    group.clock.advance(30_000)
+    member.survey()
+    group.clock.advance(30_000)
+    member.survey()
+    group.clock.advance(30_000)
+    with pytest.raises(TransportError, match="CLUSTER_UNREACHABLE"):
+        member.survey()
+
+
+def test_who_was_there_first_goes_on_for_its_limit_beside_a_newcomer_that_differs() -> None:
+    group = Group(subscriptions={"you": {"bills": "*"}})
+    first = group.member(clusterTimeoutMs="60000")
+    first.survey()
+    group.cluster.set_others("you")
+    assert first.survey().owned == set(QUEUES[:2])
+    group.clock.advance(60_000)
+    with pytest.raises(MembershipError, match="SUBSCRIPTIONS_DIFFER"):
+        first.survey()
+
+
+def test_a_newcomer_that_differs_and_leaves_is_forgotten() -> None:
+    group = Group(subscriptions={"you": {"bills": "*"}})
+    first = group.member()
+    first.survey()
+    group.cluster.set_others("you")
+    assert not first.survey().is_complete
+    group.cluster.set_others()
+    group.clock.advance(3_600_000)
+    first.members.heartbeat()
+    assert first.survey().is_complete
+
+
+def test_members_are_asked_when_the_list_changes_and_not_again_once_they_agree() -> None:
+    group = Group("silent", "you", subscriptions={"you": {"orders": "*"}, "new": {"orders": "*"}})
+    member = group.member()
+    member.survey()
+    member.survey()
+    group.cluster.set_others("silent", "you", "new")
+    member.survey()
+    assert group.cluster.asked_for_subscriptions == [["silent", "you"], ["new", "silent"]]
+
+
+def test_a_member_that_does_not_answer_is_not_asked_for_ever_though_it_comes_and_goes() -> None:
+    """A Java consumer that hangs over the question drops out of the group, and all would ask it again."""
+    group = Group("silent")
+    member = group.member()
+    for others in (("silent",), (), ("silent",), (), ("silent",)):
+        group.cluster.set_others(*others)
+        member.survey()
+    assert group.cluster.asked_for_subscriptions == [["silent"], ["silent"]]
+
+
+def test_a_member_that_answers_is_asked_each_time_that_it_comes_back() -> None:
+    group = Group(subscriptions={"you": {"orders": "*"}})
+    member = group.member()
+    for others in (("you",), (), ("you",), (), ("you",)):
+        group.cluster.set_others(*others)
+        member.survey()
+    assert group.cluster.asked_for_subscriptions == [["you"]] * 3
+
+
+@pytest.mark.parametrize("reads_it", ["true", "false"])
+def test_a_difference_in_the_retry_topic_is_a_warning(reads_it: str, caplog: pytest.LogCaptureFixture) -> None:
+    theirs = {"orders": "*"} if reads_it == "true" else {"orders": "*", "%RETRY%g": "*"}
+    group = Group("you", subscriptions={"you": theirs})
+    group.cluster.create_topic("%RETRY%g", {"broker-a": 1})
+    assert group.member(retryTopic=reads_it).survey().is_complete
+    assert "of client_id=me and client_id=you only one reads topic=%RETRY%g" in caplog.text
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [("TagA||TagB", "TagB || TagA"), ("*", ""), (" TagA ", "TagA")])
+def test_the_same_tags_in_other_words_are_no_difference(ours: str, theirs: str) -> None:
+    group = Group("you", subscriptions={"you": {"orders": theirs}})
+    assert group.member(subExpression=ours).survey().is_complete
+
+
+class RequestLog(ClusterDoor):
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        super().__init__(cluster, "our connection")
+        self.requests: list[str] = []
+
+    def arrive(self, name: str) -> None:
+        self.requests.append(name)
+        super().arrive(name)
+
+
+def test_brokers_that_no_plan_needs_are_not_told_of_us_while_a_plan_waits() -> None:
+    group = Group()
+    group.broker.slaves = 2
+    options = ReadOptions.parse({"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders"})
+    door = RequestLog(group.cluster)
+    member = Membership(options, "me", door, group.clock, group.clock, started_ms=1)
+    member.survey()
+    assert [name for name in door.requests if "heartbeat" in name] == ["heartbeat broker-a"]
+    everybody = {"broker-a:10911", "broker-a-slave-1:10911", "broker-a-slave-2:10911"}
+    assert set(member.members.next_heartbeats().addresses) == everybody
+
+
+def test_of_addresses_that_do_not_answer_one_is_told_again_each_round() -> None:
+    group = Group()
+    group.broker.slaves = 3
+    member, door = group.member(), ClusterDoor(group.cluster, "our connection")
+    member.survey()
+    rounds = []
+    for answering in ("", "", "2", "2", "2"):
+        group.cluster.answering_slaves = {f"broker-a-slave-{answering}:10911"}
+        heartbeats = member.members.next_heartbeats()
+        rounds.append([address.partition(":")[0].rpartition("-")[2] for address in heartbeats.addresses])
+        member.members.heartbeats_answered(heartbeats, heartbeats.send(door))
+    assert rounds == [["1", "2", "3", "a"], ["a", "1"], ["a", "2"], ["2", "a", "3"], ["2", "a", "1"]]
+
+
+JAVA: Final = "org.apache.rocketmq.client.consumer.rebalance."
+
+
+@pytest.mark.parametrize(
+    ("theirs", "difference"),
+    [
+        ({"messageModel": "BROADCASTING"}, "'me' with messageModel=CLUSTERING; 'you' with messageModel=BROADCASTING"),
+        ({"PROP_CONSUMEORDERLY": "true"}, "'me' with consumeOrderly=false; 'you' with consumeOrderly=true"),
+        (
+            {STRATEGY: JAVA + "AllocateMessageQueueAveragelyByCircle@1b2c6ec2"},
+            "allocateStrategy=AllocateMessageQueueAveragely; 'you' with .*AveragelyByCircle",
+        ),
+    ],
+)
+def test_a_newcomer_that_consumes_in_another_manner_owns_nothing_and_fails_soon(
+    theirs: dict[str, str], difference: str
+) -> None:
+    group = Group("you", subscriptions={"you": {"orders": "*"}})
+    group.cluster.manners = {"you": theirs}
+    newcomer = group.member()
+    assert newcomer.survey().owned == set()
+    group.clock.advance(NEWCOMER_LIMIT_MS)
+    with pytest.raises(MembershipError, match=f"MEMBERS_DIFFER.*{difference}"):
+        newcomer.survey()
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        {},
+        {"messageModel": "CLUSTERING", "PROP_CONSUMEORDERLY": "false", STRATEGY: "AllocateMessageQueueAveragely"},
+        {STRATEGY: JAVA + "AllocateMessageQueueAveragely@1b2c6ec2"},
+        {STRATEGY: "com.example.OurOwn@1b2c6ec2"},
+    ],
+)
+def test_a_member_of_the_same_manner_or_of_one_that_nobody_can_judge_is_no_difference(theirs: dict[str, str]) -> None:
+    group = Group("you", subscriptions={"you": {"orders": "*"}})
+    group.cluster.manners = {"you": theirs}
+    assert group.member().survey().owned == set(QUEUES[:2])
+
+
+def test_members_tell_their_own_manner() -> None:
+    group = Group()
+    told = group.member(consumeOrderly="true", allocateStrategy="AVG_BY_CIRCLE").publish().view.manner
+    assert told == {
+        "messageModel": "CLUSTERING",
+        "PROP_CONSUMEORDERLY": "true",
+        STRATEGY: "AllocateMessageQueueAveragelyByCircle",
+    }
