@@ -318,7 +318,7 @@ def test_offsets_of_many_queues_go_out_together(broker: AdminBroker, name_server
     broker.ensure_group(group)
     queues = name_servers.topic_route(topic).read_queues()
     wanted = {queue: 100 + queue.queue_id for queue in queues[:3]}
-    assert broker.update_offsets(group, wanted) == {}
+    assert broker.submit_update_offsets(group, wanted).result() == {}
     assert broker.query_offsets(group, queues) == {**wanted, queues[3]: None}
 
 
@@ -326,7 +326,7 @@ def test_an_update_that_fails_is_told_and_the_others_are_stored(broker: AdminBro
     group = unique_name("failing")
     broker.ensure_group(group)
     missing = MessageQueue("no_such_topic", "broker-a", 0)
-    failures = broker.update_offsets(group, {missing: 1, queue: 2})
+    failures = broker.submit_update_offsets(group, {missing: 1, queue: 2}).result()
     assert list(failures) == [missing]
     assert isinstance(failures[missing], BrokerError)
     assert broker.query_offset(group, queue) == 2
@@ -399,14 +399,14 @@ def _codes_of(notices: thread_queue.Queue[RemotingCommand]) -> set[int]:
 def test_a_locked_queue_is_locked_for_one_client_until_it_unlocks(broker: AdminBroker, queue: MessageQueue) -> None:
     group = unique_name("orderly")
     other = MessageQueue(queue.topic, queue.broker_name, 1)
-    assert broker.lock_batch(group, CLIENT_ID, [queue]) == {queue}
-    assert broker.lock_batch(group, OTHER_ID, [queue, other]) == {other}
-    assert broker.lock_batch(group, CLIENT_ID, [queue]) == {queue}
-    broker.unlock_batch(group, OTHER_ID, [queue])
-    assert broker.lock_batch(group, OTHER_ID, [queue]) == set()
-    broker.unlock_batch(group, CLIENT_ID, [queue])
-    assert broker.lock_batch(group, OTHER_ID, [queue]) == {queue}
-    broker.unlock_batch(group, OTHER_ID, [queue, other])
+    assert broker.submit_lock_batch(group, CLIENT_ID, [queue]).result() == {queue}
+    assert broker.submit_lock_batch(group, OTHER_ID, [queue, other]).result() == {other}
+    assert broker.submit_lock_batch(group, CLIENT_ID, [queue]).result() == {queue}
+    broker.submit_unlock_batch(group, OTHER_ID, [queue]).result()
+    assert broker.submit_lock_batch(group, OTHER_ID, [queue]).result() == set()
+    broker.submit_unlock_batch(group, CLIENT_ID, [queue]).result()
+    assert broker.submit_lock_batch(group, OTHER_ID, [queue]).result() == {queue}
+    broker.submit_unlock_batch(group, OTHER_ID, [queue, other]).result()
 
 
 # ---------------------------------------------------------------------------------------------------------- sending
@@ -511,7 +511,7 @@ def test_a_lock_of_the_group_sends_what_is_sent_to_its_retry_topic_to_the_dlq_an
     retry, dlq = (MessageQueue(f"{prefix}{group}", "broker-a", 0) for prefix in ("%RETRY%", "%DLQ%"))
     with member(cluster, group, filled.topic) as mine:
         original = pulled(mine, group, filled)[0]
-        mine.lock_batch(group, CLIENT_ID, [filled])
+        mine.submit_lock_batch(group, CLIENT_ID, [filled]).result()
         send_back(mine, group, original, delay_level=1)
         producer.send(Message(retry.topic, b"sent"))
         assert [message.body for message in pulled(mine, group, retry)] == [b"0"]

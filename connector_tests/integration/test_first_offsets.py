@@ -50,7 +50,7 @@ def test_a_member_looks_again_and_no_first_offset_is_lost(cluster: EmbeddedClust
             break
         told, raised = unique_name("told"), unique_name("raised")
         broker.ensure_group(told)
-        assert broker.update_offsets(told, wanted) == {}
+        assert broker.submit_update_offsets(told, wanted).result() == {}
         member = member_of(raised, topic, cluster, remote)
         assert member.offsets.raise_to(wanted) == wanted.keys()
         member.leave()

@@ -144,23 +144,23 @@ def heartbeat(client_id: str, stand: Stand) -> Heartbeat:
 
 def test_where_the_group_has_stored_no_offset_there_is_none(stand: Stand, broker: BrokerPort) -> None:
     a, b, *_ = stand.queues
-    assert broker.update_offsets(stand.group, {a: 0}) == {}
-    assert broker.query_offsets(stand.group, [a, b]) == {a: 0, b: None}
+    assert broker.submit_update_offsets(stand.group, {a: 0}).result() == {}
+    assert broker.submit_query_offsets(stand.group, [a, b]).result() == {a: 0, b: None}
 
 
 def test_an_offset_is_taken_whatever_it_is(stand: Stand, broker: BrokerPort) -> None:
     a, *_ = stand.queues
     for offset in (70, 3, 0, 1_000_000):
-        assert broker.update_offsets(stand.group, {a: offset}) == {}
-        assert broker.query_offsets(stand.group, [a]) == {a: offset}
+        assert broker.submit_update_offsets(stand.group, {a: offset}).result() == {}
+        assert broker.submit_query_offsets(stand.group, [a]).result() == {a: offset}
 
 
 def test_offsets_are_the_group_s_whoever_writes_and_reads_them(stand: Stand, broker: BrokerPort) -> None:
     a, b, *_ = stand.queues
     # Of the first offsets of a group and topic that come at once a broker may lose one.
-    assert broker.update_offsets(stand.group, {a: 4}) == {}
-    assert broker.update_offsets(stand.group, {a: 5, b: 6}) == {}
-    assert stand.connect().query_offsets(stand.group, [a, b]) == {a: 5, b: 6}
+    assert broker.submit_update_offsets(stand.group, {a: 4}).result() == {}
+    assert broker.submit_update_offsets(stand.group, {a: 5, b: 6}).result() == {}
+    assert stand.connect().submit_query_offsets(stand.group, [a, b]).result() == {a: 5, b: 6}
 
 
 # ------------------------------------------------------------------------------------------------------------ resets
@@ -169,16 +169,16 @@ def test_offsets_are_the_group_s_whoever_writes_and_reads_them(stand: Stand, bro
 def test_no_offset_of_a_reset_queue_is_taken_until_somebody_is_told(stand: Stand, broker: BrokerPort) -> None:
     a, b, *_ = stand.queues
     stand.produce(a, 10)
-    assert broker.update_offsets(stand.group, {a: 9}) == {}
+    assert broker.submit_update_offsets(stand.group, {a: 9}).result() == {}
     stand.reset(a, 4)
-    failures = broker.update_offsets(stand.group, {a: 9, b: 1})
+    failures = broker.submit_update_offsets(stand.group, {a: 9, b: 1}).result()
     assert list(failures) == [a]
     assert isinstance(failures[a], BrokerError)
     assert failures[a].condition == "OFFSET_NOT_TAKEN"
-    assert broker.query_offsets(stand.group, [a, b]) == {a: 4, b: 1}
+    assert broker.submit_query_offsets(stand.group, [a, b]).result() == {a: 4, b: 1}
     assert broker.take_reset(stand.group, a) == 4
-    assert broker.update_offsets(stand.group, {a: 9}) == {}
-    assert broker.query_offsets(stand.group, [a]) == {a: 9}
+    assert broker.submit_update_offsets(stand.group, {a: 9}).result() == {}
+    assert broker.submit_query_offsets(stand.group, [a]).result() == {a: 9}
 
 
 def test_a_reset_is_told_to_one_alone_and_its_offset_stays(stand: Stand, broker: BrokerPort) -> None:
@@ -187,7 +187,7 @@ def test_a_reset_is_told_to_one_alone_and_its_offset_stays(stand: Stand, broker:
     stand.reset(a, 4)
     assert broker.take_reset(stand.group, b) is None
     assert [stand.connect().take_reset(stand.group, a), broker.take_reset(stand.group, a)] == [4, None]
-    assert broker.query_offsets(stand.group, [a]) == {a: 4}
+    assert broker.submit_query_offsets(stand.group, [a]).result() == {a: 4}
 
 
 def test_of_two_resets_the_later_is_told(stand: Stand, broker: BrokerPort) -> None:
@@ -203,23 +203,23 @@ def test_of_two_resets_the_later_is_told(stand: Stand, broker: BrokerPort) -> No
 
 def test_a_queue_is_locked_for_one_until_that_one_unlocks_it(stand: Stand, broker: BrokerPort) -> None:
     a, b, *_ = stand.queues
-    assert broker.lock_batch(stand.group, ME, [a]) == {a}
-    assert broker.lock_batch(stand.group, YOU, [a, b]) == {b}
-    assert broker.lock_batch(stand.group, ME, [a]) == {a}
-    broker.unlock_batch(stand.group, YOU, [a])
-    assert broker.lock_batch(stand.group, YOU, [a]) == set()
-    broker.unlock_batch(stand.group, ME, [a])
-    assert broker.lock_batch(stand.group, YOU, [a]) == {a}
+    assert broker.submit_lock_batch(stand.group, ME, [a]).result() == {a}
+    assert broker.submit_lock_batch(stand.group, YOU, [a, b]).result() == {b}
+    assert broker.submit_lock_batch(stand.group, ME, [a]).result() == {a}
+    broker.submit_unlock_batch(stand.group, YOU, [a]).result()
+    assert broker.submit_lock_batch(stand.group, YOU, [a]).result() == set()
+    broker.submit_unlock_batch(stand.group, ME, [a]).result()
+    assert broker.submit_lock_batch(stand.group, YOU, [a]).result() == {a}
 
 
 def test_a_lock_is_the_client_id_s_and_outlives_its_membership(stand: Stand, broker: BrokerPort) -> None:
     a, *_ = stand.queues
     broker.submit_heartbeat(heartbeat(ME, stand)).result()
-    assert broker.lock_batch(stand.group, ME, [a]) == {a}
+    assert broker.submit_lock_batch(stand.group, ME, [a]).result() == {a}
     broker.unregister(ME, stand.group)
     other = stand.connect()
-    assert other.lock_batch(stand.group, YOU, [a]) == set()
-    assert other.lock_batch(stand.group, ME, [a]) == {a}
+    assert other.submit_lock_batch(stand.group, YOU, [a]).result() == set()
+    assert other.submit_lock_batch(stand.group, ME, [a]).result() == {a}
 
 
 @pytest.mark.parametrize("ask", ["stored_at", "search_offsets"])
@@ -306,8 +306,8 @@ def test_a_time_is_found_at_the_first_message_stored_then_or_later(stand: Stand,
     asked = {before_ms: 0, first_ms: 0, first_ms + 1: 3, second_ms: 3, second_ms + 1: 5, second_ms + 60_000: 5}
     assert {at_ms: broker.search_offsets({a: at_ms}, TOOLS)[a] for at_ms in asked} == asked
     assert broker.search_offsets({b: before_ms}, TOOLS) == {b: 0}
-    assert {at_ms: broker.search_hints({a: at_ms})[a] for at_ms in asked} == asked
-    assert broker.search_hints({b: before_ms}) == {b: 0}
+    assert {at_ms: broker.submit_search_hints({a: at_ms}).result()[a] for at_ms in asked} == asked
+    assert broker.submit_search_hints({b: before_ms}).result() == {b: 0}
 
 
 def test_a_message_says_when_it_was_stored_and_none_is_none(stand: Stand, broker: BrokerPort) -> None:

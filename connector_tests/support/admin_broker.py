@@ -30,10 +30,10 @@ class AdminBroker(Broker):
         return self.search_offsets({queue: timestamp_ms})[queue]
 
     def query_offset(self, group: str, queue: MessageQueue) -> int | None:
-        return self.query_offsets(group, [queue])[queue]
+        return self.submit_query_offsets(group, [queue]).result()[queue]
 
     def update_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        for failure in self.update_offsets(group, {queue: offset}).values():
+        for failure in self.submit_update_offsets(group, {queue: offset}).result().values():
             raise failure
 
     def reset_offset(self, group: str, queue: MessageQueue, offset: int) -> dict[MessageQueue, int]:

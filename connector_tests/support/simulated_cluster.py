@@ -473,9 +473,11 @@ class BrokerDoor:
             },
         )
 
-    def search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+    def submit_search_hints(
+        self, timestamps_ms: Mapping[MessageQueue, int]
+    ) -> SimulatedAnswer[dict[MessageQueue, int]]:
         stored_ms = self._broker.stored_ms
-        return self._ask(
+        return self._submit(
             "hint",
             lambda: {
                 queue: bisect_left(stored_ms.get(self._own(queue), []), at_ms) - self._broker.hint_deficit
@@ -500,14 +502,21 @@ class BrokerDoor:
             if queue in self._broker.marks:
                 looker.told_reset(queue, self._broker.marks.pop(queue))
 
-    def query_offsets(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
+    def submit_query_offsets(
+        self, group: str, queues: Iterable[MessageQueue]
+    ) -> SimulatedAnswer[dict[MessageQueue, int | None]]:
         _check_name(group)
-        return self._ask(
+        return self._submit(
             "read offsets", lambda: {queue: self._broker.offsets.get(self._own(queue)) for queue in queues}
         )
 
-    def update_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, RocketMQError]:
+    def submit_update_offsets(
+        self, group: str, offsets: Mapping[MessageQueue, int]
+    ) -> SimulatedAnswer[dict[MessageQueue, RocketMQError]]:
         _check_name(group)
+        return SimulatedAnswer(self._door, lambda: self._update_offsets(group, offsets))
+
+    def _update_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, RocketMQError]:
         fate = self._arrive("write offsets")
         if self._broker.write_refusal is not None:
             return dict.fromkeys(offsets, self._broker.write_refusal)
@@ -534,13 +543,17 @@ class BrokerDoor:
             raise self._broker.look_refusal
         return self._broker.marks.pop(self._own(queue), None)
 
-    def lock_batch(self, group: str, client_id: str, queues: Collection[MessageQueue]) -> set[MessageQueue]:
+    def submit_lock_batch(
+        self, group: str, client_id: str, queues: Collection[MessageQueue]
+    ) -> SimulatedAnswer[set[MessageQueue]]:
         _check_name(group)
-        return self._ask("lock", lambda: self._broker.lock(client_id, queues))
+        return self._submit("lock", lambda: self._broker.lock(client_id, queues))
 
-    def unlock_batch(self, group: str, client_id: str, queues: Collection[MessageQueue]) -> None:
+    def submit_unlock_batch(
+        self, group: str, client_id: str, queues: Collection[MessageQueue]
+    ) -> SimulatedAnswer[None]:
         _check_name(group)
-        self._ask("unlock", lambda: self._broker.unlock(client_id, queues))
+        return self._submit("unlock", lambda: self._broker.unlock(client_id, queues))
 
     def _own(self, queue: MessageQueue) -> MessageQueue:
         """What the broker takes a queue for: requests name none."""

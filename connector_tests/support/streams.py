@@ -139,8 +139,8 @@ class Topic:
     def lockable(self, group: str) -> set[MessageQueue]:
         """The queues that nobody holds a lock of: a stranger gets them, and gives them back."""
         broker = self._broker(self.queues[0])
-        locked = broker.lock_batch(group, "stranger", self.queues)
-        broker.unlock_batch(group, "stranger", locked)
+        locked = broker.submit_lock_batch(group, "stranger", self.queues).result()
+        broker.submit_unlock_batch(group, "stranger", locked).result()
         return locked
 
     def close(self) -> None:

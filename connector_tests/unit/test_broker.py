@@ -163,7 +163,7 @@ def test_updates_go_out_together_before_the_first_answer(server: ScriptedBroker,
     broker.max_offset(QUEUE)
     session = server.next_session()
     queues = [MessageQueue("T", "b", queue_id) for queue_id in range(3)]
-    failures = broker.update_offsets("G", {queue: 10 + queue.queue_id for queue in queues})
+    failures = broker.submit_update_offsets("G", {queue: 10 + queue.queue_id for queue in queues}).result()
     assert list(failures) == [queues[1]]
     assert outlook_of_request(failures[queues[1]]) is Outlook.PASSES
 
@@ -172,7 +172,7 @@ def test_an_update_that_a_reset_shadows_is_a_failure_although_the_code_is_succes
     server: ScriptedBroker, broker: AdminBroker
 ) -> None:
     server.on(RequestCode.UPDATE_CONSUMER_OFFSET, answer(remark="Offset has been previously reset"))
-    failures = broker.update_offsets("G", {QUEUE: 5})
+    failures = broker.submit_update_offsets("G", {QUEUE: 5}).result()
     assert failures[QUEUE].condition == "OFFSET_NOT_TAKEN"
 
 

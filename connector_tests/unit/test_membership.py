@@ -287,6 +287,33 @@ def test_in_broadcasting_each_member_owns_every_queue_and_the_brokers_keep_no_of
 # ---------------------------------------------------------------------------------------------------- subscriptions
 
 
+def commit_ms(brokers: int) -> tuple[int, int]:
+    """How long a first commit takes, and a later one, at a round trip of 20 ms."""
+    clock = ManualClock()
+    names = [f"broker-{number}" for number in range(brokers)]
+    cluster = SimulatedCluster(names, clock)
+    cluster.create_topic("orders", dict.fromkeys(names, 2))
+    options = ReadOptions.parse({"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders"})
+    door = ClusterDoor(cluster, "our connection")
+    door.round_trip_ms = 20
+    member = Membership(options, "me", door, clock, clock, started_ms=1)
+    owned = member.survey().owned
+    took_ms = []
+    for end_offset in (10, 20):
+        member.take(dict.fromkeys(owned, (end_offset - 10, end_offset)))
+        began_ms = clock()
+        member.prove(dict.fromkeys(owned, end_offset))
+        took_ms.append(clock() - began_ms)
+        assert {at for broker in cluster.brokers.values() for at in broker.offsets.values()} == {end_offset}
+    first_ms, later_ms = took_ms
+    return first_ms, later_ms
+
+
+def test_a_commit_to_many_brokers_takes_as_many_round_trips_as_to_one() -> None:
+    """Nobody else has the turn meanwhile."""
+    assert commit_ms(16) == commit_ms(1) == (60, 40)
+
+
 def test_a_survey_of_many_topics_takes_a_few_round_trips() -> None:
     clock = ManualClock()
     cluster = SimulatedCluster(["broker-a", "broker-b"], clock)

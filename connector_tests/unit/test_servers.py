@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 
 import pytest
 
@@ -17,7 +18,7 @@ from connector_tests.support.simulated_cluster import (
     address_of,
 )
 from rocketmq_spark.consumer.outages import NAME_SERVERS, Outages, broker_subject, topic_subject
-from rocketmq_spark.consumer.ports import BrokerPort
+from rocketmq_spark.consumer.ports import Answer, BrokerPort
 from rocketmq_spark.consumer.route_table import RouteTable
 from rocketmq_spark.consumer.servers import Servers
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
@@ -51,7 +52,8 @@ class Case:
             self.cluster.create_topic(topic, counts)
         self.routes = RouteTable()
         self.outages = Outages(options.read_topics, self.routes, self.clock)
-        self.servers = Servers(options, ClusterDoor(self.cluster, "us"), self.routes, self.outages)
+        self.door = ClusterDoor(self.cluster, "us")
+        self.servers = Servers(options, self.door, self.routes, self.outages)
         self.servers.refresh_routes()
         self.servers.bounds()
 
@@ -130,17 +132,50 @@ def test_each_broker_is_asked_for_its_own_queues_and_who_is_silent_is_left_out(c
         broker.stored_at(dict.fromkeys(of_broker, 0), TOOLS)
         return len(asked)
 
-    assert list(case.servers.ask_each([B1, A0, A1, B0], ask)) == [([B1, B0], 1), ([A0, A1], 2)]
+    assert list(case.servers.ask_one_by_one([B1, A0, A1, B0], ask)) == [1, 2]
     case.b.reach = Reach.SILENT
-    assert list(case.servers.ask_each([B1, A0], ask)) == [([A0], 4)]
+    assert list(case.servers.ask_one_by_one([B1, A0], ask)) == [4]
     assert asked == [(B1, B0), (A0, A1), (B1,), (A0,)]
+
+
+def of_group(broker: BrokerPort, of_broker: Collection[MessageQueue]) -> Answer[dict[MessageQueue, int | None]]:
+    return broker.submit_query_offsets("g", of_broker)
+
+
+def test_each_broker_is_asked_for_its_own_queues_all_in_the_time_of_one(case: Case) -> None:
+    case.a.offsets[A0], case.b.offsets[B0] = 1, 2
+    case.servers.ask_each([A0, B0], of_group)
+    case.door.round_trip_ms = 20
+    began_ms = case.clock()
+    told = case.servers.ask_each([B1, A0, A1, B0], of_group)
+    assert told == [([B1, B0], {B1: None, B0: 2}), ([A0, A1], {A0: 1, A1: None})]
+    assert case.clock() - began_ms == 20
+
+
+def test_of_brokers_asked_at_once_the_silent_are_left_out_and_asked_again_after_a_pause(case: Case) -> None:
+    case.a.reach = Reach.SILENT
+    assert [queues for queues, _ in case.servers.ask_each([B1, A0], of_group)] == [[B1]]
+    assert case.waited_for == {broker_subject("a"): LIMIT_MS}
+    case.a.reach = Reach.UP
+    before = case.cluster.now
+    assert case.servers.ask_each([A0], of_group) == []
+    assert case.cluster.now == before
+    case.clock.advance(ASKING.shortest_ms)
+    assert case.servers.ask_each([A0], of_group) == [([A0], {A0: None})]
+    assert case.waits == ()
+
+
+def test_a_broker_asked_at_once_with_others_that_refuses_for_good_is_raised(case: Case) -> None:
+    case.a.refusal = refused(ResponseCode.NO_PERMISSION)
+    with pytest.raises(BrokerError, match="NO_PERMISSION"):
+        case.servers.ask_each([A0, B0], of_group)
 
 
 def test_any_broker_is_one_that_was_not_silent_and_if_it_is_now_that_is_no_outage(
     case: Case, caplog: pytest.LogCaptureFixture
 ) -> None:
     def name(broker: BrokerPort) -> dict[MessageQueue, int | None]:
-        return broker.query_offsets("g", [A0])
+        return broker.submit_query_offsets("g", [A0]).result()
 
     case.a.offsets[A0], case.b.offsets[B0] = 1, 2
     assert case.servers.ask_any(name) == {A0: 1}

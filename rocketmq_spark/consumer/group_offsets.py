@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 from rocketmq_spark.consumer.offset_store import RemoteBrokerOffsetStore, raising
-from rocketmq_spark.consumer.ports import BrokerPort, Link
+from rocketmq_spark.consumer.ports import Answer, BrokerPort, Link
 from rocketmq_spark.consumer.resets import Resets
 from rocketmq_spark.consumer.servers import Servers
 from rocketmq_spark.errors import RocketMQError
@@ -55,21 +55,20 @@ class BrokerOffsets:
         self._resets = resets
 
     def stored_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
-        """One round of requests a broker."""
         stored: dict[MessageQueue, int | None] = {}
         for _, answer in self._servers.ask_each(queues, self._query):
             stored |= answer
         return stored
 
-    def _query(self, broker: BrokerPort, queues: Collection[MessageQueue]) -> dict[MessageQueue, int | None]:
-        return broker.query_offsets(self._group, queues)
+    def _query(self, broker: BrokerPort, queues: Collection[MessageQueue]) -> Answer[dict[MessageQueue, int | None]]:
+        return broker.submit_query_offsets(self._group, queues)
 
     def write_offsets(self, offsets: Mapping[MessageQueue, int]) -> set[MessageQueue]:
         """What a broker does not take, an operator has reset: then it is noted where to."""
         written: set[MessageQueue] = set()
 
-        def update(broker: BrokerPort, queues: Collection[MessageQueue]) -> dict[MessageQueue, RocketMQError]:
-            return broker.update_offsets(self._group, {queue: offsets[queue] for queue in queues})
+        def update(broker: BrokerPort, queues: Collection[MessageQueue]) -> Answer[dict[MessageQueue, RocketMQError]]:
+            return broker.submit_update_offsets(self._group, {queue: offsets[queue] for queue in queues})
 
         due = [queue for queue in offsets if self._servers.may_commit(queue)]
         for queues, failures in self._servers.ask_each(due, update):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
-from rocketmq_spark.consumer.ports import BrokerPort
+from rocketmq_spark.consumer.ports import Answer, BrokerPort
 from rocketmq_spark.consumer.servers import Servers
 from rocketmq_spark.model import MessageQueue
 
@@ -44,17 +44,15 @@ class QueueLocks:
             refused |= set(of_broker) - granted
         return refused
 
-    def _lock_at(self, broker: BrokerPort, queues: Collection[MessageQueue]) -> set[MessageQueue]:
-        return broker.lock_batch(self._group, self._client_id, queues)
+    def _lock_at(self, broker: BrokerPort, queues: Collection[MessageQueue]) -> Answer[set[MessageQueue]]:
+        return broker.submit_lock_batch(self._group, self._client_id, queues)
 
     def unlock(self, queues: Collection[MessageQueue]) -> None:
         """Unlock queues; one whose broker is silent expires there."""
-        for _ in self._servers.ask_each(queues, self._unlock_at):
-            pass
+        self._servers.ask_each(queues, self._unlock_at)
 
-    def _unlock_at(self, broker: BrokerPort, queues: Collection[MessageQueue]) -> bool:
-        broker.unlock_batch(self._group, self._client_id, queues)
-        return True
+    def _unlock_at(self, broker: BrokerPort, queues: Collection[MessageQueue]) -> Answer[None]:
+        return broker.submit_unlock_batch(self._group, self._client_id, queues)
 
     def forget(self, queues: Collection[MessageQueue]) -> None:
         """These are not ours any more: unlocked, refused or given up."""

@@ -54,29 +54,54 @@ class Servers:
         self, broker_name: str, call: Callable[Concatenate[BrokerPort, P], T], *given: P.args, **named: P.kwargs
     ) -> T | None:
         """Ask a broker by name; None if it is silent, or was a moment ago. Refusals that will not pass are raised."""
+        broker = self._found(broker_name)
+        if broker is None:
+            return None
+        try:
+            answer = call(broker, *given, **named)
+        except RocketMQError as error:
+            self._failed(broker_name, error)
+            return None
+        self._outages.succeeded(broker_subject(broker_name))
+        return answer
+
+    def _found(self, broker_name: str) -> BrokerPort | None:
+        """The broker, unless it is silent, was so a moment ago, or another is in its place: that takes a request where
+        the connection is new."""
         address = self._routes.master(broker_name)
         if address is None or not self._outages.may_ask(broker_name):
             return None
         try:
             self._names.check(broker_name)
-            answer = call(self._cluster.broker(address), *given, **named)
+            return self._cluster.broker(address)
         except RocketMQError as error:
-            if outlook_of_request(error) is not Outlook.PASSES:
-                raise
-            self._note_failure(broker_name, error)
+            self._failed(broker_name, error)
             return None
-        self._outages.succeeded(broker_subject(broker_name))
-        return answer
 
-    def ask_each(
+    def _failed(self, broker_name: str, error: RocketMQError) -> None:
+        """Raises what will not pass."""
+        if outlook_of_request(error) is not Outlook.PASSES:
+            raise error
+        self._note_failure(broker_name, error)
+
+    def ask_one_by_one(
         self, queues: Iterable[MessageQueue], call: Callable[[BrokerPort, Collection[MessageQueue]], T]
-    ) -> Iterator[tuple[Collection[MessageQueue], T]]:
-        """Ask the broker of each of ``queues`` about those that it has: (queues, answer) of each broker that answers.
-        The next broker is asked when the answer before has been looked at."""
+    ) -> Iterator[T]:
+        """Ask the broker of each of ``queues`` about those that it has: what takes a broker several requests, each for
+        what was said to the one before."""
         for broker_name, of_broker in _by_broker(queues).items():
             answer = self.ask(broker_name, call, of_broker)
             if answer is not None:
-                yield of_broker, answer
+                yield answer
+
+    def ask_each(
+        self, queues: Iterable[MessageQueue], submit: Callable[[BrokerPort, Collection[MessageQueue]], Answer[T]]
+    ) -> list[tuple[Collection[MessageQueue], T]]:
+        """Ask the broker of each of ``queues`` about those that it has, all at once: (queues, answer) of each that
+        answers. A turn waits for the slowest of them, and not for their sum."""
+        found = {name: of_broker for name, of_broker in _by_broker(queues).items() if self._found(name) is not None}
+        told = self.ask_together({name: name for name in found}, lambda broker, name: submit(broker, found[name]))
+        return [(found[name], answer) for name, answer in told.items()]
 
     def ask_together(
         self,
@@ -228,7 +253,7 @@ class Servers:
         """When the message at an offset of each queue was stored, in ms; None where there is none. Queues whose broker
         is silent are left out, and those whose broker refuses pulls, for ``clusterTimeoutMs``."""
         found: dict[MessageQueue, int | None] = {}
-        for _, answer in self.ask_each(offsets, lambda broker, queues: self._look(broker, queues, offsets)):
+        for answer in self.ask_one_by_one(offsets, lambda broker, queues: self._look(broker, queues, offsets)):
             found |= answer
         return found
 
@@ -252,7 +277,8 @@ class Servers:
         """As ``search_offsets``, quickly and unchecked: it may be too small."""
         found: dict[MessageQueue, int] = {}
         for _, offsets in self.ask_each(
-            timestamps_ms, lambda broker, queues: broker.search_hints({queue: timestamps_ms[queue] for queue in queues})
+            timestamps_ms,
+            lambda broker, queues: broker.submit_search_hints({queue: timestamps_ms[queue] for queue in queues}),
         ):
             found |= offsets
         return found
@@ -261,7 +287,7 @@ class Servers:
         """The first offset of each queue that was stored at the given time or later, else its max offset. Queues whose
         broker is silent are left out."""
         found: dict[MessageQueue, int] = {}
-        for _, offsets in self.ask_each(
+        for offsets in self.ask_one_by_one(
             timestamps_ms,
             lambda broker, queues: broker.search_offsets(
                 {queue: timestamps_ms[queue] for queue in queues}, self._looker

@@ -72,6 +72,49 @@ class GroupCheck(NamedTuple):
                 raise
 
 
+class SearchHints(NamedTuple):
+    """The answer to ``Broker.submit_search_hints``."""
+
+    answers: Mapping[MessageQueue, ResponseFuture[int]]
+
+    def result(self) -> dict[MessageQueue, int]:
+        return {queue: answer.result() for queue, answer in self.answers.items()}
+
+
+class StoredOffsets(NamedTuple):
+    """The answer to ``Broker.submit_query_offsets``. One request more goes out where RocketMQ 4 says 0."""
+
+    broker: Broker
+    group: str
+    answers: Mapping[MessageQueue, ResponseFuture[_StoredOffset]]
+
+    def result(self) -> dict[MessageQueue, int | None]:
+        stored = {queue: answer.result() for queue, answer in self.answers.items()}
+        if all(offset.is_sure for offset in stored.values()):
+            return {queue: offset.value for queue, offset in stored.items()}
+        # These are the topics of which it has an offset of the group, among those that the group subscribes to now.
+        known = {queue.topic for queue in self.broker.consume_stats(self.group)}
+        return {
+            queue: offset.value if offset.is_sure or queue.topic in known else None for queue, offset in stored.items()
+        }
+
+
+class Updates(NamedTuple):
+    """The answer to ``Broker.submit_update_offsets``."""
+
+    answers: Mapping[MessageQueue, ResponseFuture[None]]
+
+    def result(self) -> dict[MessageQueue, RocketMQError]:
+        """The failures; what it lacks is stored."""
+        failures: dict[MessageQueue, RocketMQError] = {}
+        for queue, answer in self.answers.items():
+            try:
+                answer.result()
+            except RocketMQError as error:
+                failures[queue] = error
+        return failures
+
+
 class Broker(Peer):
     """One broker, by its address. Offsets and locks belong to masters; ask no slave."""
 
@@ -122,8 +165,11 @@ class Broker(Peer):
 
     def search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """As ``search_offsets``, but unchecked: no message is fetched, and what the broker says may be too small."""
-        answers = {queue: self.submit(_search_offset(queue, at_ms)) for queue, at_ms in timestamps_ms.items()}
-        return {queue: answer.result() for queue, answer in answers.items()}
+        return self.submit_search_hints(timestamps_ms).result()
+
+    def submit_search_hints(self, timestamps_ms: Mapping[MessageQueue, int]) -> SearchHints:
+        """``search_hints`` without waiting."""
+        return SearchHints({queue: self.submit(_search_offset(queue, at)) for queue, at in timestamps_ms.items()})
 
     def stored_at(self, offsets: Mapping[MessageQueue, int], looker: Looker = TOOLS) -> dict[MessageQueue, int | None]:
         """When the message at an offset of each queue was stored (unix ms), None where there is none. By ``looks``,
@@ -133,34 +179,20 @@ class Broker(Peer):
     # ----------------------------------------------------------------------------------------------- group offsets
 
     def query_offsets(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
-        """The group's next offset of each queue, None where the broker has stored none.
+        """The group's next offset of each queue, None where the broker has stored none."""
+        return self.submit_query_offsets(group, queues).result()
 
-        All are in flight at once, and one request more goes out where RocketMQ 4 says 0.
-        """
-        answers = {queue: self.submit(_query_offset(group, queue)) for queue in queues}
-        stored = {queue: answer.result() for queue, answer in answers.items()}
-        if all(offset.is_sure for offset in stored.values()):
-            return {queue: offset.value for queue, offset in stored.items()}
-        # These are the topics of which it has an offset of the group, among those that the group subscribes to now.
-        known = {queue.topic for queue in self.consume_stats(group)}
-        return {
-            queue: offset.value if offset.is_sure or queue.topic in known else None for queue, offset in stored.items()
-        }
+    def submit_query_offsets(self, group: str, queues: Iterable[MessageQueue]) -> StoredOffsets:
+        """``query_offsets`` without waiting, all in flight at once."""
+        return StoredOffsets(self, group, {queue: self.submit(_query_offset(group, queue)) for queue in queues})
 
-    def update_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, RocketMQError]:
-        """Store the group's next offsets, all in flight at once. Returns the failures; what it lacks is stored.
+    def submit_update_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> Updates:
+        """Store the group's next offsets, all in flight at once.
 
         The broker takes any number, for a group that it knows. A failure is BrokerError[OFFSET_NOT_TAKEN] while an
         operator's reset waits for a pull to notice it.
         """
-        failures: dict[MessageQueue, RocketMQError] = {}
-        answers = {queue: self.submit(self._update_offset(group, queue, offset)) for queue, offset in offsets.items()}
-        for queue, answer in answers.items():
-            try:
-                answer.result()
-            except RocketMQError as error:
-                failures[queue] = error
-        return failures
+        return Updates({queue: self.submit(self._update_offset(group, queue, at)) for queue, at in offsets.items()})
 
     def _update_offset(self, group: str, queue: MessageQueue, offset: int) -> Question[None]:
         header = UpdateConsumerOffsetRequest(
@@ -220,16 +252,18 @@ class Broker(Peer):
                 infos[client_id] = answer.result()
         return infos
 
-    def lock_batch(self, group: str, client_id: str, queues: Collection[MessageQueue]) -> set[MessageQueue]:
+    def submit_lock_batch(
+        self, group: str, client_id: str, queues: Collection[MessageQueue]
+    ) -> ResponseFuture[set[MessageQueue]]:
         """Lock queues for a client id, or renew the locks; those that it holds now. They expire after 60 s."""
         body = encode_lock_batch(group, client_id, queues)
         command = _command(RequestCode.LOCK_BATCH_MQ, body=body)
-        return self.ask(Question(command, lambda answer: decode_lock_ok(answer.body)))
+        return self.submit(Question(command, lambda answer: decode_lock_ok(answer.body)))
 
-    def unlock_batch(self, group: str, client_id: str, queues: Collection[MessageQueue]) -> None:
+    def submit_unlock_batch(self, group: str, client_id: str, queues: Collection[MessageQueue]) -> ResponseFuture[None]:
         """Unlock queues; those that another client id holds stay as they are."""
         body = encode_lock_batch(group, client_id, queues)
-        self.ask(Question(_command(RequestCode.UNLOCK_BATCH_MQ, body=body), code_only))
+        return self.submit(Question(_command(RequestCode.UNLOCK_BATCH_MQ, body=body), code_only))
 
     # ----------------------------------------------------------------------------------------------------- sending
 
