@@ -9,7 +9,14 @@ from typing import Final
 import pytest
 from hypothesis import settings
 
-from connector_tests.support.join_machine import ALL_POINTS, ChangingGroup, PeacefulGroup, TroubledGroup, interleave
+from connector_tests.support.join_machine import (
+    ALL_POINTS,
+    ChangingGroup,
+    ChangingOldGroup,
+    PeacefulGroup,
+    TroubledGroup,
+    interleave,
+)
 from connector_tests.support.simulated_group import SimulatedGroup
 from connector_tests.support.simulated_query import IDLE, SourceRunner
 
@@ -56,6 +63,13 @@ def test_no_loss_and_no_second_duplicate_whatever_breaks(interleavings: int) -> 
 def test_no_loss_though_topics_are_made_anew_and_brokers_lose_tails(interleavings: int) -> None:
     seen = interleave(ChangingGroup, settings(FIXED, max_examples=interleavings))
     assert {kind for kind in HAPPENS_TO_TOPICS if not seen[kind]} == set()
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("interleavings", [50, pytest.param(1_000, marks=pytest.mark.long)])
+def test_no_loss_though_old_brokers_keep_the_offsets_of_topics_that_are_made_anew(interleavings: int) -> None:
+    seen = interleave(ChangingOldGroup, settings(FIXED, max_examples=interleavings))
+    assert seen["a topic was made anew"]
 
 
 @pytest.mark.timeout(900)

@@ -13,9 +13,15 @@ import pytest
 from hypothesis import Phase, settings
 
 from connector_tests.support import left_out_rules as without
-from connector_tests.support.join_machine import ChangingGroup, PeacefulGroup, TroubledGroup, interleave
+from connector_tests.support.join_machine import (
+    ChangingGroup,
+    ChangingOldGroup,
+    PeacefulGroup,
+    TroubledGroup,
+    interleave,
+)
 from connector_tests.support.join_witness import BrokenPromiseError, Harm, MessageWitness
-from connector_tests.support.simulated_cluster import Fate, Reach
+from connector_tests.support.simulated_cluster import OLD_VERSION, Fate, Reach
 from connector_tests.support.simulated_group import SimulatedGroup
 from connector_tests.support.simulated_query import IDLE, LOG_COMMITS, LOG_OFFSETS, READ, WRITE, Parts, SourceRunner
 from rocketmq_spark.model import MessageQueue
@@ -346,6 +352,15 @@ def made_anew_and_outgrown(parts: Parts) -> None:
         group.settle()
 
 
+def made_anew_and_outgrown_at_an_old_broker(parts: Parts) -> None:
+    with messages_of(parts) as group:
+        group.cluster.brokers["a"].version = OLD_VERSION
+        started(group, "A").go_on()
+        group.cluster.make_anew("t")
+        group.cluster.produce(QUEUE, 8)
+        group.settle()
+
+
 def a_tail_lost_and_outgrown(parts: Parts) -> None:
     with messages_of(parts) as group:
         runner = started(group, "A")
@@ -544,6 +559,13 @@ RULES: Final = (
         made_anew_and_outgrown,
         Harm.LOST,
         ChangingGroup,
+    ),
+    Rule(
+        "it is also where brokers keep the offsets of a deleted topic, and a queue has grown",
+        Parts(planner=without.TrustsOldBrokers),
+        made_anew_and_outgrown_at_an_old_broker,
+        Harm.LOST,
+        ChangingOldGroup,
     ),
     Rule(
         "a connection that was lost is such a sign",

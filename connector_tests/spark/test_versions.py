@@ -19,6 +19,9 @@ from connector_tests.support.core_stories import (
 from connector_tests.support.core_stories import (
     test_a_time_finds_the_first_message_stored_then as test_a_time_finds_the_first_message_stored_then,
 )
+from connector_tests.support.core_stories import (
+    test_a_topic_made_anew_between_two_plans as test_a_topic_made_anew_between_two_plans,
+)
 from connector_tests.support.core_stories import test_a_topic_made_anew_is_noticed as test_a_topic_made_anew_is_noticed
 from connector_tests.support.core_stories import (
     test_start_and_restarts_read_each_message_once as test_start_and_restarts_read_each_message_once,

@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 )
 
 from connector_tests.support.join_witness import MessageWitness, Witness
-from connector_tests.support.simulated_cluster import Fate, Reach
+from connector_tests.support.simulated_cluster import OLD_VERSION, Fate, Reach
 from connector_tests.support.simulated_group import SimulatedGroup
 from connector_tests.support.simulated_query import (
     IDLE,
@@ -35,6 +35,7 @@ from connector_tests.support.simulated_query import (
     SourceRunner,
 )
 from connector_tests.support.strand import ENDLESS
+from rocketmq_spark.wire.remoting.codes import CLIENT_VERSION
 
 REQUEST_POINTS: Final = tuple(
     f"request {name}" for name in ("route", "heartbeat", "consumer ids", "bounds", "read offsets", "write offsets")
@@ -73,6 +74,7 @@ class PeacefulGroup(RuleBasedStateMachine):
     options: Mapping[str, str] = {}
     starts: tuple[str, ...] = ("earliest", "latest")
     fewest_queries = 2
+    broker_version = CLIENT_VERSION
 
     def __init__(self, parts: Parts, seen: Counter[str]) -> None:
         super().__init__()
@@ -103,6 +105,8 @@ class PeacefulGroup(RuleBasedStateMachine):
         self.group = SimulatedGroup(
             layout, starting_offsets=starts, parts=self.parts, options=options, witness=self.witness
         )
+        for broker in self.group.cluster.brokers.values():
+            broker.version = self.broker_version
         self.is_orderly = is_orderly
         for name in "ABC"[: max(query_count, self.fewest_queries)]:
             self.group.query(name, **({"instanceName": name} if keep_their_names else {}))
@@ -358,6 +362,12 @@ class ChangingGroup(TroubledGroup):
         for queue in self.group.cluster.queues():
             if queue.topic == topic and count:
                 self.group.cluster.produce(queue, count)
+
+
+class ChangingOldGroup(ChangingGroup):
+    """The same with brokers of RocketMQ 4, which keep the group's offsets of a deleted topic."""
+
+    broker_version = OLD_VERSION
 
 
 def interleave(machine: type[PeacefulGroup], how: settings, parts: Parts | None = None) -> Counter[str]:

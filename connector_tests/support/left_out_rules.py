@@ -240,6 +240,19 @@ class _TrustsForEver(TrustedQueues):
         return
 
 
+class TrustsOldBrokers(BatchPlanner):
+    """Every broker is taken to delete the group's offsets with their topic."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._trusted = _TrustsOldBrokers()
+
+
+class _TrustsOldBrokers(TrustedQueues):
+    def surveyed(self, survey: Survey, positions: Mapping[MessageQueue, int]) -> None:
+        super().surveyed(replace(survey, telling=frozenset(survey.links)), positions)
+
+
 class SeesNoBrokenConnection(BatchPlanner):
     """That a broker had to be connected to again is no sign."""
 

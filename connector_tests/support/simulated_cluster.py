@@ -16,6 +16,7 @@ from typing import Final, Generic, TypeVar
 
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.strand import point
+from rocketmq_spark.consumer.servers import DELETES_OFFSETS
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import BrokerData, MessageQueue, QueueBounds, QueueData, TopicRoute
 from rocketmq_spark.remoting.looker import TOOLS, Looker
@@ -23,8 +24,11 @@ from rocketmq_spark.remoting.retry import ASKING
 from rocketmq_spark.wire.body.heartbeat import Heartbeat
 from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo
 from rocketmq_spark.wire.body.subscription import build_subscription
+from rocketmq_spark.wire.remoting.codes import CLIENT_VERSION
 
 GROUP: Final = "g"
+OLD_VERSION: Final = 407
+"""RocketMQ 4.9.7's."""
 CONNECTION_EXPIRY_MS: Final = 120_000
 LOCK_EXPIRY_MS: Final = 60_000
 
@@ -75,7 +79,8 @@ class SimulatedBroker:
     ``look_refusal`` to pulls, which do not find what is ``compacted``, ``group_refusal`` to who is not listed,
     ``write_refusal`` to group offsets; to a question or write about one of ``unanswered_searches`` and
     ``unanswered_writes`` it gives none. One that ``hears_nothing`` answers heartbeats and forgets them; the hints of
-    one are too small by its ``hint_deficit``. Routes name so many ``slaves``.
+    one are too small by its ``hint_deficit``. Routes name so many ``slaves``. One of ``version`` 4 keeps the group's
+    offsets of a topic that is deleted.
     """
 
     name: str
@@ -101,6 +106,7 @@ class SimulatedBroker:
     unanswered_searches: set[MessageQueue] = field(default_factory=set)
     hint_deficit: int = 0
     unanswered_writes: set[MessageQueue] = field(default_factory=set)
+    version: int = CLIENT_VERSION
 
     def __post_init__(self) -> None:
         self.address = self.address or address_of(self.name)
@@ -128,10 +134,12 @@ class SimulatedBroker:
         self.offsets[queue] = self.marks[queue] = offset
 
     def make_anew(self, queue: MessageQueue) -> None:
-        """Its topic is deleted and created again; the group's offset is deleted with it."""
+        """Its topic is deleted and created again, and the group's offset with it where brokers do that."""
         self.stored_ms[queue] = []
-        for table in (self.min_offsets, self.offsets, self.marks):
+        for table in (self.min_offsets, self.marks):
             table.pop(queue, None)
+        if self.version >= DELETES_OFFSETS:
+            self.offsets.pop(queue, None)
 
     def restart(self, lost_messages: int = 0) -> None:
         """Locks and marks are in its memory; of each queue the last messages may be lost, too."""
@@ -384,6 +392,9 @@ class ClusterDoor:
 
     def connects(self, address: str) -> int:
         return self.cluster.broker_at(address).starts
+
+    def version(self, address: str) -> int:
+        return self.cluster.broker_at(address).version
 
     def arrive(self, name: str) -> None:
         self.before_each()

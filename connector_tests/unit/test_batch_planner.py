@@ -12,6 +12,7 @@ import pytest
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.queues import queue, queues
 from connector_tests.support.simulated_cluster import (
+    OLD_VERSION,
     ClusterDoor,
     Reach,
     SimulatedBroker,
@@ -188,6 +189,12 @@ class SteadyMember:
         self.cluster.show("orders", "broker-a", count)
 
     away = property(fset=_set_away)
+
+    def _set_version(self, version: int) -> None:
+        for broker in self.cluster.brokers.values():
+            broker.version = version
+
+    version = property(fset=_set_version)
 
     def _set_silent(self, broker_names: Collection[str]) -> None:
         for name in self.cluster.brokers.keys() - {SILENT_BROKER}:
@@ -723,6 +730,25 @@ def test_a_topic_made_anew_while_the_query_runs_is_read_from_its_first_message(
     assert member.stored == {A: 0}
     assert f"[0, 10) of {A}" in caplog.text
     assert "created again" in caplog.text
+
+
+@pytest.mark.parametrize(("count", "told"), [(4, "begins anew"), (10, "begins anew"), (14, "created again")])
+def test_on_rocketmq_4_a_topic_made_anew_while_the_query_runs_is_read_from_its_first_message(
+    count: int, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It keeps the group's offset of a topic that is deleted: 8 of 24 messages were once skipped, without a word. One
+    that is not longer than before looks as after ``cleanExpiredCQ``, which loses nothing."""
+    member = SteadyMember({A: holding(10)}, has_news=True, version=OLD_VERSION)
+    subject = planner(member, failOnDataLoss="false")
+    end, _ = read(subject, SourceOffset())
+    assert subject.latest_offset(end, None) is end
+    assert member.stored == {A: 10}
+    member.make_anew(A, count)
+    assert member.stored == {A: 10}
+    _, ranges = read(subject, end)
+    assert ranges == [QueueRange(A, 0, count)]
+    assert member.stored == {A: 0}
+    assert told in caplog.text
 
 
 @pytest.mark.parametrize("count", [4, 14])

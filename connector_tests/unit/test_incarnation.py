@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from connector_tests.support.queues import queues
@@ -17,7 +19,8 @@ BOUNDS = QueueBounds(10, 20, 500)
 
 
 def survey(bounds: dict[MessageQueue, QueueBounds], link: Link | None = LINK) -> Survey:
-    return Survey(frozenset(bounds), bounds, is_complete=True, links={} if link is None else {"broker-a": link})
+    links = {} if link is None else {"broker-a": link}
+    return Survey(frozenset(bounds), bounds, is_complete=True, links=links, telling=frozenset({"broker-a"}))
 
 
 def trusting(bounds: QueueBounds = BOUNDS, *names: MessageQueue) -> TrustedQueues:
@@ -87,11 +90,13 @@ def test_one_queue_with_a_sign_leaves_the_others_trusted() -> None:
 
 
 def test_where_nothing_tells_of_deletions_a_queue_that_has_grown_is_looked_at_again() -> None:
-    for max_offset, is_trusted in ((20, True), (21, False)):
-        trusted = TrustedQueues(is_told_of_deletions=False)
-        trusted.trust([A], survey({A: BOUNDS}))
-        trusted.surveyed(survey({A: QueueBounds(10, max_offset, 500)}), {})
-        assert (A in trusted) is is_trusted
+    for has_own, telling in ((True, {"broker-a"}), (False, {"broker-b"}), (False, set())):
+        for max_offset, is_trusted in ((20, True), (21, False)):
+            trusted = TrustedQueues(offsets_of_our_own=has_own)
+            trusted.trust([A], survey({A: BOUNDS}))
+            grown = survey({A: QueueBounds(10, max_offset, 500)})
+            trusted.surveyed(replace(grown, telling=frozenset(telling)), {})
+            assert (A in trusted) is is_trusted
 
 
 def test_who_is_doubted_is_looked_at_again() -> None:

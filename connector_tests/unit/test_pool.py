@@ -6,11 +6,13 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.scripted_broker import ScriptedBroker, answer
+from connector_tests.support.simulated_cluster import OLD_VERSION
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.remoting.pool import ConnectionPool, connections_to_close, shared_pool
 from rocketmq_spark.remoting.stream import Stream
@@ -72,6 +74,18 @@ def test_it_tells_which_connection_the_next_request_goes_by(pool: ConnectionPool
     assert pool.connects(ADDRESS) == 2
     pool.get(ADDRESS).close()
     assert pool.connects(ADDRESS) == 3
+
+
+def test_it_tells_which_version_has_answered(pool: ConnectionPool, broker: ScriptedBroker) -> None:
+    """Of an old server none is known before it has answered, and none after it has gone."""
+    broker.on(ECHO.code, replace(answer(), version=OLD_VERSION))
+    assert pool.peer_version(ADDRESS) == 0
+    connection = pool.get(ADDRESS)
+    assert pool.peer_version(ADDRESS) == 0
+    connection.request(ECHO, LONG_MS)
+    assert pool.peer_version(ADDRESS) == OLD_VERSION
+    pool.retire(connection)
+    assert pool.peer_version(ADDRESS) == 0
 
 
 def test_threads_that_want_one_address_at_once_open_one_connection(broker: ScriptedBroker) -> None:

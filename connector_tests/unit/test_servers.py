@@ -20,7 +20,7 @@ from connector_tests.support.simulated_cluster import (
 from rocketmq_spark.consumer.outages import NAME_SERVERS, Outages, broker_subject, topic_subject
 from rocketmq_spark.consumer.ports import Answer, BrokerPort
 from rocketmq_spark.consumer.route_table import RouteTable
-from rocketmq_spark.consumer.servers import Servers
+from rocketmq_spark.consumer.servers import DELETES_OFFSETS, Servers
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.options import ReadOptions
@@ -204,6 +204,11 @@ def test_who_was_told_has_answered_and_who_was_not_is_a_warning(case: Case, capl
 def test_a_link_is_the_address_and_how_often_it_was_connected_to(case: Case) -> None:
     case.a.starts = 3
     assert [case.servers.link(name) for name in ("a", "b", "z")] == [("a:10911", 3), ("b:10911", 1), None]
+
+
+def test_a_broker_of_a_version_that_was_not_seen_to_delete_offsets_may_keep_them(case: Case) -> None:
+    case.a.version, case.b.version = DELETES_OFFSETS - 1, DELETES_OFFSETS
+    assert [case.servers.deletes_offsets(name) for name in ("a", "b", "z")] == [False, True, False]
 
 
 # ---------------------------------------------------------------------------------------------------- many at once

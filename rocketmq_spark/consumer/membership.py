@@ -141,6 +141,7 @@ class Membership:
             away,
             links,
             self._locked(QueueState.LEAVING) if is_settled else nothing,
+            frozenset(filter(self.servers.deletes_offsets, links)),
         )
 
     def wait_for_queues(self, waits: Iterable[Wait]) -> None:

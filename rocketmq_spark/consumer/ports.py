@@ -69,6 +69,8 @@ class Cluster(Protocol):
 
     def connects(self, address: str) -> int: ...
 
+    def version(self, address: str) -> int: ...
+
 
 Link = tuple[str, int]
 """A master's address and how often it has been connected to: who has the same still has the same connection."""

@@ -24,6 +24,9 @@ from rocketmq_spark.wire.remoting.codes import ResponseCode
 
 log = logging.getLogger(__name__)
 
+DELETES_OFFSETS: Final = 441
+"""V5_1_4, the oldest on which that was seen. Source: ``common/MQVersion.java``."""
+
 NO_TOPIC: Final = frozenset({ResponseCode.TOPIC_NOT_EXIST})
 
 T = TypeVar("T")
@@ -154,6 +157,11 @@ class Servers:
     def link(self, broker_name: str) -> Link | None:
         """By which the broker is reached now; None while no route names its master."""
         return self._names.link(broker_name)
+
+    def deletes_offsets(self, broker_name: str) -> bool:
+        """Whether the broker is known to delete groups' offsets with their topic. Older ones keep them."""
+        address = self._routes.master(broker_name)
+        return address is not None and self._cluster.version(address) >= DELETES_OFFSETS
 
     def _note_failure(self, broker_name: str, error: RocketMQError) -> None:
         self._outages.failed(broker_subject(broker_name), error, self._options.cluster_timeout_ms)

@@ -16,7 +16,8 @@ class Survey:
     ``is_complete``: every name server, topic and broker answered, and the group's members are known. ``away``: queues
     that were asked for and that nobody serves, with the last address of their broker; see ``Outages.away``. ``links``:
     by which each broker of ``bounds`` was reached, or has been since. ``leaving``: queues that are being given up, and
-    that nobody else has yet.
+    that nobody else has yet. ``telling``: brokers that tell of a deleted topic, because they delete the group's offsets
+    with it.
     """
 
     owned: frozenset[MessageQueue]
@@ -25,3 +26,4 @@ class Survey:
     away: Mapping[MessageQueue, str] = field(default_factory=dict)
     links: Mapping[str, Link | None] = field(default_factory=dict)
     leaving: frozenset[MessageQueue] = frozenset()
+    telling: frozenset[str] = frozenset()

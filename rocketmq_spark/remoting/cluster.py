@@ -29,5 +29,9 @@ class RemoteCluster:
         """See ``ConnectionPool.connects``."""
         return self._pool.connects(address)
 
+    def version(self, address: str) -> int:
+        """See ``ConnectionPool.peer_version``."""
+        return self._pool.peer_version(address)
+
     def broker(self, address: str) -> Broker:
         return Broker(address, self._pool, self._timeout_ms)

@@ -116,6 +116,8 @@ class Connection:
         credentials: Credentials | None = None,
     ) -> None:
         self.address = address
+        self.peer_version = 0
+        """RocketMQ's, as the peer's last answer says; 0 before the first."""
         self._credentials = credentials
         self._stream = stream
         self._on_request = on_request
@@ -254,6 +256,7 @@ class Connection:
         if not command.is_response:
             self._answer(command)
             return
+        self.peer_version = command.version
         pending = self._pending.pop(command.opaque, None)
         if pending is not None:  # else it came after its deadline
             pending.settle(command)

@@ -98,6 +98,12 @@ class ConnectionPool:
         connection = slot.connection
         return slot.connects + (connection is None or not connection.is_open)
 
+    def peer_version(self, address: str) -> int:
+        """Which version of RocketMQ has answered at ``address``; 0 where nobody has over the present connection."""
+        slot = self._slots.get(address)
+        connection = None if slot is None else slot.connection
+        return 0 if connection is None else connection.peer_version
+
     def retire(self, connection: Connection) -> None:
         """Its server is going away: ``get`` opens another, while answers may still come over this one.
 

@@ -86,7 +86,7 @@ class BatchPlanner:
         """What was found to be lost since this start."""
         self._positions: dict[MessageQueue, int] = {}
         self._starts = TopicStarts(options)
-        self._trusted = TrustedQueues(is_told_of_deletions=options.message_model != BROADCASTING)
+        self._trusted = TrustedQueues(offsets_of_our_own=options.message_model == BROADCASTING)
         self._served: list[MessageQueue] = []
         self._survey_at_once = True
         self._has_seen_all = False

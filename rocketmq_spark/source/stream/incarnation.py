@@ -21,12 +21,13 @@ from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 class TrustedQueues:
     """Those that have been looked at, until a survey shows a sign. Not thread-safe.
 
-    ``is_told_of_deletions``: whether the group's offset is gone with a deleted topic, which is a sign that nothing can
-    cover. Without it a queue that has grown is looked at each time: it may be another one that has grown past it.
+    Where the group's offset is gone with a deleted topic, that is a sign that nothing can cover. Where it stays, with
+    brokers that are not ``telling`` of it and with ``offsets_of_our_own``, a queue that has grown is looked at each
+    time: it may be another one that has grown past it.
     """
 
-    def __init__(self, *, is_told_of_deletions: bool = True) -> None:
-        self._is_told_of_deletions = is_told_of_deletions
+    def __init__(self, *, offsets_of_our_own: bool = False) -> None:
+        self._has_own_offsets = offsets_of_our_own
         self._seen: dict[MessageQueue, tuple[QueueBounds, Link | None]] = {}
         self._emptied: set[MessageQueue] = set()
 
@@ -48,10 +49,13 @@ class TrustedQueues:
             if now is None or survey.links.get(queue.broker_name) != link:
                 continue
             if _has_grown(bounds, now):
-                if self._is_told_of_deletions or now.max_offset == bounds.max_offset:
+                if self._is_told_of_deletions(queue, survey) or now.max_offset == bounds.max_offset:
                     self._seen[queue] = now, link
             elif now.min_offset == 0 and bounds.max_offset == positions.get(queue):
                 self._emptied.add(queue)
+
+    def _is_told_of_deletions(self, queue: MessageQueue, survey: Survey) -> bool:
+        return queue.broker_name in survey.telling and not self._has_own_offsets
 
     def trust(self, queues: Iterable[MessageQueue], survey: Survey) -> None:
         """These have been looked at after the survey."""
