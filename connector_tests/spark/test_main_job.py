@@ -109,6 +109,33 @@ def test_a_start_by_time_reads_what_was_stored_since_then(messages: Topic, strea
     assert messages.lag(group) == 0
 
 
+def test_a_new_checkpoint_may_ignore_the_group_and_reads_everything_again(
+    messages: Topic, stream: StreamOf, group: str
+) -> None:
+    sent = messages.send(20)
+    stream().run_to_end()
+    resumed = stream("resumed")
+    resumed.run_to_end()
+    assert resumed.bodies() == []
+    again = stream("again", groupOffsets="ignore")
+    again.run_to_end()
+    assert again.bodies() == sorted(sent)
+    sent += messages.send(5)
+    again.run_to_end()
+    assert again.bodies() == sorted(sent)
+    assert messages.lag(group) == 0
+
+
+def test_a_checkpoint_of_another_group_is_an_error(messages: Topic, stream: StreamOf) -> None:
+    messages.send(5)
+    stream().run_to_end()
+    query = stream(consumerGroup="another_group").start(availableNow=True)
+    with pytest.raises(
+        StreamingQueryException, match=r"CHECKPOINT_OF_ANOTHER.*'consumerGroup'.*now it is 'another_group'"
+    ):
+        query.awaitTermination(60)
+
+
 def test_listed_starting_offsets_begin_each_queue_where_they_say(messages: Topic, stream: StreamOf) -> None:
     messages.send(40)
     counts = {queue.queue_id: held.max_offset for queue, held in messages.bounds().items()}

@@ -20,7 +20,7 @@ STARTED_S = 200
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[EmbeddedCluster]:
     """Instead of the session's: these tests break it."""
-    with EmbeddedCluster(separate_jvms=True) as own:
+    with EmbeddedCluster(separate_jvms=True, broker_config={"mappedFileSizeCommitLog": str(64 * 1024)}) as own:
         yield own
 
 
@@ -65,3 +65,28 @@ def test_the_end_of_all_processes_together_is_no_failure_and_leaves_the_group(
         written = job.log
     assert job.said("joining the group")
     assert not [line for line in written.splitlines() if any(word in line for word in ("Traceback", "Exit", "ERROR"))]
+
+
+def test_a_loss_is_told_in_one_line_with_all_ranges_and_in_the_progress(
+    cluster: EmbeddedCluster, messages: Topic, group: str, tmp_path: Path
+) -> None:
+    sent = messages.send(8)
+    given = {"namesrvAddr": cluster.namesrv_addr, "subscribe": messages.name, "consumerGroup": group}
+    with told_job(tmp_path / "job", startingOffsets="earliest", **given) as job:
+        eventually(lambda: job.bodies() == sorted(sent), "the messages", STARTED_S)
+        eventually(lambda: messages.lag(group) == 0, "that they are committed")
+    messages.send_batches(2_000, 200)
+    cluster.expire_messages()
+    gone = {queue: held.min_offset for queue, held in messages.bounds().items()}
+    assert all(min_offset > 2 for min_offset in gone.values())
+    with told_job(tmp_path / "job", failOnDataLoss="false", logLevel="WARN", **given) as job:
+        eventually(lambda: any(told["lost"]["ranges"] for told in job.progress()), "a progress with a loss", STARTED_S)
+        eventually(lambda: messages.lag(group) == 0, "all that is left")
+        lines = job.lines()
+    count = sum(min_offset - 2 for min_offset in gone.values())
+    assert job.progress()[-1]["lost"] == {"offsets": count, "ranges": 4}
+    (line,) = lines
+    ranges = ", ".join(f"[2, {gone[queue]}) of {queue}" for queue in messages.queues)
+    assert line.endswith(
+        f": {count} offsets are lost, what they held is in no output: {ranges}: the broker deleted them (retention)"
+    )

@@ -14,8 +14,8 @@ BEFORE = PlannedWith("g", "CLUSTERING", "*")
 QUEUES = {queue(0): QueueProgress(0, 5), queue(0, topic="payments"): QueueProgress(0, 7)}
 CHECKPOINT = SourceOffset(QUEUES, BEFORE)
 LEFT_OUT = (
-    "the checkpoint was written with 'subscribe' payments, and now it is orders. Nothing yet. Its positions stay, and "
-    "it is read on there when it is subscribed again; what its brokers delete until then is lost."
+    "the checkpoint was written with 'subscribe' payments, and now it is orders. What that loses: Nothing yet. Its "
+    "positions stay, and it is read on there when it is subscribed again; what its brokers delete until then is lost."
 )
 
 
@@ -63,13 +63,13 @@ def test_a_retry_topic_that_is_not_read_any_more_is_one_too() -> None:
 def test_another_filter_is_a_warning() -> None:
     (line,) = warnings_of(CHECKPOINT, options(subExpression="TagA"))
     assert line.startswith(
-        "the checkpoint was written with 'subExpression' *, and now it is TagA. Nothing that the new "
+        "the checkpoint was written with 'subExpression' *, and now it is TagA. What that loses: Nothing that the new "
     )
 
 
 def test_a_query_that_reads_by_itself_from_now_on_is_a_warning() -> None:
     (line,) = warnings_of(CHECKPOINT, options(messageModel="BROADCASTING", instanceName="me"))
-    assert "'messageModel' CLUSTERING, and now it is BROADCASTING. Nothing is lost." in line
+    assert "'messageModel' CLUSTERING, and now it is BROADCASTING. What that loses: Nothing. What other members" in line
 
 
 def test_several_changes_are_all_told() -> None:

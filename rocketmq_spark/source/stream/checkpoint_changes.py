@@ -92,7 +92,7 @@ CHANGES: Final = (
         "`CLUSTERING`, then `BROADCASTING`",
         "messageModel",
         Outcome.WARNING,
-        "Nothing is lost. What other members have read of a queue since this query had it comes here too.",
+        "Nothing. What other members have read of a queue since this query had it comes here too.",
         _to_broadcasting,
     ),
     Change(
@@ -128,5 +128,6 @@ def warnings_of(offset: SourceOffset, options: ReadOptions) -> list[str]:
         before, now = difference
         if change.outcome is Outcome.ERROR:
             raise OptionError("CHECKPOINT_OF_ANOTHER", option=change.option, before=before, now=now, loses=change.loses)
-        told.append(f"the checkpoint was written with '{change.option}' {before}, and now it is {now}. {change.loses}")
+        was_and_is = f"the checkpoint was written with '{change.option}' {before}, and now it is {now}"
+        told.append(f"{was_and_is}. What that loses: {change.loses}")
     return told
