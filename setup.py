@@ -72,7 +72,6 @@ setup(
         "pytest11": ["rocketmq_spark = rocketmq_spark.embedded.pytest_plugin"],
     },
     classifiers=[
-        "License :: OSI Approved :: Apache Software License",
         "Programming Language :: Python :: 3.11",
         "Programming Language :: Python :: 3.12",
         "Programming Language :: Python :: 3.13",

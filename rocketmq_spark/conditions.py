@@ -31,7 +31,8 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         # ---- options and schema
         "UNKNOWN_OPTION": Condition(
             "Unknown option {option!r}.",
-            "{suggestion} docs/reference/options.md lists every option; names are not case-sensitive.",
+            "{suggestion} docs/reference/options.md lists every option. Names are not case-sensitive, and Spark hands "
+            "them over in lower case.",
         ),
         "MISSING_OPTION": Condition("Option {option!r} is required and was not given.", "{hint}"),
         "BAD_OPTION_VALUE": Condition("Option {option!r} cannot be {value!r}.", "It must be {expected}."),

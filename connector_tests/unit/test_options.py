@@ -107,7 +107,11 @@ def test_two_names_of_one_option_must_not_differ() -> None:
 def test_an_unknown_name_is_refused_with_the_nearest_known_one(written: str, meant: str) -> None:
     error = refusal({**REQUIRED, written: "x"})
     assert error.condition == "UNKNOWN_OPTION"
-    assert error.context == {"option": written.lower(), "suggestion": f"Did you mean {meant!r}?"}
+    assert error.context == {"option": written, "suggestion": f"Did you mean {meant!r}?"}
+    assert str(error) == (
+        f"[ROCKETMQ_UNKNOWN_OPTION] Unknown option {written!r}. Did you mean {meant!r}? docs/reference/options.md lists "
+        "every option. Names are not case-sensitive, and Spark hands them over in lower case."
+    )
 
 
 def test_an_unknown_name_like_no_other_is_refused_without_a_suggestion() -> None:

@@ -44,7 +44,8 @@ def new_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version, and who decodes messages")
     parser.add_argument("command", choices=COMMANDS, help="what to do; see below")
-    parser.add_argument("rest", nargs=argparse.REMAINDER, help="its own options; '--help' lists them")
+    rest = parser.add_argument("rest", nargs=argparse.REMAINDER, help="its own options; '--help' lists them")
+    rest.required = False  # which Python 3.11 does not know of itself
     return parser
 
 

@@ -129,7 +129,7 @@ class ChildJvm:
     def check(self) -> None:
         """Raise EmbeddedBrokerError[JVM_FAILED] if it has ended."""
         if not self.is_running:
-            raise self._failed(f"Java ended with exit code {self._process.returncode}")
+            raise self._failed(end_of(self._process.returncode))
 
     def pause(self) -> None:
         """SIGSTOP; returns when every thread has stopped: the machine is there, the process does nothing."""
@@ -186,6 +186,18 @@ class ChildJvm:
     def log_tail(self) -> str:
         """The last lines that it wrote to its standard error."""
         return "\n".join(self._stderr.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:])
+
+
+def end_of(returncode: int) -> str:
+    """How Java has ended, in words; below 0 it is the number of a signal."""
+    if returncode >= 0:
+        return f"Java ended with exit code {returncode}"
+    try:
+        name = signal.Signals(-returncode).name
+    except ValueError:
+        return f"Java was ended by signal {-returncode}"
+    why = ", as the system does when memory runs out" if name == "SIGKILL" else ""
+    return f"Java was ended by {name}{why}"
 
 
 def messages_of(java_exception: Any) -> str:

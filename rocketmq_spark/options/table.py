@@ -126,8 +126,9 @@ def parse_table(table: type, given: Mapping[str, str]) -> dict[str, Any]:
     for attribute, row in rows(table):
         text = _take(row, wanted)
         values[attribute] = None if text is None else row.parse(text)
-    for name in wanted:
-        raise _unknown(name, table)
+    for name in given:
+        if name.lower() in wanted:
+            raise _unknown(name, table)
     return values
 
 
