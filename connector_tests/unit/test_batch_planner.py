@@ -588,6 +588,42 @@ def test_progress_shows_the_lag_behind_the_max_offsets() -> None:
     assert subject.backlog.waiting_ms(1_700) == {A: 700}
 
 
+@pytest.mark.parametrize("trouble", [{"silent": {"broker-a"}}, {"away": {B}}])
+def test_while_a_queue_of_ours_is_not_heard_of_nobody_knows_the_lag(trouble: dict[str, Any]) -> None:
+    """It used to be 0, beside what was waited for."""
+    member = SteadyMember({A: holding(10), B: holding(10)}, has_news=True)
+    subject = planner(member)
+    end, _ = read(subject, SourceOffset())
+    assert subject.backlog.is_whole
+    for name, state in trouble.items():
+        setattr(member, name, state)
+    subject.latest_offset(end, None)
+    assert not subject.backlog.is_whole
+    member.silent = member.away = set()
+    subject.latest_offset(end, None)
+    assert (subject.backlog.is_whole, subject.backlog.lag) == (True, {A: 0, B: 0})
+
+
+def test_the_lag_is_known_without_queues_that_the_query_goes_on_without() -> None:
+    member = SteadyMember({A: holding(10), B: holding(10)}, has_news=True)
+    subject = planner(member, missingQueues="drop")
+    end, _ = read(subject, SourceOffset())
+    member.away = {B}
+    subject.latest_offset(end, None)
+    assert (subject.backlog.is_whole, subject.backlog.lag) == (True, {A: 0})
+
+
+def test_a_member_without_a_queue_has_no_lag_and_one_that_has_heard_nothing_does_not_know() -> None:
+    member = SteadyMember({A: holding(10)}, not_owned={A}, has_news=True)
+    subject = planner(member)
+    assert not subject.backlog.is_whole
+    read(subject, SourceOffset())
+    assert (subject.backlog.is_whole, subject.backlog.lag) == (True, {})
+    member.silent = {"broker-a"}
+    subject.latest_offset(SourceOffset(), None)
+    assert not subject.backlog.is_whole
+
+
 def test_a_graceful_stop_proves_the_last_batch_plans_nothing_new_and_leaves() -> None:
     member, drain = SteadyMember({A: holding(10)}), Wish()
     subject = planner(member, drain=drain)

@@ -29,7 +29,7 @@ class TestTrigger:
 
     def test_a_progress_before_the_first_survey_owns_nothing(self) -> None:
         silent = PROGRESS | {"sources": [{"latestOffset": None}], "observedMetrics": {}}
-        assert Trigger.from_progress(silent) == Trigger("first", 7, 2, 40.0, 0, (), ())
+        assert Trigger.from_progress(silent) == Trigger("first", 7, 2, 40.0, None, (), ())
 
     def test_a_trigger_without_rows_has_no_rate(self) -> None:
         quiet = {key: value for key, value in PROGRESS.items() if key != "processedRowsPerSecond"}
@@ -38,6 +38,11 @@ class TestTrigger:
     def test_the_line_says_rows_rate_lag_and_queues(self) -> None:
         line = Trigger.from_progress(PROGRESS).line()
         assert " ".join(line.split()) == "first batch 7 2 rows 40 rows/s lag 3 queues broker-a:0,2"
+
+    def test_a_lag_that_nobody_knows_is_none_that_is_shown(self) -> None:
+        latest = PROGRESS["sources"][0]["latestOffset"] | {"lag": None}
+        line = Trigger.from_progress(PROGRESS | {"sources": [{"latestOffset": latest}]}).line()
+        assert " ".join(line.split()) == "first batch 7 2 rows 40 rows/s lag ? queues broker-a:0,2"
 
 
 class TestSummary:

@@ -15,7 +15,7 @@ from connector_tests.support.simulated_cluster import (
 )
 from rocketmq_spark.consumer.outages import Outages
 from rocketmq_spark.consumer.route_table import UNKNOWN_ADDRESS, RouteTable
-from rocketmq_spark.consumer.servers import Servers
+from rocketmq_spark.consumer.servers import REGISTERED_WITHIN_MS, Servers
 from rocketmq_spark.errors import BrokerError, RouteError, TransportError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
@@ -199,6 +199,44 @@ def test_what_is_behind_queues_that_are_away_is_said_by_their_owner_only(caplog:
     case.outages.wait_for_queues([Wait("2 queues", case.clock(), None, "they are away.")])
     case.outages.say()
     assert caplog.messages == ["waiting for 2 queues (for as long as it takes): they are away."]
+
+
+def test_queues_that_are_back_before_their_broker_has_registered_are_one_event(caplog: pytest.LogCaptureFixture) -> None:
+    """Its topic used to be told too, in a line of its own and with another limit, a moment before all was over."""
+    case = Case()
+    case.cluster.name_server_error = NO_TOPIC
+    case.fall_silent()
+    case.outages.check(case.look())
+    case.outages.wait_for_queues([Wait("2 queues", case.clock(), None, "they are away.")])
+    case.outages.say()
+    case.clock.advance(40_000)
+    case.outages.check(case.look())
+    case.broker.reach = Reach.UP
+    case.clock.advance(ASKING.longest_ms)
+    case.outages.check(case.look())
+    case.outages.wait_for_queues([])
+    case.outages.say()
+    case.clock.advance(REGISTERED_WITHIN_MS - ASKING.longest_ms - 1)
+    case.look()
+    case.outages.say()
+    case.cluster.name_server_error = None
+    case.look()
+    case.outages.say()
+    assert caplog.messages == [
+        "waiting for 2 queues (for as long as it takes): they are away.",
+        "no longer waiting, after 45 s, for 2 queues",
+    ]
+
+
+def test_a_topic_whose_brokers_do_not_register_is_told_after_a_while(caplog: pytest.LogCaptureFixture) -> None:
+    case = Case()
+    case.cluster.name_server_error = NO_TOPIC
+    case.look()
+    case.outages.say()
+    assert caplog.messages == []
+    case.clock.advance(REGISTERED_WITHIN_MS)
+    case.outages.say()
+    assert caplog.messages[0].startswith("waiting for topic orders (at most 45 s more): [ROCKETMQ_TOPIC_AWAY]")
 
 
 def test_an_offset_that_a_broker_refuses_to_store_is_waited_for() -> None:

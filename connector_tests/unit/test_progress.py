@@ -23,7 +23,7 @@ CONTROL = Control("driver-7", "/nowhere/ours")
 def backlog() -> Backlog:
     """Three messages wait in A, nothing in B."""
     backlog = Backlog()
-    backlog.surveyed({A: 7, B: 4}, {A: QueueBounds(0, 10, 5_000), B: QueueBounds(0, 4, 4_000)})
+    backlog.surveyed({A: 7, B: 4}, {A: QueueBounds(0, 10, 5_000), B: QueueBounds(0, 4, 4_000)}, is_whole=True)
     return backlog
 
 
@@ -62,14 +62,23 @@ def test_before_the_first_survey_nothing_waits() -> None:
     assert (nothing.lag, nothing.max_offsets, nothing.waiting_ms(1), nothing.surveys) == ({}, {}, {}, 0)
 
 
+def test_where_a_queue_is_missing_the_lag_is_not_known_and_the_others_are_shown(backlog: Backlog) -> None:
+    backlog.surveyed({A: 10}, {A: QueueBounds(0, 10, 5_000)}, is_whole=False)
+    reporter = ProgressReporter()
+    shown = report(reporter, backlog)
+    assert (shown["lag"], shown["lagByQueue"]) == (None, {"orders": {"broker-a": {"0": {"messages": 0, "ms": 0}}}})
+    backlog.surveyed({A: 10}, {A: QueueBounds(0, 10, 5_000)}, is_whole=True)
+    assert report(reporter, backlog)["lag"] == 0
+
+
 def test_surveys_are_counted(backlog: Backlog) -> None:
-    backlog.surveyed({}, {})
-    backlog.surveyed({}, {})
+    backlog.surveyed({}, {}, is_whole=True)
+    backlog.surveyed({}, {}, is_whole=True)
     assert backlog.surveys == 3
 
 
 def test_a_queue_whose_broker_was_silent_keeps_its_end(backlog: Backlog) -> None:
-    backlog.surveyed({A: 8, B: 4}, {B: QueueBounds(0, 6, 4_000)})
+    backlog.surveyed({A: 8, B: 4}, {B: QueueBounds(0, 6, 4_000)}, is_whole=True)
     assert (backlog.max_offsets, backlog.lag) == ({A: 10, B: 6}, {A: 2, B: 2})
 
 
@@ -80,7 +89,7 @@ def test_while_something_waits_its_time_goes_on(backlog: Backlog) -> None:
 
 def test_a_report_without_lag_is_made_once_for_each_survey_and_count(backlog: Backlog) -> None:
     reporter = ProgressReporter()
-    backlog.surveyed({A: 10}, {A: QueueBounds(0, 10, 5_000)})
+    backlog.surveyed({A: 10}, {A: QueueBounds(0, 10, 5_000)}, is_whole=True)
     first = report(reporter, backlog)
     assert report(reporter, backlog, now_ms=9_000) is first
     late = report(reporter, backlog, late_proofs=1)
@@ -90,7 +99,7 @@ def test_a_report_without_lag_is_made_once_for_each_survey_and_count(backlog: Ba
     assert report(reporter, backlog, late_proofs=1) == late
     lossy = report(reporter, backlog, late_proofs=1, losses=LossCount(offsets=465, ranges=4))
     assert lossy == late | {"lost": {"offsets": 465, "ranges": 4}}
-    backlog.surveyed({B: 4}, {B: QueueBounds(0, 4, 4_000)})
+    backlog.surveyed({B: 4}, {B: QueueBounds(0, 4, 4_000)}, is_whole=True)
     assert report(reporter, backlog, late_proofs=1)["maxOffsets"] == {"orders": {"broker-a": {"1": 4}}}
 
 
@@ -121,6 +130,12 @@ def test_the_longest_waits_are_told_first_and_not_all() -> None:
     waits = [Wait(f"w{number}", since_ms=1_000 - number, until_ms=9_000, cause="") for number in range(100)]
     told = told_waits(waits, now_ms=1_000, epoch_ms=EPOCH_MS)
     assert [one["what"] for one in told] == [f"w{number}" for number in range(99, 99 - MOST_TOLD, -1)]
+
+
+def test_what_mostly_passes_in_a_moment_is_told_after_that() -> None:
+    wait = Wait("topic orders", since_ms=1_000, until_ms=61_000, cause="", quiet_ms=500)
+    assert told_waits([wait], now_ms=1_499, epoch_ms=EPOCH_MS) == []
+    assert len(told_waits([wait], now_ms=1_500, epoch_ms=EPOCH_MS)) == 1
 
 
 def test_nothing_is_waited_for_most_of_the_time() -> None:

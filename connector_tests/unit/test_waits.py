@@ -78,3 +78,12 @@ def test_what_most_often_passes_is_said_only_when_it_has_lasted() -> None:
 def test_of_many_three_are_named_and_the_others_counted() -> None:
     (line,) = WaitLines().lines([Wait(f"q{number}", 0, 0, "c") for number in range(500)], 0)
     assert line.endswith("q2 (at most 0 s more): c; and 497 more")
+
+
+def test_what_is_over_is_said_though_something_that_is_not_told_yet_goes_on() -> None:
+    lines = WaitLines()
+    lines.lines([Wait("a", 0, None, "c")], 0)
+    young = Wait("b", 4_000, None, "c", quiet_ms=15_000)
+    assert lines.lines([young], 5_000) == ["no longer waiting, after 5.0 s, for a"]
+    assert lines.lines([young], 18_999) == []
+    assert lines.lines([young], 19_000) == ["waiting for b (for as long as it takes): c"]

@@ -15,14 +15,15 @@ OBSERVED: Final = "orders"
 class Trigger:
     """One finished trigger of one query, as its progress tells it.
 
-    ``lag`` counts offsets that the query's own queues hold and no batch has read yet. ``keys`` names every row.
+    ``lag`` counts offsets that the query's own queues hold and no batch has read yet; None: it is not
+    known. ``keys`` names every row.
     """
 
     member: str
     batch_id: int
     row_count: int
     rows_per_s: float
-    lag: int
+    lag: int | None
     queues: tuple[str, ...]
     keys: tuple[str, ...]
 
@@ -35,14 +36,15 @@ class Trigger:
             batch_id=progress["batchId"],
             row_count=progress["numInputRows"],
             rows_per_s=progress.get("processedRowsPerSecond") or 0.0,
-            lag=latest.get("lag", 0),
+            lag=latest.get("lag"),
             queues=tuple(queue_names(latest.get("maxOffsets", {}))),
             keys=tuple(progress["observedMetrics"].get(OBSERVED, {}).get("keys") or ()),
         )
 
     def line(self) -> str:
         shown = f"{self.member:<7} batch {self.batch_id:>3} {self.row_count:>6} rows {self.rows_per_s:>8.0f} rows/s"
-        return f"{shown}   lag {self.lag:>4}   queues {shortened(self.queues)}"
+        lag = "?" if self.lag is None else self.lag
+        return f"{shown}   lag {lag:>4}   queues {shortened(self.queues)}"
 
 
 def queue_names(max_offsets: Mapping[str, Mapping[str, Mapping[str, int]]]) -> Iterator[str]:

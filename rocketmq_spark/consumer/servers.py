@@ -27,6 +27,10 @@ log = logging.getLogger(__name__)
 DELETES_OFFSETS: Final = 441
 """V5_1_4, the oldest on which that was seen. Source: ``common/MQVersion.java``."""
 
+REGISTERED_WITHIN_MS: Final = 15_000
+"""A broker that is back serves its queues before the name servers name it, and a name server that is back hears of
+brokers only from them. While the queues are served nobody waits for that, so at first nothing is said."""
+
 NO_TOPIC: Final = frozenset({ResponseCode.TOPIC_NOT_EXIST})
 
 T = TypeVar("T")
@@ -200,7 +204,8 @@ class Servers:
                 self._routes.told(answer)
             error = self._known(_unreadable(answer, topic), topic)
             if isinstance(error, RouteError):
-                self._outages.failed(topic_subject(topic), error, self._options.missing_topic_timeout_ms)
+                quiet_ms = REGISTERED_WITHIN_MS if error.condition == "TOPIC_AWAY" else 0
+                self._outages.failed(topic_subject(topic), error, self._options.missing_topic_timeout_ms, quiet_ms)
             elif error is None:
                 self._outages.succeeded(topic_subject(topic))
         silent = [one for one in answers.values() if isinstance(one, RocketMQError) and not isinstance(one, RouteError)]

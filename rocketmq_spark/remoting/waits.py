@@ -32,6 +32,10 @@ class Wait:
     cause: str
     quiet_ms: int = 0
 
+    def is_told(self, now_ms: int) -> bool:
+        """Whether it has lasted long enough to be told."""
+        return now_ms - self.since_ms >= self.quiet_ms
+
 
 class WaitLines:
     """The lines that tell of waits, each about all that have changed together. Not thread-safe."""
@@ -45,13 +49,13 @@ class WaitLines:
         """What to say now that ``waits`` are all there are; nothing, most often."""
         if not waits and not self._told:
             return []
-        lasting = [wait for wait in waits if now_ms - wait.since_ms >= wait.quiet_ms]
+        lasting = [wait for wait in waits if wait.what in self._told or wait.is_told(now_ms)]
         new = [wait for wait in lasting if wait.what not in self._told]
         if new:
             self._told |= {wait.what: wait.since_ms for wait in new}
             self._next_ms, self._pause_ms = now_ms + FIRST_PAUSE_MS, 2 * FIRST_PAUSE_MS
             return [f"waiting for {_named(_begun(wait, now_ms) for wait in new)}"]
-        if self._told and not waits:
+        if self._told and not lasting:
             return [self._over(now_ms)]
         if lasting and now_ms >= self._next_ms:
             self._next_ms, self._pause_ms = now_ms + self._pause_ms, min(2 * self._pause_ms, LONGEST_PAUSE_MS)

@@ -14,13 +14,18 @@ class Backlog:
     def __init__(self) -> None:
         self.surveys = 0
         """How many there have been: what progress shows of queues without lag changes only with them."""
+        self.is_whole = False
+        """Whether all queues that are ours, or may be, were surveyed then: else nobody knows the whole lag."""
         self._positions: Mapping[MessageQueue, int] = {}
         self._max_offsets: dict[MessageQueue, int] = {}
         self._waiting = WaitingTimes()
 
-    def surveyed(self, positions: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, QueueBounds]) -> None:
+    def surveyed(
+        self, positions: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, QueueBounds], *, is_whole: bool
+    ) -> None:
         """Our queues and the next offsets to be planned; ``bounds`` of all that were surveyed."""
         self.surveys += 1
+        self.is_whole = is_whole
         self._positions = positions
         self._max_offsets |= {queue: held.max_offset for queue, held in bounds.items()}
         self._waiting.surveyed(positions, bounds)

@@ -335,7 +335,12 @@ class BatchPlanner:
         # A broker that was silent may have forgotten offsets: its queues are looked at anew when it is back.
         seen = survey.owned & survey.bounds.keys()
         self._positions = {queue: at for queue, at in self._positions.items() if queue in seen}
-        self.backlog.surveyed(self._positions, survey.bounds)
+        self.backlog.surveyed(self._positions, survey.bounds, is_whole=self._has_all(survey))
+
+    def _has_all(self, survey: Survey) -> bool:
+        """Whether it is known of every queue that is ours where it is. Who owns none may not have been told."""
+        is_heard = survey.owned <= self._positions.keys() and not self._missing.waited_for
+        return is_heard and (bool(survey.owned) or survey.is_complete)
 
     def _at_rest(self, start: SourceOffset, survey: Survey) -> dict[MessageQueue, QueueProgress]:
         """A queue that is where it was keeps its store time too: what has been stored since may be another queue's."""

@@ -38,7 +38,8 @@ class ProgressReporter:
         ``clientId``: who we are in the group. ``maxOffsets``: the brokers' of our queues. ``lagByQueue``: of each of
         our queues, ``messages``, the offsets below the max offset that are in no batch yet, and ``ms``, how long the
         first of them has been waiting at least (see ``WaitingTimes``), by this machine's clock, ``now_ms``, against
-        the broker's store times; both are 0 when all is planned. ``lag``: the sum of the messages. ``lateProofs``: how
+        the broker's store times; both are 0 when all is planned. ``lag``: the sum of the messages; None while
+        queues of ours are not heard of, which are in neither map. ``lateProofs``: how
         many ranges were in the sink only after their queue had been lost, since this start of the query: what of a
         queue that did not come back is another member's to commit, which may have read it again. ``lost``: what was
         found to be lost since then, where ``failOnDataLoss`` is false. ``waitingFor``: see ``told_waits``; [] while
@@ -51,14 +52,14 @@ class ProgressReporter:
         report: dict[str, Any] = {
             "clientId": client_id,
             "maxOffsets": nested(backlog.max_offsets),
-            "lag": sum(lag.values()),
+            "lag": sum(lag.values()) if backlog.is_whole else None,
             "lagByQueue": nested({queue: {"messages": lag[queue], "ms": ms} for queue, ms in waiting_ms.items()}),
             "lateProofs": late_proofs,
             "lost": {"offsets": losses.offsets, "ranges": losses.ranges},
             "waitingFor": waiting_for,
             CONTROL: control._asdict(),
         }
-        self._at_rest = None if report["lag"] or waiting_for else (known, report)
+        self._at_rest = (known, report) if report["lag"] == 0 and not waiting_for else None
         return report
 
 
@@ -73,7 +74,8 @@ def told_waits(waits: Collection[Wait], now_ms: int, epoch_ms: int) -> list[dict
         moment = datetime.fromtimestamp((epoch_ms + at_ms - now_ms) / 1000, UTC)
         return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
 
-    longest_first = sorted(waits, key=lambda wait: (wait.since_ms, wait.what))[:MOST_TOLD]
+    lasting = [wait for wait in waits if wait.is_told(now_ms)]
+    longest_first = sorted(lasting, key=lambda wait: (wait.since_ms, wait.what))[:MOST_TOLD]
     return [
         {
             "what": wait.what,
