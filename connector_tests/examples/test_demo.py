@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from pathlib import Path
+from subprocess import PIPE
 
-from connector_tests.examples.conftest import Run
+import psutil
+import pytest
+
+from connector_tests.examples.conftest import Run, up_to
+from connector_tests.support.process_tree import kill_tree
 
 LAST_LINE = re.compile(r"demo: produced=(\d+) read=(\d+) distinct=(\d+) duplicates=(\d+) lost=(\d+) group_lag=(\d+)")
 
@@ -23,4 +29,26 @@ def test_the_demo_counts_every_order_shows_queues_move_and_cleans_up(run: Run, t
     assert len(moves) >= 3, "alone, shared, and alone again"
     assert sum(line.count(" reads none") for line in moves) == 1
     assert any(re.match(r"\s+window\s+books\s+games\s+music", line) for line in printed)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.story
+def test_a_broker_that_dies_under_the_demo_is_what_the_demo_says(tmp_path: Path, environment: dict[str, str]) -> None:
+    """It used to go on, to no purpose, until somebody looked."""
+    command = [sys.executable, "-u", "-m", "rocketmq_spark.cli.main", "demo", "--seconds", "600"]
+    with subprocess.Popen(
+        command, env=environment, stdout=PIPE, stderr=PIPE, text=True, start_new_session=True
+    ) as demo:
+        try:
+            assert demo.stdout is not None
+            assert "orders come in" in "".join(up_to("orders come in", demo.stdout))
+            children = psutil.Process(demo.pid).children()
+            (broker,) = (child for child in children if "py4j.GatewayServer" in child.cmdline())
+            broker.kill()
+            _, said = demo.communicate(timeout=60)
+        finally:
+            kill_tree(demo)
+    assert demo.returncode == 1
+    assert "[ROCKETMQ_JVM_FAILED] The embedded broker's JVM failed: Java was ended by SIGKILL" in said
+    assert "Traceback" not in said
     assert list(tmp_path.iterdir()) == []

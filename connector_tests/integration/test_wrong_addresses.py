@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 
 import pytest
@@ -24,7 +25,10 @@ def member(cluster: EmbeddedCluster) -> Iterator[Member]:
     member.stop()
 
 
-def test_a_broker_that_is_given_as_a_name_server_is_said_at_once(cluster: EmbeddedCluster, member: Member) -> None:
+def test_a_broker_that_is_given_as_a_name_server_is_said_at_once_and_once(
+    cluster: EmbeddedCluster, member: Member, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By the error that ends the query; the member's thread used to come upon it too, and to say so."""
     with member.turn() as membership, pytest.raises(OptionError) as raised:
         membership.survey()
     assert str(raised.value) == (
@@ -32,3 +36,5 @@ def test_a_broker_that_is_given_as_a_name_server_is_said_at_once(cluster: Embedd
         "GET_ROUTEINFO_BY_TOPIC and does not know such a request. It is a broker, most likely. Set 'namesrvAddr' to "
         "the name server's address; its port is 9876 unless somebody has changed that, a broker's is 10911."
     )
+    member.stop()
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []

@@ -15,7 +15,8 @@ EXIT_TIMEOUT_S = 20
 
 
 def kill_tree(
-    process: subprocess.Popen[bytes], is_victim: Callable[[psutil.Process], bool] = lambda _: True
+    process: subprocess.Popen[bytes] | subprocess.Popen[str],
+    is_victim: Callable[[psutil.Process], bool] = lambda _: True,
 ) -> list[psutil.Process]:
     """SIGKILL by pid for the program and those of its processes that are victims, the program first.
 

@@ -109,8 +109,8 @@ def test_an_unknown_name_is_refused_with_the_nearest_known_one(written: str, mea
     assert error.condition == "UNKNOWN_OPTION"
     assert error.context == {"option": written, "suggestion": f"Did you mean {meant!r}?"}
     assert str(error) == (
-        f"[ROCKETMQ_UNKNOWN_OPTION] Unknown option {written!r}. Did you mean {meant!r}? docs/reference/options.md lists "
-        "every option. Names are not case-sensitive, and Spark hands them over in lower case."
+        f"[ROCKETMQ_UNKNOWN_OPTION] Unknown option {written!r}. Did you mean {meant!r}? docs/reference/options.md "
+        "lists every option. Names are not case-sensitive, and Spark hands them over in lower case."
     )
 
 

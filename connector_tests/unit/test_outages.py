@@ -201,7 +201,9 @@ def test_what_is_behind_queues_that_are_away_is_said_by_their_owner_only(caplog:
     assert caplog.messages == ["waiting for 2 queues (for as long as it takes): they are away."]
 
 
-def test_queues_that_are_back_before_their_broker_has_registered_are_one_event(caplog: pytest.LogCaptureFixture) -> None:
+def test_queues_that_are_back_before_their_broker_has_registered_are_one_event(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """Its topic used to be told too, in a line of its own and with another limit, a moment before all was over."""
     case = Case()
     case.cluster.name_server_error = NO_TOPIC

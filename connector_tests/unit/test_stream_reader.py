@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -240,3 +241,26 @@ def test_a_limit_that_spark_would_make_up_is_an_error() -> None:
             one.latestOffset(one.initialOffset(), object())  # type: ignore[arg-type]  # another kind of limit
     finally:
         one.stop()
+
+
+def test_what_ends_a_query_is_shown_once_and_without_the_way_to_it() -> None:
+    """Of an address where nobody is, Spark used to show three tracebacks, with the same text in two of them."""
+    one = reader(clusterTimeoutMs="1", brokerTimeoutMs="100")
+    try:
+        with pytest.raises(TransportError) as raised:
+            one.latestOffset(one.initialOffset(), one.getDefaultReadLimit())
+    finally:
+        one.stop()
+    shown = "".join(traceback.format_exception(raised.value))
+    assert "CLUSTER_UNREACHABLE" in shown
+    assert shown.count("CONNECT_FAILED") == 1
+    assert "membership.py" not in shown
+
+
+def test_a_refused_option_is_shown_without_the_way_to_it() -> None:
+    source = RocketMQDataSource(OPTIONS | {"consumerGroup": "TOOLS_CONSUMER"})
+    with pytest.raises(OptionError) as raised:
+        source.schema()
+    shown = "".join(traceback.format_exception(raised.value))
+    assert "BAD_OPTION_VALUE" in shown
+    assert "table.py" not in shown

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from rocketmq_spark.remoting.waits import FIRST_PAUSE_MS, LONGEST_PAUSE_MS, Wait, WaitLines
+from rocketmq_spark.remoting.waits import FIRST_PAUSE_MS, LONGEST_PAUSE_MS, Repeated, Wait, WaitLines
 
 LIMIT_MS = 300_000
 BROKER = Wait("broker a", 1_000, 1_000 + LIMIT_MS, "it is down.")
@@ -87,3 +87,10 @@ def test_what_is_over_is_said_though_something_that_is_not_told_yet_goes_on() ->
     assert lines.lines([young], 5_000) == ["no longer waiting, after 5.0 s, for a"]
     assert lines.lines([young], 18_999) == []
     assert lines.lines([young], 19_000) == ["waiting for b (for as long as it takes): c"]
+
+
+def test_what_comes_again_and_again_is_said_ever_more_rarely_and_not_the_first_time() -> None:
+    repeated = Repeated()
+    said = [number for number in range(1, 41) if repeated.is_to_be_said("it")]
+    assert said == [2, 4, 8, 16, 32]
+    assert not repeated.is_to_be_said("something else")

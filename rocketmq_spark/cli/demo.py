@@ -20,6 +20,7 @@ from rocketmq_spark.cli.demo_report import Summary
 from rocketmq_spark.cli.demo_screen import DemoError, Screen, step
 from rocketmq_spark.cli.group_lag import group_lag
 from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
@@ -80,7 +81,7 @@ def set_up(resources: ExitStack, seconds: int, rate_per_s: int) -> Demo:
         spark = resources.enter_context(quiet_session(folder))
     pool = ConnectionPool(connect_timeout_ms=TIMEOUT_MS)
     resources.callback(pool.close)
-    demo = Demo(spark, cluster.namesrv_addr, pool, folder, seconds, rate_per_s)
+    demo = Demo(spark, cluster, pool, folder, seconds, rate_per_s)
     resources.callback(demo.close)
     return demo
 
@@ -92,22 +93,37 @@ class Demo:
     """
 
     def __init__(
-        self, spark: SparkSession, namesrv_addr: str, pool: ConnectionPool, folder: Path, seconds: int, rate_per_s: int
+        self,
+        spark: SparkSession,
+        cluster: EmbeddedCluster,
+        pool: ConnectionPool,
+        folder: Path,
+        seconds: int,
+        rate_per_s: int,
     ) -> None:
+        self._cluster = cluster
         self._seconds = seconds
         self._pool = pool
-        self._name_servers = NameServers((namesrv_addr,), pool, TIMEOUT_MS)
+        self._name_servers = NameServers((cluster.namesrv_addr,), pool, TIMEOUT_MS)
         producer = Producer(self._name_servers, pool, group="shop", timeout_ms=TIMEOUT_MS)
         self._shop = Shop(producer, TOPIC, rate_per_s)
         self._screen = Screen(QUEUES)
         self._news: SimpleQueue[News] = SimpleQueue()
         spark.streams.addListener(NewsReporter(self._news))
-        orders = read_orders(spark, namesrv_addr, GROUP, TOPIC)
+        orders = read_orders(spark, cluster.namesrv_addr, GROUP, TOPIC)
         self._first = Member("first", orders, folder, self._news)
         self._second = Member("second", orders, folder, self._news)
 
     def run(self) -> Summary:
-        """Raises DemoError when a query fails, does not start or does not end."""
+        """Raises DemoError when a query fails, does not start or does not end, EmbeddedBrokerError when the broker has
+        ended, which explains whatever else has failed then."""
+        try:
+            return self._perform()
+        except (DemoError, RocketMQError):
+            self._cluster.check()
+            raise
+
+    def _perform(self) -> Summary:
         with step("starting the first query"):
             self._first.start()
             self._expect(lambda: bool(self._screen.triggers), "the first query did not start reading")
@@ -172,7 +188,8 @@ class Demo:
         return True
 
     def _listen(self) -> None:
-        """Show all news."""
+        """Show all news, while the broker lives."""
+        self._cluster.check()
         try:
             while True:
                 self._screen.show(self._news.get_nowait())

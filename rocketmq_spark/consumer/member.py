@@ -35,7 +35,7 @@ from rocketmq_spark.remoting.cluster import RemoteCluster
 from rocketmq_spark.remoting.local_address import local_ip
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.tail_watch import PullCallback, TailWatch
-from rocketmq_spark.remoting.waits import Wait
+from rocketmq_spark.remoting.waits import Repeated, Wait
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullResult
@@ -94,7 +94,7 @@ class Member:
         self._news = threading.Condition()
         self._has_news = False
         self._seen_changes = 0
-        self._said = ""
+        self._failures = Repeated()
         self._tails = TailWatch(self._long_poll, self._announce, clock)
         self._told_resets: SimpleQueue[tuple[MessageQueue, int]] = SimpleQueue()
         self._woken = threading.Event()
@@ -211,14 +211,10 @@ class Member:
             try:
                 work(membership)
             except RocketMQError as error:
-                self._say_once(f"timed work failed: {error}")
+                level = logging.WARNING if self._failures.is_to_be_said(error.condition) else logging.DEBUG
+                log.log(level, "what is done from time to time does not work: %s", error)
         if self._turn.published.changes != changes:
             self._announce()
-
-    def _say_once(self, failure: str) -> None:
-        """A timer comes upon the same failure every few seconds."""
-        log.log(logging.DEBUG if failure == self._said else logging.WARNING, "%s", failure)
-        self._said = failure
 
     def _announce(self) -> None:
         with self._news:

@@ -6,6 +6,7 @@ lasts, and when it is over.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -67,6 +68,20 @@ class WaitLines:
         line = f"no longer waiting, after {_seconds(longest_ms)}, for {_named(self._told)}"
         self._told.clear()
         return line
+
+
+class Repeated:
+    """When to say what comes again and again and is most often told by others: not the first time, and then ever more
+    rarely."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+
+    def is_to_be_said(self, what: str) -> bool:
+        """It has come once more; the 2nd, 4th, 8th time it is."""
+        self._counts[what] += 1
+        count = self._counts[what]
+        return count > 1 and count.bit_count() == 1
 
 
 def _begun(wait: Wait, now_ms: int) -> str:

@@ -16,6 +16,7 @@ from rocketmq_spark.consumer.consume_from_where import starting_point
 from rocketmq_spark.consumer.strategy_names import strategy_of
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.source.shown_errors import alone
 from rocketmq_spark.source.spark_version import check_spark
 
 ADDED_BY_CREATE_TABLE: Final = "provider"
@@ -95,7 +96,7 @@ def _checked(options: Mapping[str, str]) -> ReadOptions | OptionError:
         strategy_of(read_options)
         starting_point(read_options)
     except OptionError as error:
-        return error
+        return alone(error)
     return read_options
 
 

@@ -28,6 +28,7 @@ from rocketmq_spark.source.given_up import named_together, without_given_up
 from rocketmq_spark.source.log_lines import speak_as
 from rocketmq_spark.source.partitioning import Task, tasks_of
 from rocketmq_spark.source.schema import check_schema
+from rocketmq_spark.source.shown_errors import iterating_alone, raising_alone
 from rocketmq_spark.source.stream.checkpoint_changes import planned_with, warnings_of
 from rocketmq_spark.source.stream.offsets import OffsetReader, SourceOffset
 from rocketmq_spark.source.stream.progress import ProgressReporter, told_waits
@@ -79,6 +80,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # ------------------------------------------------------------------------------------------ source runner
 
+    @raising_alone
     def getDefaultReadLimit(self) -> ReadLimit:
         """Spark's first call. A bad user schema is raised here: raised earlier, PySpark would mask it."""
         check_schema(self._schema)
@@ -92,6 +94,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """No positions: the first ``latestOffset`` finds them, and the offset that it answers is the durable one."""
         return SourceOffset().to_json()
 
+    @raising_alone
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The end of the next batch; ``start`` itself, to the letter, when there is nothing to read."""
         begin = self._offsets.read(start)
@@ -113,6 +116,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             now_ms=epoch_ms,
         )
 
+    @raising_alone
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The ranges that ``end`` names, as tasks. Nothing else decides on them: a replay after a crash reads the
         same, but for what an operator gives up."""
@@ -182,7 +186,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, RocketMQInputPartition)
         group = self._options.consumer_group
         speak_as(self._options.log_level, group=group, clientId=partition.client_id, **_task())
-        return read_ranges(
+        batches = read_ranges(
             partition.ranges,
             self._options,
             self._schema,
@@ -191,6 +195,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             batch_id=partition.batch_id,
             told_lost=partition.told_lost,
         )
+        return iterating_alone(batches)
 
 
 def _task() -> dict[str, str]:
