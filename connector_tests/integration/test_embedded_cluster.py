@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -243,6 +244,19 @@ def test_a_java_that_does_not_start_is_quoted(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("JAVA_HOME", fake_java(tmp_path, "echo out of order >&2; exit 3"))
     with pytest.raises(EmbeddedBrokerError, match=r"(?s)JVM_FAILED.*exit code 3.*out of order"), EmbeddedCluster():
         pass
+
+
+@pytest.mark.parametrize(
+    ("returncode", "said"),
+    [
+        (3, "Java ended with exit code 3"),
+        (-signal.SIGTERM, "Java was ended by SIGTERM"),
+        (-signal.SIGKILL, "Java was ended by SIGKILL, as the system does when memory runs out"),
+        (-77, "Java was ended by signal 77"),
+    ],
+)
+def test_how_a_jvm_has_ended_is_said_in_words(returncode: int, said: str) -> None:
+    assert jvm.end_of(returncode) == said
 
 
 @pytest.fixture
