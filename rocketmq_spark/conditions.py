@@ -47,6 +47,16 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "Rows cannot be sent back without {missing}.",
             "Name {needed} in the reader's schema, and keep them in the rows.",
         ),
+        "UNWRITABLE_COLUMN": Condition(
+            "Column {column!r} is {given}, and cannot be sent as that.", "Make it {expected}; there are: {available}."
+        ),
+        "SAME_COLUMNS": Condition(
+            "Columns {first!r} and {second!r} both say {meaning!r} of a message.", "Drop one of them."
+        ),
+        "NOTHING_TO_SEND": Condition("Rows cannot be sent without {missing}.", "There are: {available}."),
+        "NO_OVERWRITE": Condition(
+            "Topic {topic!r} cannot be overwritten: what is written comes behind what is there.", "Use mode('append')."
+        ),
         "BAD_OFFSET": Condition(
             "The checkpoint holds an offset that this version cannot read: {problem}.",
             "Use the version of rocketmq_spark that wrote it, or start with a new checkpoint location; "
@@ -112,6 +122,10 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "The broker's store may be damaged; its log says more.",
         ),
         "UNSENDABLE": Condition("This cannot be sent: {problem}.", "Change the message or the request."),
+        "UNSENDABLE_ROW": Condition(
+            "Row {row} of partition {partition} of {job} cannot be sent: {problem}. So it is with {others} others.",
+            "Change such rows, or filter them out.",
+        ),
         # ---- transport
         "CONNECT_FAILED": Condition(
             "No connection to {address}: {reason}.", "Check the address and that the server is up."
@@ -165,6 +179,11 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         "BROKER_REFUSED": Condition(
             "{address} answered {request} with {code_name} ({code}): {remark}",
             "See RocketMQ's ResponseCode {code_name}.",
+        ),
+        "NOT_DURABLE": Condition(
+            "{address} has stored messages for {queue} and says {status} ({code}): they are not as safe as it is set "
+            "up to make them.",
+            "Look at its disk and its replicas, or set 'acceptNotDurable' to true to count that as stored.",
         ),
         "CREDENTIALS_MISSING": Condition(
             "{address} answers only requests that are signed, and {request} was not: {remark}",

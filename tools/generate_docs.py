@@ -26,6 +26,7 @@ from rocketmq_spark.options.read import READ_CONFLICTS, READ_NEEDS
 from rocketmq_spark.options.table import Option, Section, rows
 from rocketmq_spark.pull.pull_request import BY_OFFSETS, BY_REASON, BY_STATUS
 from rocketmq_spark.remoting.retry import OUTLOOKS, Outlook, Outlooks
+from rocketmq_spark.sink.columns import SINK_COLUMNS
 from rocketmq_spark.source.schema import spark_type
 from rocketmq_spark.source.stream import drain
 from rocketmq_spark.source.stream.checkpoint_changes import CHANGES
@@ -139,8 +140,8 @@ def retry_section() -> str:
     """Of errors.md: the whole table of what may be tried again."""
     head = (
         "## What is tried again\n\n"
-        "By what failed: a request to a name server or broker, a pull of a planned range, or a message that is sent\n"
-        "and may go to another queue. With `refresh` the next attempt of an executor or a\n"
+        "By what failed: a request to a name server or broker, a pull of a planned range, a message that is sent\n"
+        "and may go to another queue, or rows that are written. With `refresh` the next attempt of an executor or a\n"
         "sender asks the name servers anew where to go; members ask them by a timer. Numbers are RocketMQ's\n"
         "ResponseCodes, refusals as BROKER_REFUSED. What is not in this table is final.\n"
     )
@@ -180,7 +181,21 @@ def columns_page(_: str) -> str:
         (f"`{name}`", type_of(name), is_default(name), row.doc, row.null_when or "never")
         for name, row in COLUMNS.items()
     )
-    return f"{head}\n{table(('column', 'type', 'by default', 'meaning', 'null when'), lines)}"
+    return f"{head}\n{table(('column', 'type', 'by default', 'meaning', 'null when'), lines)}\n{written_columns()}"
+
+
+def written_columns() -> str:
+    """Of columns.md: what a writer takes."""
+    head = (
+        "## Columns that are written\n\n"
+        "Rows that are written have a `body`, and any of the others, in any order and in any case. A null is what the\n"
+        "message does not have.\n"
+    )
+    lines = (
+        (" or ".join(f"`{one}`" for one in (name, row.alias) if one), " or ".join(map(str.upper, row.types)), row.doc)
+        for name, row in SINK_COLUMNS.items()
+    )
+    return f"{head}\n{table(('column', 'type', 'meaning'), lines)}"
 
 
 def file_map_page(_: str) -> str:
@@ -288,7 +303,7 @@ def options_example(_: str) -> str:
         "# Options of the connector, one 'name=value' a line: copy it, and give the required ones a value.\n"
         "# examples/04_spark_submit_job.py reads such a file. Written by tools/generate_docs.py.\n"
     )
-    return "\n".join((head, *map(example_section, Section)))
+    return "\n".join((head, *map(example_section, dict.fromkeys(row.section for row in READ_OPTIONS))))
 
 
 def example_section(section: Section) -> str:

@@ -15,9 +15,12 @@ COMMANDS = {"cli.demo_queries", "cli.demo_screen"}
 THROUGH = {
     "embedded.cluster": "embedded",
     "embedded.servers": "embedded.cluster",
+    "remoting.send_question": "remoting.broker",
     "remoting.tls": "remoting.tcp",
+    "options.write": "options",
     "sink.failed_rows": "",
     "sink.sending": "",
+    "sink.writer": "source.datasource",
     "wire.arrow.record_columns": "wire.arrow.columns",
 }
 """Tested through the one that uses them; "" is the package's own door."""

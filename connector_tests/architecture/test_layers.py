@@ -19,7 +19,7 @@ import rocketmq_spark
 PACKAGE = Path(rocketmq_spark.__file__).parent
 PROJECT = PACKAGE.parent
 
-ROOMS = ("consumer", "options", "pull", "remoting", "source", "wire")
+ROOMS = ("consumer", "options", "pull", "remoting", "sink", "source", "wire")
 """Where each module is pure, or named here as a shell."""
 
 SHELLS = {
@@ -42,6 +42,7 @@ SHELLS = {
         "remoting.peer",
         "remoting.pool",
         "remoting.producer",
+        "remoting.send_question",
         "remoting.send_result",
         "remoting.routes",
         "remoting.secured",
@@ -49,6 +50,11 @@ SHELLS = {
         "remoting.tcp",
         "remoting.tls",
         "remoting.unique_id",
+        "sink.batch_sender",
+        "sink.failed_rows",
+        "sink.message_sender",
+        "sink.sending",
+        "sink.writer",
         "source.bad_messages",
         "source.datasource",
         "source.implementation",

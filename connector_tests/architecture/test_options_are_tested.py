@@ -76,6 +76,11 @@ DOES = {
     "maxOffsetsPerTrigger": "spark/test_main_job.py::test_a_limit_makes_several_batches_and_loses_nothing",
     "minPartitions": "integration/test_range_reading.py::test_the_tasks_of_a_batch_read_all_of_it",
     "maxRecordsPerPartition": "integration/test_range_reading.py::test_the_tasks_of_a_batch_read_all_of_it",
+    # what is written
+    "topic": "spark/test_writing.py::test_a_batch_is_read_as_it_was_written",
+    "producerGroup": "unit/test_batch_sender.py::test_a_batch_goes_to_the_next_queue_with_the_producer_group",
+    "acceptNotDurable": "unit/test_batch_sender.py::test_what_is_not_durable_is_sent_again_unless_that_is_accepted",
+    "maxMessageBytes": "unit/test_sink_task.py::test_a_row_that_no_broker_takes_is_named_and_nothing_of_it_is_sent",
     # what is not as it should be
     "failOnDataLoss": (
         "unit/test_batch_planner.py::test_what_retention_took_is_passed_over_and_logged_where_the_user_says_so"

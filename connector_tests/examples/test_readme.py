@@ -117,6 +117,16 @@ def test_reading_shows_bodies_and_sends(run_page: RunPage, cluster: EmbeddedClus
     eventually(lambda: sum(held.max_offset for held in messages.bounds().values()) == 5, "2 messages more")
 
 
+def test_writing_writes_and_its_readers_find_it(
+    run_page: RunPage, cluster: EmbeddedCluster, messages: Topic, group: str
+) -> None:
+    cluster.create_topic("shipped-orders")
+    printed = run_page(f"{GUIDE}/writing.md")
+    assert re.search(r"shipped: one book *\|books\|", printed)
+    assert re.search(r"shipped: two pens *\| *pens\|", printed)
+    assert messages.lag(f"{group}-shipping") == 0
+
+
 def test_a_graceful_stop_leaves_no_lag(run_page: RunPage, messages: Topic, group: str) -> None:
     messages.send(3)
     run_page(f"{GUIDE}/groups-and-offsets.md")

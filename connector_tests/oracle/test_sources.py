@@ -22,7 +22,8 @@ OUR_OWN = {
     "wire/remoting/ordinary_answer.py", "wire/remoting/pull_frames.py", "wire/remoting/refusal.py",
     "wire/message/byte_reader.py",
     # Arrow: Java's client decodes messages one by one, see wire/message.
-    "wire/arrow/column_table.py", "wire/arrow/columns.py", "wire/arrow/property_table.py",
+    "wire/arrow/column_table.py", "wire/arrow/columns.py", "wire/arrow/message_encoder.py",
+    "wire/arrow/property_table.py",
     "wire/arrow/decoder.py", "wire/arrow/native_columns.py", "wire/arrow/record_columns.py",
     "wire/arrow/record_index.py", "wire/arrow/slices.py",
     # What the member needs because it lives in Spark, and what no Java class has as a subject.

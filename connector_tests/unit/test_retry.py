@@ -16,6 +16,7 @@ from rocketmq_spark.remoting.retry import (
     outlook_of_pull,
     outlook_of_request,
     outlook_of_send,
+    outlook_of_write,
     refreshes_route,
 )
 from rocketmq_spark.remoting.waits import Wait
@@ -35,31 +36,38 @@ UNREACHABLE = TransportError("CLUSTER_UNREACHABLE", doing="Reaching a", waited_m
 
 
 @pytest.mark.parametrize(
-    ("error", "request_", "pull", "send"),
+    ("error", "request_", "pull", "send", "write"),
     [
-        (CUT, PASSES, PASSES, PASSES),
-        (REFUSED, PASSES, PASSES, PASSES),
-        (TransportError("RESPONSE_TIMED_OUT", address="a:1", request="X", timeout_ms=1), PASSES, PASSES, PASSES),
-        (refused(ResponseCode.SYSTEM_BUSY), PASSES, PASSES, PASSES),
-        (refused(ResponseCode.SYSTEM_ERROR), PASSES, PASSES, PASSES),
-        (refused(ResponseCode.GO_AWAY), PASSES, PASSES, PASSES),
-        (refused(ResponseCode.FLOW_CONTROL), PASSES, PASSES, FINAL),
-        (refused(ResponseCode.NO_PERMISSION), FINAL, UNSERVED, PASSES),
-        (refused(ResponseCode.TOPIC_NOT_EXIST), FINAL, UNSERVED, PASSES),
-        (refused(ResponseCode.INVALID_PARAMETER), FINAL, UNSERVED, FINAL),
-        (refused(ResponseCode.MESSAGE_ILLEGAL), FINAL, FINAL, FINAL),
-        (refused(99_999), FINAL, FINAL, FINAL),
-        (NO_MASTER, PASSES, UNSERVED, PASSES),
-        (NO_TOPIC, UNSERVED, UNSERVED, UNSERVED),
-        (GARBAGE, FINAL, FINAL, FINAL),
-        (UNREACHABLE, FINAL, FINAL, FINAL),
+        (CUT, PASSES, PASSES, PASSES, PASSES),
+        (REFUSED, PASSES, PASSES, PASSES, PASSES),
+        (
+            TransportError("RESPONSE_TIMED_OUT", address="a:1", request="X", timeout_ms=1),
+            PASSES,
+            PASSES,
+            PASSES,
+            PASSES,
+        ),
+        (refused(ResponseCode.SYSTEM_BUSY), PASSES, PASSES, PASSES, PASSES),
+        (refused(ResponseCode.SYSTEM_ERROR), PASSES, PASSES, PASSES, PASSES),
+        (refused(ResponseCode.GO_AWAY), PASSES, PASSES, PASSES, PASSES),
+        (refused(ResponseCode.FLOW_CONTROL), PASSES, PASSES, FINAL, PASSES),
+        (refused(ResponseCode.NO_PERMISSION), FINAL, UNSERVED, PASSES, UNSERVED),
+        (refused(ResponseCode.TOPIC_NOT_EXIST), FINAL, UNSERVED, PASSES, UNSERVED),
+        (refused(ResponseCode.INVALID_PARAMETER), FINAL, UNSERVED, FINAL, UNSERVED),
+        (refused(ResponseCode.MESSAGE_ILLEGAL), FINAL, FINAL, FINAL, FINAL),
+        (refused(99_999), FINAL, FINAL, FINAL, FINAL),
+        (NO_MASTER, PASSES, UNSERVED, PASSES, PASSES),
+        (NO_TOPIC, UNSERVED, UNSERVED, UNSERVED, UNSERVED),
+        (GARBAGE, FINAL, FINAL, FINAL, FINAL),
+        (UNREACHABLE, FINAL, FINAL, FINAL, FINAL),
     ],
     ids=str,
 )
 def test_what_another_attempt_can_help_is_decided_by_condition_or_code_and_by_what_was_tried(
-    error: RocketMQError, request_: Outlook, pull: Outlook, send: Outlook
+    error: RocketMQError, request_: Outlook, pull: Outlook, send: Outlook, write: Outlook
 ) -> None:
-    assert (outlook_of_request(error), outlook_of_pull(error), outlook_of_send(error)) == (request_, pull, send)
+    assert (outlook_of_request(error), outlook_of_pull(error)) == (request_, pull)
+    assert (outlook_of_send(error), outlook_of_write(error)) == (send, write)
 
 
 def test_where_to_go_is_asked_anew_but_for_the_right_broker_that_has_too_much_to_do() -> None:
@@ -77,7 +85,7 @@ def test_every_failure_of_the_table_exists() -> None:
 
 
 def test_what_is_in_the_table_is_not_final_for_everything() -> None:
-    assert all({row.request, row.pull, row.send} != {FINAL} for row in OUTLOOKS.values())
+    assert all({row.request, row.pull, row.send, row.write} != {FINAL} for row in OUTLOOKS.values())
 
 
 @pytest.mark.parametrize("condition", ["OFFSETS_GONE", "BAD_FRAME", "UNKNOWN_OPTION"])

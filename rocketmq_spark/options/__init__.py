@@ -6,8 +6,11 @@ from typing import Final
 
 from rocketmq_spark.options.connection import ConnectionOptions
 from rocketmq_spark.options.read import BROADCASTING, ReadOptions
+from rocketmq_spark.options.write import WriteOptions
 
-__all__ = ["BROADCASTING", "USES", "ConnectionOptions", "ReadOptions"]
+__all__ = ["BROADCASTING", "USES", "ConnectionOptions", "ReadOptions", "WriteOptions"]
 
-USES: Final[Mapping[str, type[ConnectionOptions]]] = MappingProxyType({"spark.readStream": ReadOptions})
+USES: Final[Mapping[str, type[ConnectionOptions]]] = MappingProxyType(
+    {"spark.readStream": ReadOptions, "df.write": WriteOptions, "df.writeStream": WriteOptions}
+)
 """Where options apply: what the user calls, and the options that it takes."""

@@ -173,6 +173,7 @@ def choice(*names: str) -> Kind[str]:
 
 ADDRESSES: Final = Kind("one or more 'host:port', separated by semicolons", _parse_addresses)
 TOPICS: Final = Kind("topic names separated by commas (letters, digits and %|_-)", _parse_topics)
+TOPIC: Final = Kind("a topic name (letters, digits and %|_-)", _matching(_TOPIC))
 GROUP: Final = Kind(
     f"a group name (letters, digits and %|_-), and none of RocketMQ's own, such as {SYSTEM_GROUP_PREFIX}... or "
     "TOOLS_CONSUMER",

@@ -32,6 +32,7 @@ class Section(Enum):
     START = "Where reading begins"
     SIZE = "Size of a micro-batch"
     ABSENCE = "What is missing or lost"
+    WRITE = "What is written"
     LOG = "What is said"
 
 

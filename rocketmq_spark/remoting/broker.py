@@ -17,7 +17,8 @@ from rocketmq_spark.model import Message, MessageQueue, QueueBounds, StoredMessa
 from rocketmq_spark.remoting.looker import TOOLS, Looker
 from rocketmq_spark.remoting.looks import first_offsets, pull_question, stored_times
 from rocketmq_spark.remoting.peer import Peer, Question, ResponseFuture, code_only
-from rocketmq_spark.remoting.send_result import SendResult, SendStatus, send_header
+from rocketmq_spark.remoting.send_question import send_question
+from rocketmq_spark.remoting.send_result import SendResult, send_header
 from rocketmq_spark.wire.body.groups import decode_consumer_ids
 from rocketmq_spark.wire.body.heartbeat import Heartbeat, encode_heartbeat
 from rocketmq_spark.wire.body.locks import decode_lock_ok, encode_lock_batch
@@ -39,8 +40,6 @@ from rocketmq_spark.wire.remoting.headers import (
     OffsetResponse,
     QueryConsumerOffsetRequest,
     SearchOffsetRequest,
-    SendMessageRequest,
-    SendMessageResponse,
     UnregisterClientRequest,
     UpdateConsumerOffsetRequest,
 )
@@ -271,12 +270,18 @@ class Broker(Peer):
         """Send one message. ``sys_flag`` says how its body is compressed, or that it is half of a transaction."""
         properties = encode_properties(message_properties(message)).decode()
         header = send_header(queue, producer_group, sys_flag=sys_flag, flag=message.flag, properties=properties)
-        return self.ask(_send(RequestCode.SEND_MESSAGE_V2, header, message.body, queue))
+        return self.ask(send_question(RequestCode.SEND_MESSAGE_V2, header, message.body, queue))
 
     def send_batch(self, messages: Sequence[Message], queue: MessageQueue, producer_group: str) -> SendResult:
         """Send messages of one topic that are stored one after another, or not at all."""
-        header = send_header(queue, producer_group, is_batch=True)
-        return self.ask(_send(RequestCode.SEND_BATCH_MESSAGE, header, encode_batch(messages), queue))
+        return self.submit_batch(encode_batch(messages), queue, producer_group).result()
+
+    def submit_batch(
+        self, body: bytes | memoryview, queue: MessageQueue, producer_group: str, sys_flag: int = 0
+    ) -> ResponseFuture[SendResult]:
+        """``send_batch`` of messages that are encoded already, their bodies compressed as ``sys_flag`` says."""
+        header = send_header(queue, producer_group, sys_flag=sys_flag, is_batch=True)
+        return self.submit(send_question(RequestCode.SEND_BATCH_MESSAGE, header, body, queue))
 
     def send_dead_letter(self, group: str, message: Message, broker_name: str) -> SendResult:
         """Store ``message`` in the group's dead letter topic on this broker, which makes the topic where it is missing.
@@ -291,7 +296,7 @@ class Broker(Peer):
             reconsume_times=1,
             max_reconsume_times=0,
         )
-        return self.ask(_send(RequestCode.SEND_MESSAGE_V2, header, message.body, queue))
+        return self.ask(send_question(RequestCode.SEND_MESSAGE_V2, header, message.body, queue))
 
     def send_back(
         self,
@@ -387,12 +392,3 @@ def _read_offset(answer: RemotingCommand) -> int:
 def _search_offset(queue: MessageQueue, timestamp_ms: int) -> Question[int]:
     header = SearchOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, timestamp_ms=timestamp_ms)
     return Question(_command(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header), _read_offset)
-
-
-def _send(code: RequestCode, header: SendMessageRequest, body: bytes, queue: MessageQueue) -> Question[SendResult]:
-    def read(answer: RemotingCommand) -> SendResult:
-        stored = SendMessageResponse.from_fields(answer.fields)
-        where = MessageQueue(queue.topic, queue.broker_name, stored.queue_id)
-        return SendResult(SendStatus(answer.code), where, stored.queue_offset, tuple(stored.message_id.split(",")))
-
-    return Question(_command(code, header, body), read)

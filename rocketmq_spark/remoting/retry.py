@@ -1,8 +1,9 @@
 """What may be tried again, for how long and with what pause: for members, executors and producers alike.
 
-Three questions, three answers: ``outlook_of_request``, ``outlook_of_pull`` and ``outlook_of_send`` say what becomes of
-a failure, all from one table, and ``refreshes_route`` whether the next attempt asks anew where to go; ``Pauses`` says
-when that is due; ``Patience`` remembers what fails, and says when that has lasted too long. Times are arguments.
+Three questions, three answers: ``outlook_of_request``, ``outlook_of_pull``, ``outlook_of_send`` and
+``outlook_of_write`` say what becomes of a failure, all from one table, and ``refreshes_route`` whether the next attempt
+asks anew where to go; ``Pauses`` says when that is due; ``Patience`` remembers what fails, and says when that has
+lasted too long. Times are arguments.
 
 Not in here: a server that says GO_AWAY is asked once more over a new connection, within one request (``peer``).
 """
@@ -39,6 +40,8 @@ class Outlooks(NamedTuple):
     """Of a range that was planned from a route: where that has changed, it may change back."""
     send: Outlook
     """Of a message, where the next attempt goes to another queue."""
+    write: Outlook
+    """Of rows, to the queue that is theirs or to any: with pauses, for as long as the options allow."""
     refresh: bool = True
     """Whether it may come of an address that is wrong or old: the next attempt then asks the name servers for it. Who
     asks for routes by a timer, as a member does, has the next address by that."""
@@ -48,30 +51,38 @@ _PASSES, _UNSERVED, _FINAL = Outlook.PASSES, Outlook.UNSERVED, Outlook.FINAL
 
 OUTLOOKS: Final[Mapping[int | str, Outlooks]] = MappingProxyType(
     {
-        # a broker's refusals                           request    pull       send    refresh
-        ResponseCode.SYSTEM_ERROR: Outlooks(_PASSES, _PASSES, _PASSES),  # also while it starts and stops
-        ResponseCode.SYSTEM_BUSY: Outlooks(_PASSES, _PASSES, _PASSES),  # also of a master that has become a slave
-        ResponseCode.SERVICE_NOT_AVAILABLE: Outlooks(_PASSES, _PASSES, _PASSES),
-        ResponseCode.GO_AWAY: Outlooks(_PASSES, _PASSES, _PASSES),
-        ResponseCode.FLOW_CONTROL: Outlooks(_PASSES, _PASSES, _FINAL, False),  # the right broker, which has too much
-        ResponseCode.NOT_LEADER_FOR_QUEUE: Outlooks(_PASSES, _PASSES, _FINAL),
-        ResponseCode.TOPIC_NOT_EXIST: Outlooks(_FINAL, _UNSERVED, _PASSES),
-        ResponseCode.NO_PERMISSION: Outlooks(_FINAL, _UNSERVED, _PASSES),
-        ResponseCode.INVALID_PARAMETER: Outlooks(_FINAL, _UNSERVED, _FINAL),  # a queue id that the topic has no more
-        ResponseCode.NO_BUYER_ID: Outlooks(_FINAL, _FINAL, _PASSES),
-        ResponseCode.NOT_IN_CURRENT_UNIT: Outlooks(_FINAL, _FINAL, _PASSES),
+        # a broker's refusals                           request    pull       send       write    refresh
+        ResponseCode.SYSTEM_ERROR: Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),  # also while it starts and stops
+        ResponseCode.SYSTEM_BUSY: Outlooks(
+            _PASSES, _PASSES, _PASSES, _PASSES
+        ),  # also of a master that has become a slave
+        ResponseCode.SERVICE_NOT_AVAILABLE: Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),
+        ResponseCode.GO_AWAY: Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),
+        ResponseCode.FLOW_CONTROL: Outlooks(
+            _PASSES, _PASSES, _FINAL, _PASSES, False
+        ),  # the right broker, which has too much
+        ResponseCode.NOT_LEADER_FOR_QUEUE: Outlooks(_PASSES, _PASSES, _FINAL, _PASSES),
+        ResponseCode.TOPIC_NOT_EXIST: Outlooks(_FINAL, _UNSERVED, _PASSES, _UNSERVED),
+        ResponseCode.NO_PERMISSION: Outlooks(_FINAL, _UNSERVED, _PASSES, _UNSERVED),
+        ResponseCode.INVALID_PARAMETER: Outlooks(
+            _FINAL, _UNSERVED, _FINAL, _UNSERVED
+        ),  # a queue id that the topic has no more
+        ResponseCode.NO_BUYER_ID: Outlooks(_FINAL, _FINAL, _PASSES, _FINAL),
+        ResponseCode.NOT_IN_CURRENT_UNIT: Outlooks(_FINAL, _FINAL, _PASSES, _FINAL),
         # no answer
-        "CONNECT_FAILED": Outlooks(_PASSES, _PASSES, _PASSES),
-        "RESPONSE_TIMED_OUT": Outlooks(_PASSES, _PASSES, _PASSES),
-        "CONNECTION_LOST": Outlooks(_PASSES, _PASSES, _PASSES),
+        "CONNECT_FAILED": Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),
+        "RESPONSE_TIMED_OUT": Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),
+        "CONNECTION_LOST": Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),
         # what the name servers say
-        "NO_MASTER": Outlooks(_PASSES, _UNSERVED, _PASSES),
-        "WRONG_BROKER": Outlooks(_PASSES, _PASSES, _PASSES),
-        "NO_WRITABLE_QUEUE": Outlooks(_PASSES, _UNSERVED, _PASSES),
-        "NO_READABLE_QUEUE": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED),
-        "TOPIC_NOT_FOUND": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED),
-        "TOPIC_AWAY": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED),
-        "STATIC_TOPIC": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED),
+        "NO_MASTER": Outlooks(_PASSES, _UNSERVED, _PASSES, _PASSES),
+        "WRONG_BROKER": Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),
+        "NO_WRITABLE_QUEUE": Outlooks(_PASSES, _UNSERVED, _PASSES, _UNSERVED),
+        "NO_READABLE_QUEUE": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED, _UNSERVED),
+        "TOPIC_NOT_FOUND": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED, _UNSERVED),
+        "TOPIC_AWAY": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED, _UNSERVED),
+        "STATIC_TOPIC": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED, _UNSERVED),
+        # stored, and less safely than was asked for
+        "NOT_DURABLE": Outlooks(_FINAL, _FINAL, _FINAL, _PASSES),
     }
 )
 """By ResponseCode for BROKER_REFUSED, else by condition (``errors``). What is not in here is final, and a wrong broker
@@ -79,7 +90,7 @@ may have said it. So are all that say what credentials, rights, certificates or 
 options, or is an operator's decision, and waiting changes neither.
 Source of the column ``send``: ``client/producer/DefaultMQProducer.java#retryResponseCodes``."""
 
-_ALL_FINAL: Final = Outlooks(_FINAL, _FINAL, _FINAL)
+_ALL_FINAL: Final = Outlooks(_FINAL, _FINAL, _FINAL, _FINAL)
 
 
 def outlook_of_request(error: RocketMQError) -> Outlook:
@@ -100,6 +111,11 @@ def is_outage(error: RocketMQError) -> bool:
 def outlook_of_send(error: RocketMQError) -> Outlook:
     """Whether a message may be stored by another attempt, on another queue."""
     return _outlooks(error).send
+
+
+def outlook_of_write(error: RocketMQError) -> Outlook:
+    """Whether rows may be sent again."""
+    return _outlooks(error).write
 
 
 def refreshes_route(error: RocketMQError) -> bool:
@@ -134,6 +150,9 @@ PULLING: Final = Pauses(50, 2_000)
 
 SENDING_BACK: Final = Pauses(250, 250)
 """Between two attempts to send a message back, while a whole task waits for it."""
+
+WRITING: Final = Pauses(50, 2_000)
+"""Between two attempts to send the same rows."""
 
 SEND_ATTEMPTS: Final = 3
 """Without a pause, for each goes to another queue."""

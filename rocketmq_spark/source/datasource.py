@@ -7,7 +7,7 @@ into others. It holds the user's options and nothing else; it opens nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.types import StructType
@@ -15,9 +15,15 @@ from pyspark.sql.types import StructType
 from rocketmq_spark.consumer.consume_from_where import starting_point
 from rocketmq_spark.consumer.strategy_names import strategy_of
 from rocketmq_spark.errors import OptionError
-from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.source.shown_errors import alone
+from rocketmq_spark.options import ReadOptions, WriteOptions
+from rocketmq_spark.source.shown_errors import alone, raising_alone
 from rocketmq_spark.source.spark_version import check_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter
+
+SPARKS_OWN: Final = frozenset({"checkpointlocation"})
+"""Options of any streaming sink, in lower case."""
 
 ADDED_BY_CREATE_TABLE: Final = "provider"
 """Spark puts it among the options of CREATE TABLE, and of nothing else."""
@@ -26,9 +32,6 @@ INSTEAD_OF_BATCH_READ: Final = (
     "Use spark.readStream with trigger(availableNow=True): it reads what is there, and ends. What its sink has written "
     "can be queried."
 )
-INSTEAD_OF_SINK: Final = (
-    "Send from foreachBatch or foreachPartition with rocketmq_spark.send(namesrv_addr, topic, messages)."
-)
 INSTEAD_OF_TABLES: Final = (
     "Spark would not hand a table's options to who reads it. Give them to spark.readStream.format('rocketmq'); what "
     "its sink has written can be a table."
@@ -36,13 +39,13 @@ INSTEAD_OF_TABLES: Final = (
 
 
 class RocketMQDataSource(DataSource):
-    """Apache RocketMQ as a streaming source.
+    """Apache RocketMQ as a streaming source, and as a sink of batches and streams.
 
     Every option is checked here, before any socket is opened: an unknown name, a missing or a contradictory one is an
     OptionError, which Spark shows where ``.load()`` was called. It is raised when Spark begins to read, because Spark
     builds the same class to write, and options of a sink are no mistakes of a reader.
 
-    Raises OptionError[NOT_THERE_YET] where it is asked to read a batch or to write.
+    Raises OptionError[NOT_THERE_YET] where it is asked to read a batch.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -58,6 +61,12 @@ class RocketMQDataSource(DataSource):
         if isinstance(self._checked, OptionError):
             raise self._checked
         return self._checked
+
+    def write_options(self) -> WriteOptions:
+        """The options of a writer. Raises OptionError where they are none."""
+        given = {name: value for name, value in self.options.items() if name.lower() not in SPARKS_OWN}
+        _check_spark(given)
+        return WriteOptions.parse(given)
 
     def schema(self) -> StructType:
         self.read_options()
@@ -77,11 +86,18 @@ class RocketMQDataSource(DataSource):
     def reader(self, schema: StructType) -> NoReturn:
         raise OptionError("NOT_THERE_YET", subject="spark.read and no SELECT", instead=INSTEAD_OF_BATCH_READ)
 
-    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
-        raise OptionError("NOT_THERE_YET", subject="sink", instead=INSTEAD_OF_SINK)
+    @raising_alone
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from rocketmq_spark.sink.writer import RocketMQWriter
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:
-        raise OptionError("NOT_THERE_YET", subject="sink", instead=INSTEAD_OF_SINK)
+        return RocketMQWriter(self.write_options(), schema, overwrite)
+
+    @raising_alone
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """``overwrite`` in output mode complete: a topic gets the whole result each time, behind what is there."""
+        from rocketmq_spark.sink.writer import RocketMQStreamWriter
+
+        return RocketMQStreamWriter(self.write_options(), schema)
 
     def __repr__(self) -> str:
         return f"<RocketMQDataSource {self._checked!r}>"
@@ -89,15 +105,19 @@ class RocketMQDataSource(DataSource):
 
 def _checked(options: Mapping[str, str]) -> ReadOptions | OptionError:
     try:
-        if ADDED_BY_CREATE_TABLE in (name.lower() for name in options):
-            raise OptionError("NOT_THERE_YET", subject="CREATE TABLE", instead=INSTEAD_OF_TABLES)
-        check_spark()
+        _check_spark(options)
         read_options = ReadOptions.parse(options)
         strategy_of(read_options)
         starting_point(read_options)
     except OptionError as error:
         return alone(error)
     return read_options
+
+
+def _check_spark(options: Mapping[str, str]) -> None:
+    if ADDED_BY_CREATE_TABLE in (name.lower() for name in options):
+        raise OptionError("NOT_THERE_YET", subject="CREATE TABLE", instead=INSTEAD_OF_TABLES)
+    check_spark()
 
 
 def register(spark: Any) -> None:

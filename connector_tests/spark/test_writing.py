@@ -1,0 +1,112 @@
+"""Rows that are written to topics, in batches and by streams, as readers find them there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException, PythonException
+from pyspark.sql import Row, SparkSession
+
+from connector_tests.spark.conftest import StreamOf
+from connector_tests.support.streams import TIMEOUT_S, Topic
+from rocketmq_spark.embedded import EmbeddedCluster
+
+ROWS = [
+    Row(body=b"\x00\xff", tags="books", keys=["k1", "k2"], properties={"colour": "blue", "é": "\x01"}),
+    Row(body=b"plain", tags=None, keys=None, properties=None),
+    Row(body=b"x" * 300_000, tags=None, keys=["one"], properties={}),
+]
+SCHEMA = "body BINARY, tags STRING, keys ARRAY<STRING>, properties MAP<STRING, STRING>"
+
+
+def seen(rows: list[Row]) -> list[tuple[object, ...]]:
+    """What readers see of what was written; a broker and a producer add properties of their own."""
+    return sorted(
+        (
+            bytes(row.body),
+            row.tags,
+            row["keys"],
+            tuple(sorted((name, value) for name, value in row.properties.items() if name in ("colour", "é"))),
+        )
+        for row in rows
+    )
+
+
+def test_a_batch_is_read_as_it_was_written(
+    spark: SparkSession, cluster: EmbeddedCluster, messages: Topic, stream: StreamOf
+) -> None:
+    frame = spark.createDataFrame(ROWS, SCHEMA)
+    frame.write.format("rocketmq").mode("append").option("namesrvAddr", cluster.namesrv_addr).option(
+        "topic", messages.name
+    ).save()
+
+    reading = stream()
+    reading.run_to_end()
+    rows = reading.rows()
+    assert seen(rows) == [
+        (b"\x00\xff", "books", "k1 k2", (("colour", "blue"), ("é", "\x01"))),
+        (b"plain", None, None, ()),
+        (b"x" * 300_000, None, "one", ()),
+    ]
+    assert len({row.msgId for row in rows}) == 3
+
+
+def test_a_stream_writes_each_row_once_and_a_replayed_batch_the_same_ids(
+    spark: SparkSession, cluster: EmbeddedCluster, messages: Topic, stream: StreamOf, tmp_path: Path
+) -> None:
+    """The last commit is taken away, as by a crash just before it: the batch is written again."""
+    source, checkpoint = tmp_path / "source", tmp_path / "written"
+
+    def write() -> None:
+        query = (
+            spark.readStream.schema("value STRING, topic STRING, key STRING")
+            .json(str(source))
+            .writeStream.format("rocketmq")
+            .option("namesrvAddr", cluster.namesrv_addr)
+            .option("checkpointLocation", str(checkpoint))
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(int(TIMEOUT_S))
+        assert query.exception() is None
+
+    spark.range(5_000).selectExpr(
+        "CAST(id AS STRING) AS value", f"'{messages.name}' AS topic", "CONCAT('k', id) AS key"
+    ).write.json(str(source))
+    write()
+    for file in (checkpoint / "commits" / "0", checkpoint / "commits" / ".0.crc"):
+        file.unlink()
+    write()
+
+    reading = stream()
+    reading.run_to_end()
+    rows = reading.rows()
+    assert Counter(bytes(row.body).decode() for row in rows) == {str(number): 2 for number in range(5_000)}
+    assert len({row.msgId for row in rows}) == 5_000
+    assert len({(row.msgId, bytes(row.body), row["keys"]) for row in rows}) == 5_000
+
+
+def test_what_cannot_be_sent_fails_with_its_row_and_nothing_is_sent(
+    spark: SparkSession, cluster: EmbeddedCluster, messages: Topic
+) -> None:
+    frame = spark.range(100).selectExpr("IF(id = 57, '', CAST(id AS STRING)) AS body").coalesce(1)
+    writer = frame.write.format("rocketmq").mode("append").option("namesrvAddr", cluster.namesrv_addr)
+    with pytest.raises(PythonException, match=r"UNSENDABLE_ROW\] Row 57 of partition 0 of write \S+.*body is empty"):
+        writer.option("topic", messages.name).save()
+    assert messages.bounds_are_empty()
+
+
+def test_what_is_asked_wrongly_is_said_before_anything_is_done(spark: SparkSession) -> None:
+    writer = spark.sql("SELECT 'a' AS body").write.format("rocketmq").option("namesrvAddr", "127.0.0.1:1")
+    with pytest.raises(AnalysisException, match=r"ROCKETMQ_NOTHING_TO_SEND.*a column 'topic' or option 'topic'"):
+        writer.mode("append").save()
+    writer = writer.option("topic", "t")
+    with pytest.raises(AnalysisException, match="ROCKETMQ_NO_OVERWRITE"):
+        writer.mode("overwrite").save()
+    for mode in ("error", "ignore"):
+        with pytest.raises(AnalysisException, match=r"(?i)append"):
+            writer.mode(mode).save()
+    with pytest.raises(AnalysisException, match=r"ROCKETMQ_UNKNOWN_OPTION.*'topc'.*'topic'"):
+        writer.mode("append").option("topc", "t").save()

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from connector_tests.support.scripted_broker import ScriptedBroker, answer
+from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
+from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
+from rocketmq_spark.options import WriteOptions
+from rocketmq_spark.sink import batch_sender
+from rocketmq_spark.sink.batch_sender import BatchSender
+from rocketmq_spark.sink.send_batches import SendBatch
+from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
+
+STORED = {"msgId": "ID", "queueId": "0", "queueOffset": "0"}
+BATCHES = [SendBatch("T", memoryview(f"batch {number}".encode()), 1, number) for number in range(4)]
+BODIES = [bytes(batch.body) for batch in BATCHES]
+
+
+class Time:
+    """A clock that only pauses move."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0
+        self.pauses: list[int] = []
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+    def sleep(self, seconds: float) -> None:
+        self.pauses.append(round(seconds * 1000))
+        self.now_ms += round(seconds * 1000)
+
+
+class Answers:
+    """What a broker answers to one batch after another; the last code stays."""
+
+    def __init__(self, broker: ScriptedBroker, *codes: int) -> None:
+        self._codes = list(codes) or [ResponseCode.SUCCESS]
+        self.requests: list[RemotingCommand] = []
+        broker.on(RequestCode.SEND_BATCH_MESSAGE, self._answer)
+
+    def _answer(self, request: RemotingCommand) -> RemotingCommand:
+        self.requests.append(request)
+        code = self._codes.pop(0) if len(self._codes) > 1 else self._codes[0]
+        return answer(code, STORED)
+
+    def bodies(self) -> list[bytes]:
+        return [bytes(request.body) for request in self.requests]
+
+
+@pytest.fixture
+def cluster() -> Iterator[ScriptedCluster]:
+    with ScriptedCluster("a", "b") as cluster:
+        yield cluster
+
+
+def write(cluster: ScriptedCluster, batches: list[SendBatch], clock: Time | None = None, **given: str) -> Time:
+    clock = clock or Time()
+    options = WriteOptions.parse({"namesrvAddr": NAME_SERVER, "clusterTimeoutMs": "10000", **given})
+    sender = BatchSender(options, cluster.pool, clock, clock.sleep)
+    for batch in batches:
+        sender.send(batch)
+    sender.finish()
+    return clock
+
+
+def failure(cluster: ScriptedCluster, **given: str) -> tuple[RocketMQError, Time]:
+    clock = Time()
+    with pytest.raises(RocketMQError) as raised:
+        write(cluster, BATCHES[:1], clock, **given)
+    return raised.value, clock
+
+
+def test_a_batch_goes_to_the_next_queue_with_the_producer_group(cluster: ScriptedCluster) -> None:
+    at_a, at_b = Answers(cluster.brokers["a"]), Answers(cluster.brokers["b"])
+    write(cluster, BATCHES, producerGroup="G")
+    assert (at_a.bodies(), at_b.bodies()) == (BODIES[0::2], BODIES[1::2])
+    assert {(one.fields["a"], one.fields["b"], one.fields["m"]) for one in at_a.requests} == {("G", "T", "true")}
+
+
+def test_several_batches_are_on_their_way_at_once_and_never_more_bytes_than_allowed(
+    cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size_bytes = len(BODIES[0])
+    monkeypatch.setattr(batch_sender, "IN_FLIGHT_BYTES", 2 * size_bytes + 1)
+    for broker in cluster.brokers.values():
+        Answers(broker)
+    sender = BatchSender(WriteOptions.parse({"namesrvAddr": NAME_SERVER}), cluster.pool)
+    in_flight = []
+    for batch in BATCHES:
+        sender.send(batch)
+        in_flight.append(sender.bytes_in_flight)
+    assert in_flight == [size_bytes, 2 * size_bytes, 2 * size_bytes, 2 * size_bytes]
+    sender.send(SendBatch("T", memoryview(b"larger than all that may be in flight"), 1, 4))
+    assert sender.bytes_in_flight == len("larger than all that may be in flight")
+    sender.finish()
+    assert sender.bytes_in_flight == 0
+
+
+@pytest.mark.parametrize(
+    "code", [ResponseCode.SYSTEM_BUSY, ResponseCode.FLOW_CONTROL, ResponseCode.SERVICE_NOT_AVAILABLE]
+)
+def test_a_broker_that_is_busy_is_given_time_while_another_takes_the_batch(cluster: ScriptedCluster, code: int) -> None:
+    at_a, at_b = Answers(cluster.brokers["a"], code), Answers(cluster.brokers["b"])
+    clock = write(cluster, BATCHES[:1])
+    assert (at_a.bodies(), at_b.bodies()) == ([BODIES[0]], [BODIES[0]])
+    assert clock.pauses == [50]
+
+
+def test_where_all_brokers_are_busy_the_batch_waits_for_them(cluster: ScriptedCluster) -> None:
+    busy = [ResponseCode.SYSTEM_BUSY] * 3
+    at_a = Answers(cluster.brokers["a"], *busy, ResponseCode.SUCCESS)
+    at_b = Answers(cluster.brokers["b"], *busy, ResponseCode.SUCCESS)
+    clock = write(cluster, BATCHES[:1])
+    assert len(at_a.requests) + len(at_b.requests) == len(clock.pauses) + 1
+    assert clock.pauses[:3] == [50, 100, 200]
+
+
+def test_a_broker_that_is_away_is_replaced_by_another_and_not_tried_for_each_batch(cluster: ScriptedCluster) -> None:
+    cluster.down.add("a:10911")
+    at_b = Answers(cluster.brokers["b"])
+    clock = write(cluster, BATCHES)
+    assert sorted(at_b.bodies()) == BODIES
+    assert len(clock.pauses) <= 2
+
+
+def test_what_was_in_flight_when_the_connection_is_lost_is_sent_again(cluster: ScriptedCluster) -> None:
+    at_b = Answers(cluster.brokers["b"])
+    seen: list[bytes] = []
+
+    def cut(request: RemotingCommand) -> RemotingCommand:
+        seen.append(bytes(request.body))
+        raise TransportError("CONNECTION_LOST", address="the client", reason="the script cuts it")
+
+    cluster.brokers["a"].on(RequestCode.SEND_BATCH_MESSAGE, cut)
+    write(cluster, BATCHES)
+    assert BODIES[0] in seen
+    assert set(at_b.bodies()) == set(BODIES)
+
+
+def test_what_no_broker_stores_within_the_limit_is_an_error_that_names_the_topic_and_the_last_failure(
+    cluster: ScriptedCluster,
+) -> None:
+    Answers(cluster.brokers["a"], ResponseCode.SYSTEM_BUSY)
+    Answers(cluster.brokers["b"], ResponseCode.SYSTEM_BUSY)
+    error, clock = failure(cluster, clusterTimeoutMs="3000")
+    assert isinstance(error, TransportError)
+    assert error.condition == "CLUSTER_UNREACHABLE"
+    assert "topic T" in str(error)
+    assert "SYSTEM_BUSY" in str(error)
+    assert 3_000 <= clock.now_ms < 5_000
+
+
+def test_what_another_attempt_would_not_change_is_an_error_at_once_that_tells_the_rows(
+    cluster: ScriptedCluster,
+) -> None:
+    Answers(cluster.brokers["a"], ResponseCode.MESSAGE_ILLEGAL)
+    error, clock = failure(cluster)
+    assert isinstance(error, BrokerError)
+    assert error.code == ResponseCode.MESSAGE_ILLEGAL
+    assert error.__notes__ == ["Refused were 1 rows of the task, the first of them row 0."]
+    assert clock.pauses == []
+
+
+@pytest.mark.parametrize(
+    "code", [ResponseCode.FLUSH_DISK_TIMEOUT, ResponseCode.FLUSH_SLAVE_TIMEOUT, ResponseCode.SLAVE_NOT_AVAILABLE]
+)
+def test_what_is_not_durable_is_sent_again_unless_that_is_accepted(cluster: ScriptedCluster, code: int) -> None:
+    at_a, at_b = Answers(cluster.brokers["a"], code), Answers(cluster.brokers["b"])
+    write(cluster, BATCHES[:1], acceptNotDurable="true")
+    assert (len(at_a.requests), len(at_b.requests)) == (1, 0)
+    write(cluster, BATCHES[:1])
+    assert (len(at_a.requests), len(at_b.requests)) == (2, 1)
+    Answers(cluster.brokers["b"], code)
+    error, _ = failure(cluster, clusterTimeoutMs="500")
+    assert "NOT_DURABLE" in str(error)
+    assert "acceptNotDurable" in str(error)
+
+
+def test_a_topic_that_may_not_be_written_to_is_waited_for_no_longer_than_a_missing_one(
+    cluster: ScriptedCluster,
+) -> None:
+    cluster.permission = 4
+    error, clock = failure(cluster, missingTopicTimeoutMs="1000")
+    assert isinstance(error, RouteError)
+    assert error.condition == "NO_WRITABLE_QUEUE"
+    assert 1_000 <= clock.now_ms < 3_000
+
+
+def test_a_topic_that_is_not_there_is_named_when_its_time_is_over(cluster: ScriptedCluster) -> None:
+    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer(ResponseCode.TOPIC_NOT_EXIST))
+    error, clock = failure(cluster, missingTopicTimeoutMs="0")
+    assert error.condition == "TOPIC_NOT_FOUND"
+    assert clock.pauses == []

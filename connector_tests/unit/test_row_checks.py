@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from rocketmq_spark.sink.outgoing_rows import OutgoingRows, outgoing_rows
+from rocketmq_spark.sink.row_checks import OWN_PROPERTIES_LIMIT_BYTES, problems_of
+from rocketmq_spark.wire.arrow.message_encoder import ID_PROPERTY_BYTES, properties_of, property_of
+
+NAMES = ("body", "topic", "tags", "keys", "properties")
+TYPES = (pa.binary(), pa.string(), pa.string(), pa.string(), pa.map_(pa.string(), pa.string()))
+GOOD = {"body": b"12345", "topic": "T-1_%|", "tags": "t", "keys": "k", "properties": [("a", "b\x01")]}
+NO_OTHER_PROPERTIES = {"tags": None, "keys": None}
+ROOM_FOR_A = OWN_PROPERTIES_LIMIT_BYTES - ID_PROPERTY_BYTES - len("a\x01\x02")
+
+
+def rows_of(*rows: dict[str, Any]) -> OutgoingRows:
+    columns = [
+        pa.array([({**GOOD, **row})[name] for row in rows], type_) for name, type_ in zip(NAMES, TYPES, strict=True)
+    ]
+    batch = pa.record_batch(columns, names=list(NAMES))
+    return outgoing_rows(batch, {name: position for position, name in enumerate(NAMES)}, None, 0)
+
+
+def problems(rows: OutgoingRows) -> dict[int, str]:
+    own = [property_of(name, values) for name, values in rows.texts.items()]
+    if rows.properties is not None:
+        own.append(properties_of(rows.properties))
+    return problems_of(rows, own, max_body_bytes=5)
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ({"body": b""}, "its body is empty"),
+        ({"body": None}, "its body is empty"),
+        ({"body": b"123456"}, "its body has 6 bytes, and 5 is the most"),
+        ({"topic": None}, "its topic is null"),
+        ({"topic": "a b"}, "'a b' is no topic's name"),
+        ({"topic": "a" * 128}, "is no topic's name"),
+        ({"topic": "a\n"}, "is no topic's name"),
+        ({"tags": ""}, "its TAGS are empty"),
+        ({"tags": "a\x02b"}, "its TAGS contain a separator"),
+        ({"keys": ""}, "its KEYS are empty"),
+        ({"keys": "\x02"}, "its KEYS contain a separator"),
+        ({"properties": [("TAGS", "x")]}, "its property 'TAGS' is RocketMQ's own"),
+        ({"properties": [("a", "b"), ("", "x")]}, "its property '' has no name"),
+        ({"properties": [("a\x01", "x")]}, "has a separator in its name"),
+        ({"properties": [("a\x02", "x")]}, "has a separator in its name"),
+        ({"properties": [("a", "")]}, "its property 'a' is empty or null"),
+        ({"properties": [("a", None)]}, "its property 'a' is empty or null"),
+        ({"properties": [("a", "\x02")]}, "its property 'a' contains a separator"),
+        (
+            {**NO_OTHER_PROPERTIES, "properties": [("a", "x" * (ROOM_FOR_A + 1))]},
+            f"its properties have {OWN_PROPERTIES_LIMIT_BYTES + 1} bytes",
+        ),
+    ],
+)
+def test_what_no_broker_takes_is_found_in_the_row_that_has_it(row: dict[str, Any], problem: str) -> None:
+    found = problems(rows_of({}, {"properties": None}, row, {"properties": [("a", "b"), ("c", "d")]}))
+    assert list(found) == [2]
+    assert problem in found[2]
+
+
+def test_what_a_broker_takes_is_no_problem() -> None:
+    full = {**NO_OTHER_PROPERTIES, "properties": [("a", "x" * ROOM_FOR_A)]}
+    without = {"tags": None, "keys": None, "properties": None, "topic": "a" * 127}
+    assert problems(rows_of({}, full, without, {"tags": "\x01", "keys": " "})) == {}
+
+
+def test_of_a_slice_the_rows_are_counted_from_its_beginning() -> None:
+    names = {name: position for position, name in enumerate(NAMES)}
+    columns = {name: pa.array([GOOD[name]] * 2, type_) for name, type_ in zip(NAMES, TYPES, strict=True)}
+    columns["properties"] = pa.array([[("a", "")], [("a", "b"), ("c", "")]], TYPES[-1])
+    batch = pa.record_batch(columns)
+    assert list(problems(outgoing_rows(batch.slice(1), names, None, 1))) == [0]
+
+
+def test_the_first_problem_of_each_row_is_told_in_the_order_of_the_rows() -> None:
+    found = problems(rows_of({"tags": ""}, {}, {"tags": "", "body": b""}))
+    assert {row: problem.split(",")[0] for row, problem in found.items()} == {
+        0: "its TAGS are empty",
+        2: "its body is empty",
+    }

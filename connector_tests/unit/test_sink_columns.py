@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import pytest
+
+from rocketmq_spark.errors import OptionError
+from rocketmq_spark.sink.columns import SINK_COLUMNS, available, resolve_columns
+
+ALL = [(name, column.types[-1]) for name, column in SINK_COLUMNS.items()]
+
+
+def refused(fields: list[tuple[str, str]], *, has_topic: bool = True) -> str:
+    with pytest.raises(OptionError) as raised:
+        resolve_columns(fields, has_topic=has_topic)
+    return str(raised.value)
+
+
+def test_columns_are_found_by_name_in_any_order_and_case() -> None:
+    reversed_names = [(name.upper(), given) for name, given in reversed(ALL)]
+    found = resolve_columns(reversed_names, has_topic=False)
+    assert found == {name: position for position, (name, _) in enumerate(reversed(ALL))}
+
+
+@pytest.mark.parametrize(("name", "type_"), [(name, one) for name, row in SINK_COLUMNS.items() for one in row.types])
+def test_each_column_may_have_each_of_its_types(name: str, type_: str) -> None:
+    fields = {"body": "binary", name: type_}
+    assert resolve_columns(fields.items(), has_topic=True)[name] == list(fields).index(name)
+
+
+def test_what_kafka_calls_value_and_key_is_taken_as_body_and_keys() -> None:
+    assert resolve_columns([("key", "string"), ("value", "string")], has_topic=True) == {"keys": 0, "body": 1}
+
+
+def test_a_column_that_there_is_not_is_named_with_those_that_there_are() -> None:
+    said = refused([("body", "binary"), ("partition", "int"), ("headers", "string")])
+    assert "UNKNOWN_COLUMN" in said
+    assert "partition, headers" in said
+    assert said.endswith(f"There are: {available()}.")
+
+
+def test_a_column_of_another_type_is_named_with_what_it_should_be() -> None:
+    said = refused([("body", "binary"), ("Tags", "array<string>")])
+    assert said.startswith(
+        "[ROCKETMQ_UNWRITABLE_COLUMN] Column 'Tags' is ARRAY<STRING>, and cannot be sent as that. Make it STRING;"
+    )
+
+
+def test_two_columns_that_say_the_same_are_both_named() -> None:
+    assert "Columns 'value' and 'body' both say 'body'" in refused([("value", "binary"), ("body", "binary")])
+
+
+def test_without_a_body_or_a_topic_nothing_is_to_be_sent() -> None:
+    assert "without a column 'body'" in refused([("topic", "string")])
+    assert "without a column 'topic' or option 'topic'" in refused([("body", "binary")], has_topic=False)
+
+
+def test_what_there_is_names_each_column_its_other_name_and_its_types() -> None:
+    assert available().startswith("body (or value) BINARY or STRING, topic STRING, ")
+    assert all(name in available() for name in SINK_COLUMNS)

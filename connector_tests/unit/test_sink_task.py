@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from rocketmq_spark.errors import LocalProtocolError
+from rocketmq_spark.options import WriteOptions
+from rocketmq_spark.sink import task as tasks
+from rocketmq_spark.sink.send_batches import SendBatch
+from rocketmq_spark.sink.task import Task, write_rows
+from rocketmq_spark.wire.message.batch import InnerMessage, decode_batch
+
+OPTIONS = WriteOptions.parse({"namesrvAddr": "n:9876", "topic": "T", "maxMessageBytes": "5"})
+POSITIONS = {"body": 0, "tags": 1, "properties": 2}
+TASK = Task("query q batch 1", 3)
+
+
+class Sent:
+    """A sender that stores at once."""
+
+    def __init__(self) -> None:
+        self.batches: list[SendBatch] = []
+        self.is_finished = False
+
+    def send(self, batch: SendBatch) -> None:
+        self.batches.append(batch)
+
+    def finish(self) -> None:
+        self.is_finished = True
+
+    def messages(self) -> list[InnerMessage]:
+        return [message for batch in self.batches for message in decode_batch(bytes(batch.body))]
+
+
+def arrow(*bodies: Any) -> pa.RecordBatch:
+    tags = pa.array([f"t{index}" if index % 2 else None for index in range(len(bodies))], pa.string())
+    maps = pa.array([[("a", "b")] for _ in bodies], pa.map_(pa.string(), pa.string()))
+    return pa.record_batch([pa.array(bodies, pa.binary()), tags, maps], names=["body", "tags", "properties"])
+
+
+def written(*batches: pa.RecordBatch, task: Task = TASK) -> list[InnerMessage]:
+    sent = Sent()
+    assert write_rows(batches, POSITIONS, task, OPTIONS, sent) == sum(map(len, batches))
+    assert sent.is_finished
+    return sent.messages()
+
+
+def test_all_rows_are_sent_with_what_their_columns_say() -> None:
+    messages = written(arrow(b"a", b"b"), arrow(b"c"))
+    assert [message.body for message in messages] == [b"a", b"b", b"c"]
+    without_id = [{name: value for name, value in one.properties.items() if name != "UNIQ_KEY"} for one in messages]
+    assert without_id == [{"a": "b"}, {"TAGS": "t1", "a": "b"}, {"a": "b"}]
+
+
+def test_a_row_has_the_same_id_however_often_its_task_is_run_and_whatever_arrow_batches_it_comes_in() -> None:
+    ids = [message.properties["UNIQ_KEY"] for message in written(arrow(b"a", b"b"), arrow(b"c"))]
+    assert len(set(ids)) == 3
+    assert [message.properties["UNIQ_KEY"] for message in written(arrow(b"a"), arrow(b"b", b"c"))] == ids
+    for other in (Task(TASK.job, 4), Task("query q batch 2", 3)):
+        others = [message.properties["UNIQ_KEY"] for message in written(arrow(b"a", b"b"), arrow(b"c"), task=other)]
+        assert set(others).isdisjoint(ids)
+
+
+def test_what_is_encoded_at_once_has_no_part_in_the_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = [message.properties["UNIQ_KEY"] for message in written(arrow(b"aa", b"bb", b"cc"))]
+    monkeypatch.setattr(tasks, "ENCODED_BYTES", 4)
+    assert [message.properties["UNIQ_KEY"] for message in written(arrow(b"aa", b"bb", b"cc"))] == ids
+
+
+def test_a_row_that_no_broker_takes_is_named_and_nothing_of_it_is_sent() -> None:
+    sent = Sent()
+    with pytest.raises(LocalProtocolError) as raised:
+        write_rows([arrow(b"a", b"b"), arrow(b"c", b"123456", b"")], POSITIONS, TASK, OPTIONS, sent)
+    assert str(raised.value).startswith(
+        "[ROCKETMQ_UNSENDABLE_ROW] Row 3 of partition 3 of query q batch 1 cannot be sent: its body has 6 bytes, and 5 "
+        "is the most. So it is with 1 others."
+    )
+    assert [message.body for message in sent.messages()] == [b"a", b"b"]
+    assert not sent.is_finished

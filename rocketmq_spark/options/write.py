@@ -1,0 +1,61 @@
+"""Options of a write, batch or streaming."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rocketmq_spark.options.connection import CONNECTION_CONFLICTS, CONNECTION_NEEDS, ConnectionOptions
+from rocketmq_spark.options.kinds import BOOLEAN, GROUP, TOPIC, integer
+from rocketmq_spark.options.table import Section, checked, option, parse_table
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriteOptions(ConnectionOptions):
+    """Options of ``df.write`` and ``df.writeStream`` with ``format("rocketmq")``. Times are milliseconds."""
+
+    topic: str | None = option(
+        "topic",
+        TOPIC,
+        section=Section.WRITE,
+        doc="Where all rows are sent, also those with a column `topic`. Without it each row says it there.",
+    )
+    missing_topic_timeout_ms: int = option(
+        "missingTopicTimeoutMs",
+        integer(0),
+        section=Section.WRITE,
+        default="60000",
+        doc="How long a task waits for a topic that no name server knows, or that may not be written to.",
+    )
+    producer_group: str = option(
+        "producerGroup",
+        GROUP,
+        section=Section.WRITE,
+        default="rocketmq-spark",
+        doc="The producer group that brokers are told.",
+    )
+    accept_not_durable: bool = option(
+        "acceptNotDurable",
+        BOOLEAN,
+        section=Section.WRITE,
+        default="false",
+        doc="Whether a row counts as stored where the broker says that it is, and is not as safe as the broker is set "
+        "up to make it: not on disk in time (`FLUSH_DISK_TIMEOUT`), or without a replica (`FLUSH_SLAVE_TIMEOUT`, "
+        "`SLAVE_NOT_AVAILABLE`). If false it is sent again, for `clusterTimeoutMs` at most.",
+    )
+    max_message_bytes: int = option(
+        "maxMessageBytes",
+        integer(1, 15 * 1024 * 1024),
+        section=Section.WRITE,
+        default=str(4 * 1024 * 1024),
+        doc="The largest body that is sent: `maxMessageSize` of the brokers. Rows with a larger one are found before "
+        "anything is sent.",
+    )
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> WriteOptions:
+        """Options from what the user wrote; names in any case.
+
+        Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | BAD_OPTION_VALUE | CONTRADICTORY_OPTIONS].
+        """
+        return checked(cls(**parse_table(cls, given)), CONNECTION_NEEDS, CONNECTION_CONFLICTS)

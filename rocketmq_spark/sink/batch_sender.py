@@ -1,0 +1,167 @@
+"""BatchSender: batches of a task on their way, several at once, each until a broker has stored it or its time is over.
+
+Brokers handle the requests of one connection at once, so what is sent one after another may be stored in another order.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from typing import Final
+
+from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError
+from rocketmq_spark.model import PERM_WRITE, MessageQueue
+from rocketmq_spark.options import WriteOptions
+from rocketmq_spark.remoting.broker import Broker
+from rocketmq_spark.remoting.clock import Clock, monotonic_ms
+from rocketmq_spark.remoting.namesrv import NameServers
+from rocketmq_spark.remoting.peer import ResponseFuture
+from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
+from rocketmq_spark.remoting.retry import WRITING, Outlook, Patience, outlook_of_write, refreshes_route
+from rocketmq_spark.remoting.routes import RouteCache
+from rocketmq_spark.remoting.send_result import SendResult, SendStatus
+from rocketmq_spark.sink.send_batches import SendBatch
+
+IN_FLIGHT_BYTES: Final = 4 * 1024 * 1024
+"""At most so much of a task is on its way, unless a single batch has more."""
+
+Sleep = Callable[[float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A batch on its way to ``queue``, at ``address``; or what went wrong before it was."""
+
+    batch: SendBatch
+    queue: MessageQueue | None
+    address: str
+    answer: ResponseFuture[SendResult] | RocketMQError
+
+
+class BatchSender:
+    """Sends the batches of one task. Threads: the task's own."""
+
+    def __init__(
+        self, options: WriteOptions, pool: ConnectionPool, clock: Clock = monotonic_ms, sleep: Sleep = time.sleep
+    ) -> None:
+        self._options = options
+        self._pool = pool
+        self._clock = clock
+        self._sleep = sleep
+        self._routes = RouteCache(NameServers(options.name_servers, pool, options.broker_timeout_ms))
+        self._patience = Patience(outlook_of_write)
+        self._brokers = Patience(outlook_of_write)
+        self._in_flight: deque[_Sent] = deque()
+        self._bytes_in_flight = 0
+        self._turn = count()
+
+    @staticmethod
+    def of_this_process(options: WriteOptions) -> BatchSender:
+        """One over the connections that the process keeps between tasks."""
+        return BatchSender(options, shared_pool(options.broker_timeout_ms, options.security))
+
+    @property
+    def bytes_in_flight(self) -> int:
+        """Of batches that are sent and not known to be stored."""
+        return self._bytes_in_flight
+
+    def send(self, batch: SendBatch) -> None:
+        """Send it once there is room. Raises what ``finish`` does, of batches before it."""
+        while self._in_flight and self.bytes_in_flight + len(batch.body) > IN_FLIGHT_BYTES:
+            self._settle_oldest()
+        self._in_flight.append(self._sent(batch))
+        self._bytes_in_flight += len(batch.body)
+
+    def finish(self) -> None:
+        """Wait until all are stored.
+
+        Raises TransportError[CLUSTER_UNREACHABLE] for a batch that could not be stored in ``clusterTimeoutMs``, and at
+        once what another attempt would not change.
+        """
+        while self._in_flight:
+            self._settle_oldest()
+
+    def _settle_oldest(self) -> None:
+        sent = self._in_flight.popleft()
+        self._bytes_in_flight -= len(sent.batch.body)
+        pause_ms = None
+        while (error := self._error_of(sent)) is not None:
+            self._fail(sent, error)
+            pause_ms = WRITING.after(pause_ms)
+            self._sleep(pause_ms / 1000)
+            sent = self._sent(sent.batch)
+        self._patience.succeeded(_subject(sent.batch))
+
+    # ---------------------------------------------------------------------------------------------- one attempt
+
+    def _sent(self, batch: SendBatch) -> _Sent:
+        queue, address = None, ""
+        try:
+            queue = self._next_queue(batch.topic)
+            address = self._routes.master(queue)
+            broker = Broker(address, self._pool, self._options.broker_timeout_ms)
+            return _Sent(batch, queue, address, broker.submit_batch(batch.body, queue, self._options.producer_group))
+        except RocketMQError as error:
+            return _Sent(batch, queue, address, error)
+
+    def _error_of(self, sent: _Sent) -> RocketMQError | None:
+        """Why it is not stored, or not as safely as it should be."""
+        if isinstance(sent.answer, RocketMQError):
+            return sent.answer
+        try:
+            result = sent.answer.result()
+        except RocketMQError as error:
+            return error
+        self._brokers.succeeded(result.queue.broker_name)
+        if result.status is SendStatus.SEND_OK or self._options.accept_not_durable:
+            return None
+        return BrokerError(
+            "NOT_DURABLE",
+            address=sent.address,
+            queue=str(result.queue),
+            status=result.status.name,
+            code=int(result.status.value),
+        )
+
+    def _fail(self, sent: _Sent, error: RocketMQError) -> None:
+        """Raises what is not to be tried again, now or at all."""
+        outlook, now_ms = outlook_of_write(error), self._clock()
+        if outlook is Outlook.FINAL:
+            rows = sent.batch
+            error.add_note(f"Refused were {rows.row_count} rows of the task, the first of them row {rows.first_row}.")
+            raise error
+        if sent.queue is not None:
+            self._brokers.failed(sent.queue.broker_name, error, now_ms=now_ms, limit_ms=0)
+        if refreshes_route(error):
+            self._routes.forget(sent.batch.topic)
+        limit_ms = self._options.cluster_timeout_ms
+        if outlook is Outlook.UNSERVED:
+            limit_ms = min(limit_ms, self._options.missing_topic_timeout_ms)
+        self._patience.failed(_subject(sent.batch), error, now_ms=now_ms, limit_ms=limit_ms)
+        self._patience.check(now_ms)
+
+    # -------------------------------------------------------------------------------------------------- queues
+
+    def _next_queue(self, topic: str) -> MessageQueue:
+        """Any of the topic's, in turn; of brokers that have failed lately only where there is no other.
+
+        Raises RouteError[NO_MASTER | NO_WRITABLE_QUEUE], and what a route does.
+        """
+        route = self._routes.route(topic)
+        queues = route.write_queues()
+        if not queues:
+            self._routes.forget(topic)
+            away = next((data.broker_name for data in route.queues if data.permission & PERM_WRITE), None)
+            if away is not None:
+                raise RouteError("NO_MASTER", broker=away, topic=topic)
+            raise RouteError("NO_WRITABLE_QUEUE", topic=topic)
+        now_ms = self._clock()
+        good = [queue for queue in queues if self._brokers.may_try(queue.broker_name, now_ms)] or queues
+        return good[next(self._turn) % len(good)]
+
+
+def _subject(batch: SendBatch) -> str:
+    return f"topic {batch.topic}"

@@ -1,0 +1,35 @@
+"""Ids of rows, the same however often a row is sent: 32 upper-case hex digits, laid out as those of a Java client.
+
+20 digits stand for whose row it is, and 12 for its number. With these Java's clients have the time, in ms of the month,
+and a counter: so ``mqadmin queryMsgByUniqueKey`` looks for such an id from the beginning of the month on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from binascii import hexlify
+from typing import Final
+
+import numpy as np
+
+from rocketmq_spark.wire.arrow.message_encoder import MessageIds
+
+_PREFIX_BYTES: Final = 10
+_PREFIX_DIGITS: Final = 2 * _PREFIX_BYTES
+_LAYOUT: Final = np.dtype([("prefix", f"S{_PREFIX_DIGITS}"), ("high", "S4"), ("middle", "S4"), ("low", "S4")])
+_DIGITS: Final = np.frombuffer(hexlify(np.arange(1 << 16, dtype=">u2").tobytes()).upper(), "S4")
+"""Four hex digits for each number of 16 bits."""
+
+
+def id_prefix(job: str, partition_id: int) -> bytes:
+    """What the ids of one task's rows begin with. ``job`` is what a replay repeats: a query's batch, or a write."""
+    return hashlib.blake2b(f"{job}\0{partition_id}".encode(), digest_size=_PREFIX_BYTES).hexdigest().upper().encode()
+
+
+def row_ids(prefix: bytes, first_row: int, row_count: int) -> MessageIds:
+    """The ids of rows ``[first_row, first_row + row_count)`` of a task; below 2**48."""
+    rows = np.arange(first_row, first_row + row_count)
+    ids = np.empty(row_count, _LAYOUT)
+    ids["prefix"] = prefix
+    ids["high"], ids["middle"], ids["low"] = (_DIGITS[rows >> shift & 0xFFFF] for shift in (32, 16, 0))
+    return ids.view("S32")

@@ -1,0 +1,112 @@
+"""What of a row no broker would take, or would store as something else: found before anything is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rocketmq_spark.sink.outgoing_rows import OutgoingRows
+from rocketmq_spark.wire.arrow.message_encoder import lengths_of, property_bytes
+from rocketmq_spark.wire.arrow.slices import Mask
+from rocketmq_spark.wire.message.properties import NAME_VALUE_SEPARATOR, PROPERTIES_LIMIT_BYTES, PROPERTY_SEPARATOR
+
+PROPERTIES_ROOM_BYTES: Final = 512
+"""For what brokers add of their own, such as their cluster's name."""
+OWN_PROPERTIES_LIMIT_BYTES: Final = PROPERTIES_LIMIT_BYTES - PROPERTIES_ROOM_BYTES
+
+TAKEN_NAMES: Final = frozenset(
+    {
+        "1ST_POP_TIME", "ARRIVE_TIME", "BORN_TIMESTAMP", "BUYER_ID", "CLUSTER", "CONSUME_START_TIME",
+        "CORRECTION_FLAG", "CORRELATION_ID", "DELAY", "DLQ_ORIGIN_MESSAGE_ID", "DLQ_ORIGIN_TOPIC", "DUP_INFO",
+        "EXTEND_UNIQ_INFO", "INNER_BASE", "INNER_MULTI_QUEUE_OFFSET", "INNER_NUM", "INSTANCE_ID", "KEYS",
+        "MAX_OFFSET", "MAX_RECONSUME_TIMES", "MIN_OFFSET", "MQ2_FLAG", "MSG_REGION", "MSG_TYPE", "ORIGIN_GROUP",
+        "ORIGIN_MESSAGE_ID", "PGROUP", "POP_CK", "POP_CK_OFFSET", "PUSH_REPLY_TIME", "REAL_QID", "REAL_TOPIC",
+        "RECONSUME_TIME", "REPLY_TO_CLIENT", "RETRY_TOPIC", "TAGS", "TIMER_DELAY_LEVEL", "TIMER_DELAY_MS",
+        "TIMER_DELAY_SEC", "TIMER_DELIVER_MS", "TIMER_DEL_UNIQKEY", "TIMER_DEQUEUE_MS", "TIMER_ENQUEUE_MS",
+        "TIMER_OUT_MS", "TIMER_ROLL_TIMES", "TRACE_ON", "TRANSFER_FLAG", "TRAN_MSG", "TRAN_PREPARED_QUEUE_OFFSET",
+        "TTL", "UNIQ_KEY", "WAIT", "_SYS_MSG_PRIORITY_", "__BORNHOST", "__CRC32#", "__LITE_TOPIC", "__SHARDINGKEY",
+    }
+)  # fmt: skip
+"""Properties that RocketMQ has taken for itself: what Java's client refuses as a property of a user, what it writes of
+its own beside these, and what makes a message a whole batch. Source: ``common/message/MessageConst.java``."""
+
+_TOPIC: Final = r"^[%|a-zA-Z0-9_-]{1,127}$"
+
+Found = Iterator[tuple[int, str]]
+"""Positions of rows, and what is wrong with each."""
+
+
+def problems_of(rows: OutgoingRows, properties: Sequence[pa.BinaryArray], *, max_body_bytes: int) -> dict[int, str]:
+    """By position the first problem of each row that has one. ``properties`` are the rows' own, as they travel."""
+    problems: dict[int, str] = {}
+    for position, problem in _problems(rows, properties, max_body_bytes):
+        problems.setdefault(position, problem)
+    return dict(sorted(problems.items()))
+
+
+def _problems(rows: OutgoingRows, properties: Sequence[pa.BinaryArray], max_body_bytes: int) -> Found:
+    body_bytes = lengths_of(rows.bodies)
+    yield from _where(body_bytes == 0, "its body is empty, which no broker takes")
+    for position in np.flatnonzero(body_bytes > max_body_bytes):
+        yield int(position), f"its body has {body_bytes[position]} bytes, and {max_body_bytes} is the most"
+    yield from _topic_problems(rows.topics)
+    for name, values in rows.texts.items():
+        yield from _text_problems(name, values)
+    if rows.properties is not None:
+        yield from _property_problems(rows.properties)
+    lengths = property_bytes(properties, len(rows))
+    for position in np.flatnonzero(lengths > OWN_PROPERTIES_LIMIT_BYTES):
+        yield (
+            int(position),
+            (f"its properties have {lengths[position]} bytes, and {OWN_PROPERTIES_LIMIT_BYTES} is the most"),
+        )
+
+
+def _topic_problems(topics: pa.StringArray) -> Found:
+    yield from _where(topics.is_null(), "its topic is null")
+    good = pc.match_substring_regex(topics, _TOPIC)
+    for position in np.flatnonzero(_mask(pc.invert(good))):
+        name = topics[int(position)].as_py()
+        yield int(position), f"{name!r} is no topic's name (letters, digits and %|_-, at most 127)"
+
+
+def _text_problems(name: str, values: pa.BinaryArray) -> Found:
+    yield from _where(pc.equal(pc.binary_length(values), 0), f"its {name} are empty, and RocketMQ would drop them")
+    yield from _where(_has_separator(values), f"its {name} contain a separator (0x02)")
+
+
+def _property_problems(maps: pa.MapArray) -> Found:
+    begins = maps.offsets.to_numpy()
+    span = slice(int(begins[0]), int(begins[-1]))
+    names = maps.keys[span].cast(pa.binary())
+    values = maps.items[span].cast(pa.binary())
+    checks = (
+        (pc.is_in(maps.keys[span], pa.array(sorted(TAKEN_NAMES))), "is RocketMQ's own"),
+        (pc.equal(pc.binary_length(names), 0), "has no name"),
+        (pc.or_(_has_separator(names), pc.match_substring(names, NAME_VALUE_SEPARATOR)), "has a separator in its name"),
+        (pc.fill_null(pc.equal(pc.binary_length(values), 0), True), "is empty or null, and RocketMQ would drop it"),
+        (_has_separator(values), "contains a separator (0x02)"),
+    )
+    for found, problem in checks:
+        for entry in np.flatnonzero(_mask(found)):
+            row = int(np.searchsorted(begins, begins[0] + entry, "right")) - 1
+            yield row, f"its property {maps.keys[span][int(entry)].as_py()!r} {problem}"
+
+
+def _has_separator(values: pa.BinaryArray) -> pa.BooleanArray:
+    return pc.match_substring(values, PROPERTY_SEPARATOR)
+
+
+def _where(found: Mask | pa.BooleanArray, problem: str) -> Found:
+    return ((int(position), problem) for position in np.flatnonzero(_mask(found)))
+
+
+def _mask(found: Any) -> Mask:
+    if isinstance(found, np.ndarray):
+        return found
+    mask: Mask = pc.fill_null(found, False).to_numpy(zero_copy_only=False)
+    return mask

@@ -1,0 +1,86 @@
+"""The writers that Spark drives: made where a query is planned, and sent to the executors' tasks.
+
+Nothing is left to do when Spark commits: a task has succeeded once all its rows are stored.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from rocketmq_spark.errors import OptionError
+from rocketmq_spark.options import WriteOptions
+from rocketmq_spark.sink.columns import resolve_columns
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+QUERY_ID = "sql.streaming.queryId"
+BATCH_ID = "streaming.sql.batchId"
+"""Properties of a micro-batch's tasks."""
+
+
+@dataclass(frozen=True)
+class Stored(WriterCommitMessage):
+    """What a task has written."""
+
+    row_count: int
+
+
+class RocketMQWriter(DataSourceArrowWriter):
+    """Writes a batch. Each write has ids of its own, which the attempts of its tasks share.
+
+    Raises OptionError[NO_OVERWRITE] and what ``resolve_columns`` does.
+    """
+
+    def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
+        if overwrite:
+            raise OptionError("NO_OVERWRITE", topic=options.topic or "of each row")
+        self._options = options
+        self._positions = positions_in(schema, options)
+        self._job = f"write {uuid.uuid4()}"
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Stored:
+        return _write(iterator, self._positions, self._job, self._options)
+
+
+class RocketMQStreamWriter(DataSourceStreamArrowWriter):
+    """Writes micro-batches. A micro-batch that is written again has the ids that it had, row by row.
+
+    Raises what ``resolve_columns`` does.
+    """
+
+    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+        self._options = options
+        self._positions = positions_in(schema, options)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Stored:
+        context = _task_context()
+        job = f"query {context.getLocalProperty(QUERY_ID)} batch {context.getLocalProperty(BATCH_ID)}"
+        return _write(iterator, self._positions, job, self._options)
+
+
+def positions_in(schema: StructType, options: WriteOptions) -> dict[str, int]:
+    """Where the columns stand that are sent."""
+    fields = ((field.name, field.dataType.simpleString()) for field in schema.fields)
+    return resolve_columns(fields, has_topic=options.topic is not None)
+
+
+def _write(iterator: Iterator[pa.RecordBatch], positions: Mapping[str, int], job: str, options: WriteOptions) -> Stored:
+    from rocketmq_spark.sink.batch_sender import BatchSender
+    from rocketmq_spark.sink.task import Task, write_rows
+
+    task = Task(job, _task_context().partitionId())
+    return Stored(write_rows(iterator, positions, task, options, BatchSender.of_this_process(options)))
+
+
+def _task_context() -> TaskContext:
+    context = TaskContext.get()
+    assert context is not None
+    return context

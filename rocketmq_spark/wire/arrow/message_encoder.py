@@ -1,0 +1,92 @@
+"""Many rows to the messages of a batch at once: the layout of ``message.batch``, written by numpy and Arrow.
+
+What has the same width in each message is laid out by numpy; Arrow puts it before and behind the bodies, and no row
+becomes a Python object on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rocketmq_spark.wire.arrow.slices import Numbers
+from rocketmq_spark.wire.message.properties import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR, UNIQ_KEY
+
+_HEAD: Final = np.dtype([("size", ">i4"), ("magic", ">i4"), ("crc", ">i4"), ("flag", ">i4"), ("body_bytes", ">i4")])
+_NAME: Final = f"{UNIQ_KEY}{NAME_VALUE_SEPARATOR}".encode()
+_END: Final = PROPERTY_SEPARATOR.encode()
+_UNIQUE_ID: Final = np.dtype([("name", f"S{len(_NAME)}"), ("id", "S32"), ("end", "S1")])
+_LENGTH: Final = np.dtype(">i2")
+
+_SPLIT_SCALAR: Final = pa.scalar(NAME_VALUE_SEPARATOR.encode(), pa.binary())
+_END_SCALAR: Final = pa.scalar(_END, pa.binary())
+_NOTHING: Final = pa.scalar(b"", pa.binary())
+
+ID_PROPERTY_BYTES: Final = _UNIQUE_ID.itemsize
+"""What the id takes of a message's properties."""
+
+MessageIds = np.ndarray[Any, np.dtype[np.bytes_]]
+"""Ids of 32 characters, ``S32``."""
+
+
+def property_of(name: str, values: pa.BinaryArray) -> pa.BinaryArray:
+    """One property of each row as it travels; nothing where ``values`` is null."""
+    begin = pa.scalar(f"{name}{NAME_VALUE_SEPARATOR}".encode(), pa.binary())
+    return pc.fill_null(_joined(begin, values, _END_SCALAR), _NOTHING)
+
+
+def properties_of(maps: pa.MapArray) -> pa.BinaryArray:
+    """All properties in the map of each row, of text to text, as they travel; nothing where it is null."""
+    names, values = maps.keys.cast(pa.binary()), maps.items.cast(pa.binary())
+    entries = pa.ListArray.from_arrays(maps.offsets, _joined(names, _SPLIT_SCALAR, values, _END_SCALAR))
+    return pc.if_else(maps.is_valid(), pc.binary_join(entries, _NOTHING), _NOTHING)
+
+
+def property_bytes(properties: Sequence[pa.BinaryArray], row_count: int) -> Numbers:
+    """How long the properties of each row are together, its id among them."""
+    lengths = np.full(row_count, ID_PROPERTY_BYTES, np.int32)
+    for one in properties:
+        lengths += lengths_of(one)
+    return lengths
+
+
+def encode_messages(bodies: pa.BinaryArray, ids: MessageIds, properties: Sequence[pa.BinaryArray]) -> pa.BinaryArray:
+    """One message for each row, all without nulls; their bytes one after another are the body of a batch.
+
+    Together they are below 2 GiB, and the properties of each are short enough to travel.
+    """
+    lengths = property_bytes(properties, len(bodies))
+    head = np.zeros(len(bodies), _HEAD)
+    head["body_bytes"] = lengths_of(bodies)
+    head["size"] = _HEAD.itemsize + head["body_bytes"] + _LENGTH.itemsize + lengths
+    return _joined(_fixed(head), bodies, _fixed(lengths.astype(_LENGTH)), id_properties(ids), *properties)
+
+
+def id_properties(ids: MessageIds) -> pa.BinaryArray:
+    """The property that holds the id of each row, as it travels."""
+    named = np.empty(len(ids), _UNIQUE_ID)
+    named["name"], named["id"], named["end"] = _NAME, ids, _END
+    return _fixed(named)
+
+
+def lengths_of(values: pa.BinaryArray) -> Numbers:
+    """In bytes; 0 where it is null."""
+    lengths: Numbers = pc.fill_null(pc.binary_length(values), 0).to_numpy()
+    return lengths
+
+
+def _joined(*parts: pa.BinaryArray | pa.Scalar) -> pa.BinaryArray:
+    return pc.binary_join_element_wise(*parts, _NOTHING)
+
+
+def _fixed(values: np.ndarray[Any, Any]) -> pa.BinaryArray:
+    """The bytes of each element."""
+    width = values.dtype.itemsize
+    offsets = np.arange(0, (len(values) + 1) * width, width, dtype=np.int32)
+    return pa.Array.from_buffers(
+        pa.binary(), len(values), [None, pa.py_buffer(offsets), pa.py_buffer(values.tobytes())]
+    )
