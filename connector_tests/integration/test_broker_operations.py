@@ -36,6 +36,7 @@ from rocketmq_spark.wire.remoting.pull_frames import pull_frames
 pytestmark = pytest.mark.broker
 
 TIMEOUT_MS = 5_000
+LARGE_BYTES = 50_000
 WAIT_S = 20.0
 CLIENT_ID = "127.0.0.1@test"
 OTHER_ID = "127.0.0.1@other"
@@ -294,6 +295,20 @@ def test_a_long_poll_is_answered_when_a_message_arrives(
     answer = answers.get(timeout=WAIT_S)
     assert isinstance(answer, PullResult)
     assert (answer.status, answer.next_begin_offset) == (PullStatus.FOUND, 1)
+
+
+def test_a_long_poll_brings_one_message_however_many_come_at_once(
+    broker: AdminBroker, producer: Producer, queue: MessageQueue, group: str
+) -> None:
+    """That is all that a queue sends to the driver for each time that it wakes an idle query; no broker answers with
+    less."""
+    answers: thread_queue.Queue[PullResult | RocketMQError] = thread_queue.Queue()
+    broker.long_poll(group, queue, 0, 15_000, answers.put)
+    producer.send_batch([Message(queue.topic, bytes(LARGE_BYTES)) for _ in range(20)])
+    answer = answers.get(timeout=WAIT_S)
+    assert isinstance(answer, PullResult)
+    assert (answer.status, answer.next_begin_offset) == (PullStatus.FOUND, 1)
+    assert LARGE_BYTES < len(answer.body) < 1.01 * LARGE_BYTES
 
 
 # ---------------------------------------------------------------------------------------------------- group offsets

@@ -5,16 +5,19 @@ All tests share one cluster, each server of which has a JVM of its own; each has
 
 from __future__ import annotations
 
+import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from connector_tests.spark.conftest import StreamOf
-from connector_tests.support.streams import Stream, Topic, eventually, steady_messages
+from connector_tests.support.streams import TIMEOUT_S, Stream, Topic, eventually, steady_messages
 from rocketmq_spark.embedded import EmbeddedCluster
 
 pytestmark = pytest.mark.story
@@ -93,6 +96,40 @@ def test_a_server_that_goes_away_under_load_costs_nothing(
     cluster: EmbeddedCluster, messages: Topic, stream: StreamOf, trouble: Trouble
 ) -> None:
     outlive(trouble, SHORT_S, cluster, messages, stream(**SOON))
+
+
+GONE_FOR_GOOD: Final = {"missingQueues": "drop", "missingQueuesTimeoutMs": "5000", "clusterTimeoutMs": "5000"}
+
+
+def test_a_batch_whose_broker_is_killed_for_good_is_given_up_by_name_and_the_rest_read_once(
+    cluster: EmbeddedCluster, messages: Topic, stream: StreamOf
+) -> None:
+    """No restart once got past it. The broker is killed when the batch is logged, before anything of it was pulled."""
+    sent = messages.send(40)
+    query = stream(**GONE_FOR_GOOD)
+    query.before_each_batch = lambda: cluster.kill_broker(VICTIM)
+    failed = query.start(availableNow=True)
+    with pytest.raises(StreamingQueryException) as raised:
+        failed.awaitTermination(int(TIMEOUT_S))
+    query.before_each_batch = lambda: None
+    try:
+        named = re.search(r"is to be given up: (\S+)", str(raised.value))
+        assert named is not None, raised.value
+        assert set(re.findall("@([^:]+):", named[1])) == {VICTIM}
+        resumed = stream(**GONE_FOR_GOOD, giveUp=named[1])
+        resumed.run_to_end()
+        more = messages.send(10)
+        resumed.run_to_end()
+        kept = resumed.places_and_bodies()
+        assert set(more) <= {body for _, _, body in kept} <= {*sent, *more}
+        held = {queue: list(range(bounds.max_offset)) for queue, bounds in messages.bounds().items()}
+        assert {queue.broker_name for queue in held} == {"broker-a"}
+        assert sorted((queue.queue_id, at) for queue, at, _ in kept) == [
+            (one.queue_id, at) for one in held for at in held[one]
+        ]
+        assert messages.lag(resumed.group) == 0
+    finally:
+        cluster.start_broker(VICTIM)
 
 
 @pytest.mark.long

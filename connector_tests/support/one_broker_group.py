@@ -16,12 +16,14 @@ QUEUES = tuple(MessageQueue("orders", "broker-a", queue_id) for queue_id in rang
 
 
 class Group:
-    """A cluster of one broker, with a topic of four queues, and one member of whatever is in its group."""
+    """A cluster of one broker, with a topic of four queues, and one member of whatever is in its group. Each of
+    more ``brokers`` has as many queues."""
 
-    def __init__(self, *others: str, subscriptions: dict[str, dict[str, str]] | None = None) -> None:
+    def __init__(self, *others: str, subscriptions: dict[str, dict[str, str]] | None = None, brokers: int = 1) -> None:
         self.clock = ManualClock()
-        self.cluster = SimulatedCluster(["broker-a"], self.clock)
-        self.cluster.create_topic("orders", {"broker-a": len(QUEUES)})
+        names = [f"broker-{letter}" for letter in "ab"[:brokers]]
+        self.cluster = SimulatedCluster(names, self.clock)
+        self.cluster.create_topic("orders", {name: len(QUEUES) for name in names})
         self.cluster.subscriptions = subscriptions or {}
         self.cluster.set_others(*others)
 

@@ -34,8 +34,8 @@ class ScriptedCluster:
         self._by_address = {NAME_SERVER: self.name_server}
         self._by_address |= {self._addresses[name]: broker for name, broker in self.brokers.items()}
         self.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, self._route)
-        self.pool = ConnectionPool(TIMEOUT_MS, connect=self._connect)
-        self.pulling = PullConnections(TIMEOUT_MS, connect=self._connect)
+        self.pool = ConnectionPool(TIMEOUT_MS, connect=self.connect)
+        self.pulling = PullConnections(TIMEOUT_MS, connect=self.connect)
         self.name_servers = NameServers((NAME_SERVER,), self.pool, TIMEOUT_MS)
 
     def __enter__(self) -> ScriptedCluster:
@@ -56,7 +56,7 @@ class ScriptedCluster:
         addresses[one], addresses[other] = addresses[other], addresses[one]
         self._by_address |= {addresses[name]: self.brokers[name] for name in (one, other)}
 
-    def _connect(self, address: str, timeout_ms: int) -> Stream:
+    def connect(self, address: str, timeout_ms: int) -> Stream:
         if address in self.down:
             raise TransportError("CONNECT_FAILED", address=address, reason="refused")
         return self._by_address[address].connect(address, timeout_ms)

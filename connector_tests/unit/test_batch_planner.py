@@ -168,6 +168,11 @@ class SteadyMember:
         return {one: at for broker in self.cluster.brokers.values() for one, at in broker.offsets.items()}
 
     @property
+    def marks(self) -> dict[MessageQueue, int]:
+        """Where an operator has reset queues to, and nobody was told."""
+        return {one: at for broker in self.cluster.brokers.values() for one, at in broker.marks.items()}
+
+    @property
     def in_file(self) -> dict[MessageQueue, int] | None:
         return decode_offsets(self._file.content)
 
@@ -365,6 +370,7 @@ def test_a_mark_that_is_found_before_a_batch_is_read_again_is_obeyed_after_it() 
     member = SteadyMember({A: holding(100)}, stored={A: 20}, marks={A: 20})
     subject, replayed = planner(member), SourceOffset({A: QueueProgress(90, 100, 1_000), B: QueueProgress(5, 5)})
     subject.recover(replayed, [])
+    assert member.marks == {}, "the pulls of the batch would have taken it, and nobody have been told"
     _, ranges = read(subject, replayed)
     assert ranges == [QueueRange(A, 20, 100)]
 

@@ -115,7 +115,7 @@ def test_a_long_poll_asks_the_broker_to_hold_it(server: ScriptedBroker, broker: 
     broker.long_poll("G", QUEUE, 9, 15_000, told.put)
     assert isinstance(told.get(timeout=WAIT_S), PullResult)
     fields = server.next_session().next_received().fields
-    assert (fields["sysFlag"], fields["suspendTimeoutMillis"]) == ("6", "15000")
+    assert (fields["sysFlag"], fields["suspendTimeoutMillis"], fields["maxMsgNums"]) == ("6", "15000", "1")
 
 
 def test_a_long_poll_outlives_the_timeout_of_requests(server: ScriptedBroker, impatient: AdminBroker) -> None:

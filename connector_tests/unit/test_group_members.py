@@ -147,6 +147,18 @@ def test_who_is_not_listed_for_the_clusters_limit_is_named_with_its_group() -> N
     assert (raised.value.condition, raised.value.context) == ("NOT_LISTED", {"group": "g", "client_id": "me"})
 
 
+def test_who_is_listed_by_some_brokers_only_is_not_listed() -> None:
+    """The others may have given its queues away."""
+    group = Group(brokers=2)
+    group.cluster.brokers["broker-b"].hears_nothing = True
+    member = group.member()
+    assert member.survey().owned == set()
+    assert [wait.what for wait in member.publish().waits] == [GROUP]
+    group.cluster.brokers["broker-b"].hears_nothing = False
+    member.survey()
+    assert member.survey().owned == set(group.cluster.queues())
+
+
 def test_brokers_that_hear_us_again_and_list_us_are_waited_for_no_more() -> None:
     group = Group()
     member = unlisted(group, clusterTimeoutMs="60000")

@@ -1,22 +1,78 @@
-"""The member's thread does not die unseen."""
+"""The member's thread and its connections: it does not die unseen, holds nobody up, and keeps what it has opened."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 import pytest
 
+from connector_tests.support.scripted_broker import ScriptedBroker, answer
+from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
+from rocketmq_spark.consumer import member as member_module
 from rocketmq_spark.consumer.member import Member
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting import pool
+from rocketmq_spark.wire.remoting.codes import RequestCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
 
 NOBODY = "127.0.0.1:1"
 WAIT_MS = 10_000
+WAIT_S = WAIT_MS / 1000
+ROUNDS = 3
 
 
 def fail() -> None:
     raise ZeroDivisionError("the thread")
 
 
+def options(name_server: str) -> ReadOptions:
+    given = {"namesrvAddr": name_server, "consumerGroup": "g", "subscribe": "orders", "brokerTimeoutMs": str(WAIT_MS)}
+    return ReadOptions.parse(given)
+
+
+@contextmanager
+def member_of(cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Member]:
+    """One whose heartbeats follow each other closely."""
+    monkeypatch.setattr(pool, "connect_with", lambda _tls: cluster.connect)
+    monkeypatch.setattr(member_module, "HEARTBEAT_INTERVAL_MS", 20)
+    member = Member(options(NAME_SERVER))
+    member.start()
+    try:
+        yield member
+    finally:
+        member.stop()
+
+
+class Heartbeats:
+    """What brokers answer to heartbeats: each as usual up to ``limit`` of them, and nothing after that until it is
+    told to ``go_on``."""
+
+    def __init__(self, limit: int) -> None:
+        self.go_on = threading.Event()
+        self.are_enough = threading.Event()
+        self._left = limit
+        self._counting = threading.Lock()
+
+    def __call__(self, _request: RemotingCommand) -> RemotingCommand:
+        with self._counting:
+            self._left -= 1
+            is_answered = self._left > 0
+        if not is_answered:
+            self.are_enough.set()
+            self.go_on.wait(WAIT_S)
+        return answer()
+
+
+def heard_by(brokers: list[ScriptedBroker], script: Callable[[RemotingCommand], RemotingCommand]) -> None:
+    for broker in brokers:
+        broker.on(RequestCode.HEART_BEAT, script)
+        broker.on(RequestCode.UNREGISTER_CLIENT, answer())
+
+
 def test_what_ends_the_members_thread_wakes_the_planner_and_is_raised_by_its_next_survey() -> None:
-    member = Member(ReadOptions.parse({"namesrvAddr": NOBODY, "consumerGroup": "g", "subscribe": "orders"}), fail)
+    member = Member(options(NOBODY), fail)
     member.start()
     try:
         assert member.wait_for_news({}, WAIT_MS)
@@ -24,3 +80,39 @@ def test_what_ends_the_members_thread_wakes_the_planner_and_is_raised_by_its_nex
             membership.survey()
     finally:
         member.stop()
+
+
+def test_more_than_64_brokers_keep_their_connections_from_one_round_of_heartbeats_to_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They name its members. Each round once connected to all of them anew."""
+    names = [f"broker-{number}" for number in range(70)]
+    beats = Heartbeats(ROUNDS * len(names))
+    with ScriptedCluster(*names) as cluster:
+        brokers = list(cluster.brokers.values())
+        heard_by(brokers, beats)
+        with member_of(cluster, monkeypatch):
+            assert beats.are_enough.wait(WAIT_S)
+            beats.go_on.set()
+        assert {broker.connect_count for broker in brokers} == {1}
+
+
+def test_an_address_that_does_not_answer_a_heartbeat_holds_up_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slave that cannot be reached once kept the turn for as long as a request may take, every 30 s."""
+    beats = Heartbeats(limit=4)
+    with ScriptedCluster("broker-a") as cluster:
+        heard_by(list(cluster.brokers.values()), beats)
+        with member_of(cluster, monkeypatch) as member:
+            assert beats.are_enough.wait(WAIT_S)
+            has_planned = threading.Event()
+
+            def plan() -> None:
+                with member.turn():
+                    has_planned.set()
+
+            planning = threading.Thread(target=plan)
+            planning.start()
+            is_free = has_planned.wait(WAIT_S / 4)
+            beats.go_on.set()
+            planning.join()
+    assert is_free

@@ -6,6 +6,7 @@ import pytest
 
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.one_broker_group import QUEUES, Group, committed_to
+from connector_tests.support.refusals import refused
 from connector_tests.support.simulated_cluster import (
     ClusterDoor,
     Reach,
@@ -18,6 +19,7 @@ from rocketmq_spark.errors import BrokerError, TransportError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.retry import ASKING
+from rocketmq_spark.wire.remoting.codes import ResponseCode
 
 
 def lives(member: Membership) -> dict[MessageQueue, int]:
@@ -210,6 +212,23 @@ def test_what_is_proven_is_persisted_before_a_queue_is_dropped() -> None:
     group.cluster.set_others("you")
     assert QUEUES[3] not in member.survey().owned
     assert group.broker.offsets == {QUEUES[3]: 7}
+
+
+def test_a_commit_that_was_refused_by_a_broker_that_fell_silent_then_is_not_due_all_the_time() -> None:
+    """It cannot be tried while the broker is left alone: 83 surveys a second were once made of such."""
+    group = Group()
+    member = committed_to(group, 10)
+    group.broker.write_refusal = refused(ResponseCode.SYSTEM_ERROR)
+    member.prove({QUEUES[0]: 20})
+    assert member.offsets.unconfirmed == {QUEUES[0]: 20}
+    group.broker.reach = Reach.SILENT
+    surveys = 0
+    for _ in range(60 * 80):
+        if member.publish().is_due(group.clock()):
+            member.survey()
+            surveys += 1
+        group.clock.advance(12)
+    assert surveys <= 60 * 80 * 12 / ASKING.shortest_ms
 
 
 def test_what_the_broker_of_a_lost_queue_did_not_store_is_not_written_later() -> None:

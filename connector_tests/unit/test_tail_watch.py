@@ -76,6 +76,15 @@ def test_a_message_wakes_the_owner(broker: Broker, watch: TailWatch, owner: Owne
     assert owner.woken_count == 1
 
 
+def test_a_busy_queue_brings_nothing_while_its_owner_is_busy_too(broker: Broker, watch: TailWatch) -> None:
+    """What has come at a tail is one whole message, in the driver: so there is one for each time that it is idle."""
+    for position in (5, 5_000, 10_000):
+        watch.watch({FIRST: position, SECOND: 0})
+        broker.say(FIRST, result(PullStatus.FOUND, position + 5_000))
+        assert broker.held.keys() == {SECOND}
+    assert broker.poll_count == 3 + 1
+
+
 def test_silence_wakes_nobody_and_the_next_watch_asks_again(broker: Broker, watch: TailWatch, owner: Owner) -> None:
     watch.watch({FIRST: 5})
     broker.say(FIRST, result(PullStatus.NO_NEW_MSG, 5))
