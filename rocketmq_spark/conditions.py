@@ -116,6 +116,11 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "It was sent like this. Set 'badMessages' to 'null' to go on with a row that has no body, or to "
             "'deadLetter' to move it to the group's dead letter topic; the checkpoint stays usable with either.",
         ),
+        "IMPOSSIBLE_BOUNDS": Condition(
+            "The broker says of {queue} that it begins at {min_offset} and ends at {max_offset}, which no queue does.",
+            "Nothing of it is read, and nothing is called lost, while that is so. RocketMQ 5.5.0 says it of a queue "
+            "that lost all its files when a slave became master (apache/rocketmq#10417); restart that broker.",
+        ),
         "PULL_STALLED": Condition(
             "{queue} cannot be read at offset {offset}: for {waited_ms} ms its broker has answered {reason} and "
             "named no later offset.",

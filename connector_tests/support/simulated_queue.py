@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from connector_tests.support.manual_clock import ManualClock
-from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.pull.pull_request import Completion, PulledRange, PullRequest
 from rocketmq_spark.remoting.retry import PULLING
 from rocketmq_spark.wire.remoting.pull import PullAnswer, PullResult, PullStatus
@@ -75,6 +75,9 @@ class SimulatedQueue:
         return PullResult(status, reason, next_begin, self.min_offset, self.max_offset, encoded(found))
 
 
+NO_END = QueueBounds(0, 0)
+
+
 class SimulatedNetwork:
     """The PullClient of a RangePuller.
 
@@ -102,6 +105,8 @@ class SimulatedNetwork:
         self.addresses: list[str | None] = []
         self.most_in_flight = 0
         self.routes_forgotten_count = 0
+        self.held = {QUEUE: NO_END}
+        """What the broker says that the queue holds. By default no more than the answers to pulls say."""
 
     def pull(
         self, queue: MessageQueue, requests: Sequence[PullRequest], address: str | None = None
@@ -129,6 +134,9 @@ class SimulatedNetwork:
     def forget_route(self, queue: MessageQueue) -> None:
         assert queue == QUEUE
         self.routes_forgotten_count += 1
+
+    def bounds(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, QueueBounds]:
+        return {queue: self.held[queue] for queue in queues if queue in self.held}
 
     def _next_completion(self) -> Completion:
         request = self._in_flight.pop(self._choose(len(self._in_flight)))

@@ -630,6 +630,16 @@ def test_a_member_without_a_queue_has_no_lag_and_one_that_has_heard_nothing_does
     assert not subject.backlog.is_whole
 
 
+def test_bounds_that_no_queue_has_are_neither_a_loss_nor_nothing_new() -> None:
+    member = SteadyMember({A: holding(10)}, has_news=True)
+    subject = planner(member)
+    end, _ = read(subject, SourceOffset())
+    member.hold(A, holding(0, min_offset=7))
+    assert subject.latest_offset(end, None) is end
+    assert (subject.losses.offsets, subject.backlog.is_whole) == (0, False)
+    assert "IMPOSSIBLE_BOUNDS" in member.observed.publish().waits[0].cause
+
+
 def test_a_graceful_stop_proves_the_last_batch_plans_nothing_new_and_leaves() -> None:
     member, drain = SteadyMember({A: holding(10)}), Wish()
     subject = planner(member, drain=drain)

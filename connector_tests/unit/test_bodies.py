@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -55,6 +56,14 @@ def test_a_cluster_has_brokers_by_name() -> None:
 
 def test_topic_stats_give_the_bounds_of_all_queues() -> None:
     assert decode_topic_stats(STATS % (KEY, 1700000000000)) == {QUEUE: QueueBounds(2, 7, 1700000000000)}
+
+
+def test_keys_that_are_queues_may_come_as_texts_too() -> None:
+    """As a JSON library writes them that knows no other keys."""
+    quoted = json.dumps(KEY.decode()).encode()
+    assert decode_topic_stats(STATS % (quoted, 1700000000000)) == {QUEUE: QueueBounds(2, 7, 1700000000000)}
+    with pytest.raises(RemoteProtocolError, match=r"BAD_BODY.*topic stats.*a key of offsetTable is 'T@b:1'"):
+        decode_topic_stats(STATS % (b'"T@b:1"', 1))
 
 
 def test_a_last_message_that_is_gone_has_no_store_time() -> None:

@@ -10,7 +10,7 @@ from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.refusals import refused
 from connector_tests.support.simulated_queue import QUEUE, SimulatedNetwork, SimulatedQueue, offsets_of
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, RouteError, TransportError
-from rocketmq_spark.model import QueueRange
+from rocketmq_spark.model import QueueBounds, QueueRange
 from rocketmq_spark.pull.outage_notes import OutageNotes
 from rocketmq_spark.pull.pull_request import PulledRange
 from rocketmq_spark.pull.range_puller import (
@@ -472,6 +472,31 @@ def test_a_tail_that_stays_away_is_lost_after_one_time_limit_however_long_it_is(
     run = Run(SimulatedQueue(max_offset=60).pull, 0, 1_000_000)
     assert run.lost() == [(60, 1_000_000)]
     assert ABSENT_LIMIT_MS <= run.took_ms <= ABSENT_LIMIT_MS + 2 * PULLING.longest_ms
+
+
+def test_a_tail_that_the_queue_has_and_pulls_do_not_reach_is_an_error_and_no_loss() -> None:
+    """Tiered stores: the answer to a pull names the end of another store, before that of the queue."""
+    run = Run(SimulatedQueue(max_offset=60).pull)
+    run.network.held[QUEUE] = QueueBounds(0, 100)
+    with pytest.raises(RemoteProtocolError, match=r"PULL_STALLED.*orders@broker-a:0.*offset 60.*OFFSET_OVERFLOW_ONE"):
+        run.pulled()
+    assert run.took_ms >= LIMIT_MS
+
+
+def test_a_tail_of_which_nobody_says_whether_it_is_there_is_an_error_and_no_loss() -> None:
+    run = Run(SimulatedQueue(max_offset=60).pull)
+    run.network.held.clear()
+    with pytest.raises(RemoteProtocolError, match=r"PULL_STALLED.*offset 60"):
+        run.pulled()
+
+
+def test_a_smaller_end_beside_messages_that_come_is_not_looked_at() -> None:
+    def lagging(offset: int, count: int) -> PullAnswer:
+        return SimulatedQueue(max_offset=100).pull(offset, count)._replace(max_offset=4)
+
+    run = Run(lagging)
+    assert run.rows() == list(range(100))
+    assert run.took_ms == 0
 
 
 def test_answers_that_lead_nowhere_are_an_error_and_no_loss() -> None:

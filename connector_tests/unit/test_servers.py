@@ -327,6 +327,26 @@ def test_bounds_are_those_of_readable_queues_of_brokers_that_have_the_topic(case
     assert case.waits == ()
 
 
+def test_bounds_that_no_queue_has_are_no_answer_and_are_named(case: Case) -> None:
+    """As 5.5.0 gives them of a queue that lost its files: it would be a loss of all that was read."""
+    case.b.min_offsets[B1] = 7
+    assert case.servers.bounds().keys() == {A0, A1}
+    assert case.outages.away(ALL, case.servers.bounds()) == {}
+    (wait,) = case.waits
+    assert wait.what == "broker b"
+    assert wait.cause == (
+        "[ROCKETMQ_IMPOSSIBLE_BOUNDS] The broker says of orders@b:1 that it begins at 7 and ends at 0, which no queue "
+        "does. Nothing of it is read, and nothing is called lost, while that is so. RocketMQ 5.5.0 says it of a queue "
+        "that lost all its files when a slave became master (apache/rocketmq#10417); restart that broker."
+    )
+    case.clock.advance(LIMIT_MS)
+    with pytest.raises(TransportError, match=r"CLUSTER_UNREACHABLE.*broker b.*IMPOSSIBLE_BOUNDS"):
+        case.outages.check()
+    case.b.min_offsets[B1] = 0
+    assert case.servers.bounds().keys() == set(ALL)
+    assert case.waits == ()
+
+
 def test_messages_are_looked_at_where_their_queues_are(case: Case) -> None:
     case.cluster.produce(A0, 1)
     case.cluster.produce(B1, 2)

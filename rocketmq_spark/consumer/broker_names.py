@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 from rocketmq_spark.consumer.ports import Answer, BrokerPort, Cluster, Link
 from rocketmq_spark.consumer.route_table import UNKNOWN_ADDRESS, RouteTable
-from rocketmq_spark.errors import BrokerError, RouteError
+from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RouteError
 from rocketmq_spark.model import MessageQueue, QueueBounds
 
 Bounds = dict[MessageQueue, QueueBounds]
@@ -85,12 +85,18 @@ class _NamedBounds:
         self._link = link
 
     def result(self) -> Bounds:
-        """Raises RouteError[WRONG_BROKER] where it is another broker's answer."""
+        """Raises RouteError[WRONG_BROKER] where it is another broker's answer, RemoteProtocolError[IMPOSSIBLE_BOUNDS]
+        where it is none that can be true: taken as it is, it would be a loss, or nothing new."""
         bounds = self._answer.result()
         other = next((queue.broker_name for queue in bounds if queue.broker_name != self._broker_name), None)
         if other is not None:
             address = UNKNOWN_ADDRESS if self._link is None else self._link[0]
             raise self._names.wrong(address, self._broker_name, other)
+        for queue, held in bounds.items():
+            if held.min_offset > held.max_offset:
+                raise RemoteProtocolError(
+                    "IMPOSSIBLE_BOUNDS", queue=str(queue), min_offset=held.min_offset, max_offset=held.max_offset
+                )
         if bounds:
             self._names.found(self._broker_name, self._link)
         return bounds

@@ -7,11 +7,11 @@ reads from the network, so a range is one thread's. While rows are decoded, answ
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError
-from rocketmq_spark.model import MessageQueue, QueueRange
+from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.pull_request import Completion, PullAction, PulledRange, PullRequest, pull_action
 from rocketmq_spark.pull.pull_window import PullWindow
@@ -52,6 +52,9 @@ class PullClient(Protocol):
 
     def forget_route(self, queue: MessageQueue) -> None:
         """Find out anew where the queue is, with the next pull that has no address."""
+
+    def bounds(self, queues: Collection[MessageQueue]) -> Mapping[MessageQueue, QueueBounds]:
+        """Of those queues whose brokers answer now."""
 
 
 class Waited(Protocol):
@@ -220,7 +223,7 @@ class RangePuller:
         now_ms = self._clock()
         self._absent_since_ms = now_ms if self._absent_since_ms is None else self._absent_since_ms
         waited_ms, offset = now_ms - self._absent_since_ms, request.next_offset
-        if waited_ms >= ABSENT_LIMIT_MS and self._window.give_up(request, result):
+        if waited_ms >= ABSENT_LIMIT_MS and self._window.give_up(request, self._to_its_end(result)):
             log.warning("giving up queue=%s offset=%d reason=%s", self._wanted.queue, offset, result.reason)
         elif waited_ms >= max(ABSENT_LIMIT_MS, self._limit_ms):
             raise RemoteProtocolError(
@@ -232,6 +235,12 @@ class RangePuller:
             )
         else:
             self._postponed.append(request)
+
+    def _to_its_end(self, result: PullResult) -> PullResult:
+        """With where the queue ends by what its broker says of all of it. Answers to pulls may name less, of a part."""
+        held = self._client.bounds((self._wanted.queue,)).get(self._wanted.queue)
+        known = self._wanted.end_offset if held is None else held.max_offset
+        return result._replace(max_offset=max(result.max_offset, known))
 
     def _try_postponed_again(self) -> None:
         self._pause_ms = PULLING.after(self._pause_ms)

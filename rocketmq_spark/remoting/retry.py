@@ -73,6 +73,7 @@ OUTLOOKS: Final[Mapping[int | str, Outlooks]] = MappingProxyType(
         "CONNECT_FAILED": Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),
         "RESPONSE_TIMED_OUT": Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),
         "CONNECTION_LOST": Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),
+        "IMPOSSIBLE_BOUNDS": Outlooks(_PASSES, _FINAL, _FINAL, _FINAL),
         # what the name servers say
         "NO_MASTER": Outlooks(_PASSES, _UNSERVED, _PASSES, _PASSES),
         "WRONG_BROKER": Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),

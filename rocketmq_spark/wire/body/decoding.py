@@ -30,9 +30,16 @@ def decode_body(subject: str, body: bytes | memoryview, build: Callable[[Object]
 
 
 def by_queue(entry: Object, name: str, read: Callable[[object, str], T]) -> dict[MessageQueue, T]:
-    """The object in field ``name``, whose keys are queues; ``read`` gets each value and the name."""
+    """The object in field ``name``, whose keys are queues, as objects or as texts of such; ``read`` gets each value
+    and the name."""
     rows = table(entry, name).items()
-    return {message_queue(as_object(key, "a key of " + name)): read(value, name) for key, value in rows}
+    return {message_queue(as_object(_key(key), "a key of " + name)): read(value, name) for key, value in rows}
+
+
+def _key(key: object) -> object:
+    """What is in the quotes of a key that only stands in them because standard JSON wants it so."""
+    is_quoted = isinstance(key, str) and key.startswith("{")
+    return parse_fastjson(key.encode(), "key") if is_quoted else key
 
 
 def message_queue(entry: Object) -> MessageQueue:
