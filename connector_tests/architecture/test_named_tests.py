@@ -11,6 +11,7 @@ import pytest
 TESTS = Path(__file__).parents[1]
 DESIGN = TESTS.parent / "docs" / "design"
 NON_OBVIOUS = DESIGN / "non-obvious.md"
+VERSIONS = TESTS.parent / "docs" / "guide" / "versions.md"
 DECISIONS = sorted((DESIGN / "decisions").glob("*.md"))
 NAMED = re.compile(r"`([a-z]+/test_[a-z_]+\.py)(?:::(test_[a-z0-9_]+))?`")
 LINES_OF_A_PAGE = 60
@@ -40,6 +41,14 @@ def test_every_entry_of_what_is_not_obvious_names_the_test_that_guards_it() -> N
     assert entries(text)
     assert [entry for entry in entries(text) if not NAMED.search(entry)] == []
     assert missing(text) == []
+
+
+def test_every_answer_of_another_store_names_the_test_that_holds_what_becomes_of_it() -> None:
+    _, table = VERSIONS.read_text(encoding="utf-8").split("| held by |\n|---|---|---|---|\n")
+    rows = [row for row in table.splitlines() if row.startswith("|")]
+    assert len(rows) >= 8
+    assert [row for row in rows if not NAMED.search(row)] == []
+    assert missing(table) == []
 
 
 @pytest.mark.parametrize("decision", DECISIONS, ids=lambda path: path.stem)

@@ -38,8 +38,9 @@ def by_queue(entry: Object, name: str, read: Callable[[object, str], T]) -> dict
 
 def _key(key: object) -> object:
     """What is in the quotes of a key that only stands in them because standard JSON wants it so."""
-    is_quoted = isinstance(key, str) and key.startswith("{")
-    return parse_fastjson(key.encode(), "key") if is_quoted else key
+    if isinstance(key, str) and key.startswith("{"):
+        return parse_fastjson(key.encode(), "key")
+    return key
 
 
 def message_queue(entry: Object) -> MessageQueue:
