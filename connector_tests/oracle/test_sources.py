@@ -30,7 +30,7 @@ OUR_OWN = {
     "consumer/balanced_hash.py", "consumer/broker_names.py", "consumer/group_members.py", "consumer/group_offsets.py",
     "consumer/heartbeats.py", "consumer/ports.py",
     "consumer/manner.py", "consumer/membership.py", "consumer/offset_file.py", "consumer/outages.py",
-    "consumer/queue_life.py", "consumer/resets.py", "consumer/servers.py", "consumer/sliding_window.py",
+    "consumer/queue_life.py", "consumer/resets.py", "consumer/sliding_window.py",
     "consumer/strategy_names.py", "consumer/subscription_check.py", "consumer/survey.py", "consumer/turn.py",
 }  # fmt: skip
 MODULES = [*PACKAGE.rglob("*.py")]
