@@ -226,8 +226,8 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         ),
         "TOPIC_AWAY": Condition(
             "Name server {address} knows no broker any more that has topic {topic!r}; it was on {brokers}.",
-            "Bring these back, and see that they register. 'missingTopicTimeoutMs' says how long a query waits for a "
-            "topic, and 'missingQueuesTimeoutMs' how long for queues that it has read.",
+            "Bring these back, and see that they register. 'missingQueuesTimeoutMs' and 'missingTopicTimeoutMs' say "
+            "how long a query waits; the larger counts.",
         ),
         "NOT_A_NAME_SERVER": Condition(
             "{address} is no name server: it is asked for {request} and does not know such a request.",

@@ -9,10 +9,13 @@ from contextlib import closing
 import pytest
 
 from connector_tests.support.admin_broker import AdminBroker
+from rocketmq_spark.consumer.member import Member
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.jars import VERSIONS
 from rocketmq_spark.embedded.pytest_plugin import unique_name
-from rocketmq_spark.model import Message, MessageQueue
+from rocketmq_spark.model import Message, MessageQueue, QueueRange
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pull.executor_client import ExecutorClient
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.wire.message.stored_message import first_of
 
@@ -69,3 +72,22 @@ def test_a_group_without_an_offset_has_none_and_one_that_stands_at_0_has(
     assert broker.query_offset(group, bursts) == 0
     broker.update_offset(group, bursts, 7)
     assert broker.query_offset(group, bursts) == 7
+
+
+def test_what_a_task_tells_is_handed_on_to_the_member_that_planned_it(oldest: EmbeddedCluster) -> None:
+    queue = MessageQueue(oldest.create_topic(unique_name("told")), "broker-a", 0)
+    given = {"namesrvAddr": oldest.namesrv_addr, "consumerGroup": unique_name("told"), "subscribe": queue.topic}
+    options = ReadOptions.parse(given)
+    member = Member(options)
+    member.start()
+    try:
+        deadline = time.monotonic() + WAIT_S
+        told: set[QueueRange] = set()
+        while not told:
+            assert time.monotonic() < deadline
+            ExecutorClient.shared(options).tell_lost(member.client_id, [QueueRange(queue, 3, 9)])
+            with member.turn() as membership:
+                told = set(membership.told_lost)
+    finally:
+        member.stop()
+    assert told == {QueueRange(queue, 3, 9)}

@@ -73,3 +73,12 @@ def test_what_is_told_covers_what_lies_within() -> None:
     told = LostRange(A, 10, 20, RETENTION)
     within = [(A, 10, 20), (A, 12, 13)], [(A, 9, 12), (A, 19, 21), (B, 10, 20)]
     assert [[LostRange(*one, RETENTION) in told for one in group] for group in within] == [[True] * 2, [False] * 3]
+
+
+def test_what_tasks_tell_is_counted_once_beside_what_was_planned_around() -> None:
+    count = LossCount()
+    count.add([LostRange(A, 0, 5, RETENTION)])
+    told = {QueueRange(A, 5, 9), QueueRange(B, 0, 2)}
+    count.add_told(told)
+    count.add_told(told | {QueueRange(B, 7, 8)})
+    assert (count.offsets, count.ranges) == (5 + 4 + 2 + 1, 4)

@@ -35,11 +35,12 @@ NO_TOPIC = RouteError("TOPIC_NOT_FOUND", topic="orders", address="n:9876")
 class Case:
     """Somebody who has seen two brokers with two queues each in their best state, and what it finds after a change."""
 
-    def __init__(self, *, topics: str = "orders", has_seen_all: bool = True) -> None:
+    def __init__(self, *, topics: str = "orders", has_seen_all: bool = True, queues_limit_ms: int = LIMIT_MS) -> None:
         given = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": topics, "clusterTimeoutMs": str(LIMIT_MS)}
         self.clock = ManualClock()
         self.cluster = SimulatedCluster("ab", self.clock)
-        options = ReadOptions.parse(given | {"missingTopicTimeoutMs": str(LIMIT_MS)})
+        limits = {"missingTopicTimeoutMs": str(LIMIT_MS), "missingQueuesTimeoutMs": str(queues_limit_ms)}
+        options = ReadOptions.parse(given | limits)
         for topic in options.topics:
             self.cluster.create_topic(topic, {"a": 2, "b": 2})
         self.routes = RouteTable()
@@ -147,8 +148,8 @@ def test_a_topic_that_has_been_there_is_not_told_as_one_that_does_not_exist() ->
     assert (wait.what, wait.until_ms) == ("topic orders", wait.since_ms + LIMIT_MS)
     assert wait.cause == (
         "[ROCKETMQ_TOPIC_AWAY] Name server n:9876 knows no broker any more that has topic 'orders'; it was on "
-        f"a ({address_of('a')}), b ({AT_B}). Bring these back, and see that they register. 'missingTopicTimeoutMs' "
-        "says how long a query waits for a topic, and 'missingQueuesTimeoutMs' how long for queues that it has read."
+        f"a ({address_of('a')}), b ({AT_B}). Bring these back, and see that they register. "
+        "'missingQueuesTimeoutMs' and 'missingTopicTimeoutMs' say how long a query waits; the larger counts."
     )
 
 
@@ -228,6 +229,57 @@ def test_queues_that_are_back_before_their_broker_has_registered_are_one_event(
         "waiting for 2 queues (for as long as it takes): they are away.",
         "no longer waiting, after 45 s, for 2 queues",
     ]
+
+
+def test_a_broker_that_is_listed_again_before_it_answers_is_no_event_of_its_own(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It used to be told in one line, and that it answers in the next."""
+    case = Case()
+    case.cluster.name_server_error = NO_TOPIC
+    case.fall_silent()
+    case.outages.check(case.look())
+    case.outages.wait_for_queues([Wait("2 queues", case.clock(), None, "they are away.")])
+    case.outages.say()
+    case.clock.advance(40_000)
+    case.outages.check(case.look())
+    case.cluster.name_server_error = None
+    case.clock.advance(ASKING.longest_ms)
+    away = case.look()
+    assert away == {}
+    case.outages.check(away)
+    case.outages.wait_for_queues([])
+    case.outages.say()
+    case.broker.reach = Reach.UP
+    case.clock.advance(ASKING.longest_ms)
+    case.look()
+    case.outages.say()
+    assert case.outages.waits == ()
+    assert caplog.messages == [
+        "waiting for 2 queues (for as long as it takes): they are away.",
+        "no longer waiting, after 45 s, for 2 queues",
+    ]
+
+
+def test_a_topic_all_of_whose_brokers_are_waited_for_is_not_told_beside_them() -> None:
+    case = Case()
+    case.cluster.name_server_error = NO_TOPIC
+    case.fall_silent()
+    case.look()
+    assert [wait.what for wait in case.outages.waits] == ["topic orders", "broker b"]
+    case.cluster.brokers["a"].reach = Reach.SILENT
+    case.clock.advance(ASKING.longest_ms)
+    case.look()
+    assert [wait.what for wait in case.outages.waits] == ["broker b", "broker a"]
+
+
+def test_a_topic_that_was_read_is_missed_as_long_as_its_queues_are() -> None:
+    """It had a limit of its own, which was told beside theirs for one event."""
+    case = Case(queues_limit_ms=5 * LIMIT_MS)
+    case.cluster.name_server_error = NO_TOPIC
+    case.look()
+    (wait,) = case.outages.waits
+    assert wait.until_ms == wait.since_ms + 5 * LIMIT_MS
 
 
 def test_a_topic_whose_brokers_do_not_register_is_told_after_a_while(caplog: pytest.LogCaptureFixture) -> None:

@@ -24,6 +24,7 @@ from rocketmq_spark.wire.remoting.pull import PullAnswer, PullResult, PullStatus
 
 LOST_CONNECTION = TransportError("CONNECTION_LOST", address="a:1", reason="cut")
 NO_ROUTE = RouteError("TOPIC_NOT_FOUND", topic="orders", address="a:1")
+AWAY = RouteError("TOPIC_AWAY", topic="orders", address="a:1", brokers="broker-a (b:1)")
 NO_MASTER = RouteError("NO_MASTER", broker="broker-a", topic="orders")
 LIMIT_MS = 60_000
 MISSING_MS = 20_000
@@ -32,7 +33,7 @@ SURVEYED = "a:1"
 
 
 NOBODY_SERVES_IT = [
-    NO_ROUTE,
+    AWAY,
     NO_MASTER,
     refused(ResponseCode.NO_PERMISSION),
     refused(ResponseCode.TOPIC_NOT_EXIST),
@@ -93,6 +94,21 @@ def test_a_broker_that_is_down_is_said_in_few_lines_and_that_it_is_back(caplog: 
     assert begun.startswith(f"waiting for broker {QUEUE.broker_name} (at most 59 s more): [ROCKETMQ_CONNECTION_LOST] ")
     assert again.startswith(f"still waiting for broker {QUEUE.broker_name} (for ")
     assert over.startswith("no longer waiting, after ")
+
+
+def test_a_topic_that_goes_while_it_is_read_is_not_told_as_one_that_does_not_exist(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A task used to advise to create the topic whose broker was down."""
+    run = Run(failing_first([NO_ROUTE] * 8, SimulatedQueue(max_offset=100)))
+    assert run.rows() == list(range(100))
+    (begun, *_) = caplog.messages
+    assert begun == (
+        f"waiting for broker {QUEUE.broker_name} (at most 19 s more): [ROCKETMQ_TOPIC_AWAY] Name server a:1 knows no "
+        f"broker any more that has topic 'orders'; it was on {QUEUE.broker_name} ({SURVEYED}). Bring these back, and "
+        "see that they register. 'missingQueuesTimeoutMs' and 'missingTopicTimeoutMs' say how long a query waits; the "
+        "larger counts."
+    )
 
 
 def test_of_a_pull_that_fails_once_nothing_is_said(caplog: pytest.LogCaptureFixture) -> None:

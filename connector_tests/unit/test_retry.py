@@ -7,6 +7,7 @@ from rocketmq_spark.conditions import CONDITIONS
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.remoting.retry import (
     ASKING,
+    EXCUSED_QUIET_MS,
     OUTLOOKS,
     SENDING_BACK,
     Outlook,
@@ -300,3 +301,18 @@ def test_what_is_waited_for_is_said_with_how_long_it_stays_quiet() -> None:
         Wait(BROKER, 7, 207, str(REFUSED), 30),
     )
     assert subject.waits(excused=[BROKER]) == (Wait("name servers", 5, 105, str(CUT), 0),)
+
+
+def test_what_was_excused_is_told_only_if_it_goes_on_for_a_while() -> None:
+    patience = failing(1_000)
+    patience.excuse({BROKER}, now_ms=5_000)
+    patience.failed(BROKER, CUT, now_ms=6_000, limit_ms=LIMIT_MS)
+    (wait,) = patience.waits()
+    assert (wait.since_ms, wait.is_told(5_000 + EXCUSED_QUIET_MS - 1), wait.is_told(5_000 + EXCUSED_QUIET_MS)) == (
+        5_000,
+        False,
+        True,
+    )
+    patience.succeeded(BROKER)
+    patience.failed(BROKER, CUT, now_ms=30_000, limit_ms=LIMIT_MS)
+    assert patience.waits()[0].quiet_ms == 0

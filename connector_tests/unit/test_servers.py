@@ -44,7 +44,11 @@ class Case:
         """``others``: queue counts of other topics, by broker."""
         topics = ",".join((*others, "orders"))
         given = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": topics}
-        limits = {"clusterTimeoutMs": str(LIMIT_MS), "missingTopicTimeoutMs": str(MISSING_MS)}
+        limits = {
+            "clusterTimeoutMs": str(LIMIT_MS),
+            "missingTopicTimeoutMs": str(MISSING_MS),
+            "missingQueuesTimeoutMs": "30000",
+        }
         options = ReadOptions.parse(given | limits)
         self.clock = ManualClock()
         self.cluster = SimulatedCluster("ab", self.clock)

@@ -28,7 +28,7 @@ from rocketmq_spark.consumer.offset_file import offset_file_of
 from rocketmq_spark.consumer.queue_locks import RENEW_INTERVAL_MS
 from rocketmq_spark.consumer.turn import Turn
 from rocketmq_spark.errors import RocketMQError, RouteError
-from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import BROADCASTING, ReadOptions
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.cluster import RemoteCluster
@@ -36,6 +36,7 @@ from rocketmq_spark.remoting.local_address import local_ip
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.tail_watch import PullCallback, TailWatch
 from rocketmq_spark.remoting.waits import Repeated, Wait
+from rocketmq_spark.wire.body.told_losses import decode_told_losses
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullResult
@@ -97,6 +98,7 @@ class Member:
         self._failures = Repeated()
         self._tails = TailWatch(self._long_poll, self._announce, clock)
         self._told_resets: SimpleQueue[tuple[MessageQueue, int]] = SimpleQueue()
+        self._told_losses: SimpleQueue[tuple[QueueRange, ...]] = SimpleQueue()
         self._woken = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rocketmq-member", daemon=True)
@@ -131,10 +133,12 @@ class Member:
     @contextmanager
     def turn(self) -> Iterator[Membership]:
         """Lends the membership: hold it from ``survey`` to ``take``, then nothing is released or gained in between.
-        What long polls were told of operators' resets is noted by then."""
+        What long polls were told of operators' resets, and tasks have told to be lost, is noted by then."""
         with self._turn() as membership:
             while not self._told_resets.empty():
                 membership.resets.note(*self._told_resets.get())
+            while not self._told_losses.empty():
+                membership.told_lost.update(self._told_losses.get())
             yield membership
 
     def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
@@ -227,6 +231,8 @@ class Member:
         if request.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
             self._woken.set()
             return None
+        if request.code == RequestCode.GET_CONSUMER_RUNNING_INFO:
+            self._told_losses.put(decode_told_losses(request.body))
         return answer_broker(request, self._turn.published.view)
 
     def _long_poll(self, queue: MessageQueue, offset: int, suspend_ms: int, on_answer: PullCallback) -> None:

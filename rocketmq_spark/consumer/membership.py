@@ -28,7 +28,7 @@ from rocketmq_spark.consumer.route_table import RouteTable
 from rocketmq_spark.consumer.servers import Servers
 from rocketmq_spark.consumer.strategy_names import strategy_of
 from rocketmq_spark.consumer.survey import Survey
-from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.waits import Wait
 from rocketmq_spark.wire.body.running_info import ProcessQueueInfo
@@ -91,6 +91,8 @@ class Membership:
         """What ended the thread that does the timed work, if anything did."""
         self.late_proofs = 0
         """How many ranges were proven after the life of their queue in which they were planned had ended."""
+        self.told_lost: set[QueueRange] = set()
+        """What tasks say that they have found to be lost."""
         self._client_id = client_id
         self._options = options
         self._started_ms = started_ms

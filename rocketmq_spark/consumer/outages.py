@@ -118,7 +118,17 @@ class Outages:
     def waits(self) -> tuple[Wait, ...]:
         """All that is waited for now."""
         commits = (replace(wait, what=wait.what.rstrip(",")) for wait in self._commits.waits(self._excused))
-        return (*self._patience.waits(self._excused), *commits, *self._queues_away)
+        excused = self._excused | self._without_brokers()
+        return (*self._patience.waits(excused), *commits, *self._queues_away)
+
+    def _without_brokers(self) -> frozenset[str]:
+        """Topics that are gone because all their brokers are, which are waited for by themselves."""
+        routes = self._routes.routes.items() if self._patience.is_anything_failing else ()
+        return frozenset(
+            topic_subject(topic)
+            for topic, route in routes
+            if all(self._patience.is_failing(broker_subject(broker.broker_name)) for broker in route.brokers)
+        )
 
     def say(self) -> None:
         """Log what is to be said of that by now, see ``WaitLines``."""

@@ -204,8 +204,7 @@ class Servers:
                 self._routes.told(answer)
             error = self._known(_unreadable(answer, topic), topic)
             if isinstance(error, RouteError):
-                quiet_ms = REGISTERED_WITHIN_MS if error.condition == "TOPIC_AWAY" else 0
-                self._outages.failed(topic_subject(topic), error, self._options.missing_topic_timeout_ms, quiet_ms)
+                self._note_missing(topic, error)
             elif error is None:
                 self._outages.succeeded(topic_subject(topic))
         silent = [one for one in answers.values() if isinstance(one, RocketMQError) and not isinstance(one, RouteError)]
@@ -217,6 +216,14 @@ class Servers:
             self._outages.failed(NAME_SERVERS, silent[0], self._options.cluster_timeout_ms if passes else 0)
         else:
             self._outages.succeeded(NAME_SERVERS)
+
+    def _note_missing(self, topic: str, error: RouteError) -> None:
+        """A topic that has been there is missed no shorter than its queues are: that is one event, and has one
+        limit."""
+        limit_ms, quiet_ms = self._options.missing_topic_timeout_ms, 0
+        if error.condition == "TOPIC_AWAY":
+            limit_ms, quiet_ms = max(limit_ms, self._options.missing_queues_limit_ms), REGISTERED_WITHIN_MS
+        self._outages.failed(topic_subject(topic), error, limit_ms, quiet_ms)
 
     def _known(self, error: RocketMQError | None, topic: str) -> RocketMQError | None:
         """A topic that has been there and that no name server knows now: its brokers are away, most likely."""

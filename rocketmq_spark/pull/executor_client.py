@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from weakref import WeakKeyDictionary
 
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError
-from rocketmq_spark.model import Message, MessageQueue, QueueBounds, StoredMessage
+from rocketmq_spark.model import Message, MessageQueue, QueueBounds, QueueRange, StoredMessage
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.pull_connection import PullConnection
 from rocketmq_spark.pull.pull_connections import PullConnections, shared_pull_connections
 from rocketmq_spark.pull.pull_request import Completion, PullRequest
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.namesrv import NameServers
+from rocketmq_spark.remoting.peer import Question, code_only
 from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
 from rocketmq_spark.remoting.retry import refreshes_route
 from rocketmq_spark.remoting.routes import RouteCache
+from rocketmq_spark.wire.body.told_losses import encode_told_losses
+from rocketmq_spark.wire.remoting.codes import RequestCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
+from rocketmq_spark.wire.remoting.headers import GetConsumerRunningInfoRequest
 from rocketmq_spark.wire.remoting.pull_frames import pull_frames
+
+log = logging.getLogger(__name__)
 
 CLIENTS_IN_A_PROCESS = 16
 
@@ -91,6 +99,18 @@ class ExecutorClient:
                 with suppress(RocketMQError):
                     found |= Broker(self._routes.master(queue), self._pool, self._timeout_ms).topic_stats(queue.topic)
         return {queue: found[queue] for queue in queues if queue in found}
+
+    def tell_lost(self, client_id: str, ranges: Collection[QueueRange]) -> None:
+        """To the member that has planned them, through a broker of theirs: it counts what tasks find, and they are on
+        other machines. What is not heard is in the task's own line only."""
+        header = GetConsumerRunningInfoRequest(consumer_group=self._group, client_id=client_id)
+        fields, body = header.to_fields(), encode_told_losses(ranges)
+        command = RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO, fields=fields, body=body)
+        try:
+            address = self._routes.master(next(iter(ranges)).queue)
+            Broker(address, self._pool, self._timeout_ms).ask(Question(command, code_only))
+        except RocketMQError as error:
+            log.debug("the member %s was not told of losses: %s", client_id, error)
 
     def send_back(self, message: StoredMessage, delay_level: int, max_reconsume_times: int | None) -> None:
         """``Broker.send_back`` at the message's broker. After an error that ``refreshes_route`` the next call asks

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from rocketmq_spark.errors import RemoteProtocolError, RocketMQError
+from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, RouteError
 from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.pull_request import Completion, PullAction, PulledRange, PullRequest, pull_action
@@ -93,6 +93,7 @@ class RangePuller:
     ) -> None:
         self._wanted = wanted
         self._client = client
+        self._surveyed = address
         self._address = address
         self._must_ask_where = address is None
         self._asked_anew: set[PullRequest] = set()
@@ -191,6 +192,7 @@ class RangePuller:
         self._is_heard = True
 
     def _failed(self, request: PullRequest, error: RocketMQError) -> None:
+        error = self._of_a_known_topic(error)
         outlook = outlook_of_pull(error)
         if outlook is Outlook.FINAL:
             raise error
@@ -211,6 +213,15 @@ class RangePuller:
             raise
         self._window.busy()
         self._postponed.append(request)
+
+    def _of_a_known_topic(self, error: RocketMQError) -> RocketMQError:
+        """The topic was there when the range was planned: it is its broker that is away, most likely."""
+        if error.condition != "TOPIC_NOT_FOUND":
+            return error
+        brokers = self._wanted.queue.broker_name + ("" if self._surveyed is None else f" ({self._surveyed})")
+        return RouteError(
+            "TOPIC_AWAY", topic=self._wanted.queue.topic, address=error.context["address"], brokers=brokers
+        )
 
     def _say(self) -> None:
         for line in self._lines.lines(self._patience.waits(), self._clock()):

@@ -155,6 +155,9 @@ SENDING_BACK: Final = Pauses(250, 250)
 WRITING: Final = Pauses(50, 2_000)
 """Between two attempts to send the same rows."""
 
+EXCUSED_QUIET_MS: Final = 15_000
+"""See ``Patience.excuse``."""
+
 SEND_ATTEMPTS: Final = 3
 """Without a pause, for each goes to another queue."""
 
@@ -199,6 +202,7 @@ class Patience:
         if this first failure here is not the first. ``quiet_ms``: see ``Wait``."""
         before = self._troubles.get(subject)
         since_ms = before.since_ms if before else now_ms if since_ms is None else since_ms
+        quiet_ms = max(quiet_ms, before.quiet_ms) if before else quiet_ms
         pause_ms = ASKING.after(before.pause_ms if before else None)
         is_over = now_ms - since_ms >= limit_ms
         next_ms = now_ms + pause_ms
@@ -255,9 +259,11 @@ class Patience:
         )
 
     def excuse(self, subjects: Collection[str], now_ms: int) -> None:
-        """While something else explains why these fail they do not count: their time begins anew."""
+        """While something else explains why these fail they do not count: their time begins anew. When that is over
+        they mostly are a moment later, of which nothing is said."""
         for subject in self._troubles.keys() & subjects:
-            self._troubles[subject] = replace(self._troubles[subject], since_ms=now_ms, is_over=False)
+            trouble, quiet_ms = self._troubles[subject], max(self._troubles[subject].quiet_ms, EXCUSED_QUIET_MS)
+            self._troubles[subject] = replace(trouble, since_ms=now_ms, is_over=False, quiet_ms=quiet_ms)
 
     def check(self, now_ms: int) -> None:
         """Raises for a subject that has failed for its limit: TransportError[CLUSTER_UNREACHABLE] around what might

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from rocketmq_spark.errors import DataLossError
@@ -48,9 +48,19 @@ class LossCount:
     offsets: int = 0
     ranges: int = 0
 
+    told: set[QueueRange] = field(default_factory=set)
+    """By tasks."""
+
     def add(self, lost: Collection[LostRange]) -> None:
         self.offsets += sum(map(len, lost))
         self.ranges += len(lost)
+
+    def add_told(self, told: Iterable[QueueRange]) -> None:
+        """What tasks have told, each range once: a task that is tried again finds it again."""
+        new = set(told) - self.told
+        self.told |= new
+        self.offsets += sum(map(len, new))
+        self.ranges += len(new)
 
 
 def deleted(ranges: Iterable[QueueRange], bounds: Mapping[MessageQueue, QueueBounds]) -> tuple[LostRange, ...]:

@@ -56,6 +56,7 @@ def read_ranges(
     logged: Sequence[QueueRange] = (),
     batch_id: str | None = None,
     told_lost: Sequence[LostRange] = (),
+    planned_by: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """All messages of ``ranges`` that the subscription wants, as batches of exactly ``arrow_schema(schema)``.
 
@@ -65,6 +66,7 @@ def read_ranges(
     logged : ranges of the batch that an error names, whole
     batch_id : tasks and attempts with the same one share the time that a broker may be silent; None: nobody does
     told_lost : what the driver has told to be lost, and nobody has to tell again
+    planned_by : client id of the member that counts what is found to be lost; None: nobody does
 
     Raises DataLossError (with ``failOnDataLoss``), TransportError[RANGE_UNREADABLE], and RemoteProtocolError
     [BAD_MESSAGE] (with ``badMessages`` ``fail``) or [CORRUPT_MESSAGE_IN_QUEUE].
@@ -91,6 +93,8 @@ def read_ranges(
             yield pa.RecordBatch.from_arrays(batch.columns, schema=target)
     finally:
         report_losses(lost, is_failure=False)
+        if lost and planned_by is not None:
+            client.tell_lost(planned_by, [QueueRange(one.queue, one.begin_offset, one.end_offset) for one in lost])
 
 
 def _puller(

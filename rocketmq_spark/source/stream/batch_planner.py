@@ -142,6 +142,7 @@ class BatchPlanner:
             self._told |= untold & {held.queue for held in membership.process_queues}
             self._is_unconfirmed = bool(membership.offsets.unconfirmed)
             self.late_proofs = membership.late_proofs
+            self.losses.add_told(membership.told_lost)
 
     def _must_survey(self, wait_ms: int) -> bool:
         """Whether there may be something to plan. If nothing is known of that, wait a little for news."""

@@ -194,6 +194,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             logged=partition.logged,
             batch_id=partition.batch_id,
             told_lost=partition.told_lost,
+            planned_by=partition.client_id,
         )
         return iterating_alone(batches)
 
