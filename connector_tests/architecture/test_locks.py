@@ -42,6 +42,13 @@ LONGER = {
 }
 """Calls under a lock that may take longer, and why they may."""
 
+BY_HAND = {
+    ("remoting/connection.py", "_gate"): "opens once, for who waits for an answer; nothing is done while it is shut",
+    ("remoting/connection.py", "_sending"): "waits with a limit; what is sent meanwhile has the rest of that",
+    ("remoting/pool.py", "opening"): "waits with a limit, for a connection to the same server that somebody else opens",
+}
+"""Locks that are taken without a ``with``, and what is done until they are given back."""
+
 OUT_OF_TURN = {"wait", "wait_for", "wait_for_news", "join", "sleep", "acquire", "send", "hand_over", "stop"}
 """Waiting for a thread, for time, or for heartbeats that nobody may answer."""
 
@@ -62,8 +69,9 @@ def locks_made(tree: ast.Module) -> set[str]:
     """Names that are given to locks, or of who is handed one."""
     names: set[str] = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and name_of(node.value) in MAKERS:
-            names |= {name_of(target) for target in node.targets}
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Call):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names |= {name_of(target) for target in targets if name_of(node.value) in MAKERS}
         elif isinstance(node, ast.Call) and any(name_of(given) in MAKERS for given in handed(node)):
             names.add(name_of(node))
     return names
@@ -94,6 +102,16 @@ def test_a_lock_is_held_for_a_moment() -> None:
     assert longer == LONGER.keys()
 
 
+def taken_by_hand(tree: ast.Module) -> set[str]:
+    """Whose ``acquire`` is called."""
+    calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return {name_of(call.value) for call in calls if isinstance(call, ast.Attribute) and call.attr == "acquire"}
+
+
+def test_no_other_lock_is_taken_by_hand() -> None:
+    assert {(name, lock) for name, tree in trees() for lock in taken_by_hand(tree)} == BY_HAND.keys()
+
+
 def test_a_turn_waits_for_servers_only() -> None:
     calls = {name: called for name, tree in trees() if (called := calls_under(tree, TURNS))}
     assert calls.keys() == {"consumer/member.py", "source/stream/batch_planner.py"}
@@ -107,8 +125,6 @@ def test_a_request_under_a_lock_and_a_wait_in_a_turn_are_found() -> None:
 
 
 def test_a_lock_is_found_however_it_is_made() -> None:
-    assert locks_made(ast.parse("self._a = threading.Lock()\nb = Condition()\nTurn(m, threading.RLock())")) == {
-        "_a",
-        "b",
-        "Turn",
-    }
+    made = "self._a = threading.Lock()\nb = Condition()\nTurn(m, threading.RLock())\nself._c: Gate = Semaphore(1)"
+    assert locks_made(ast.parse(made)) == {"_a", "b", "Turn", "_c"}
+    assert taken_by_hand(ast.parse("if self._a.acquire(timeout=1):\n b.release()")) == {"_a"}

@@ -95,17 +95,28 @@ def test_who_is_known_is_so_by_one_connection() -> None:
     pair, routes = Pair(), RouteTable()
     routes.told(pair.cluster.topic_route("orders"))
     names = BrokerNames(pair.door, routes, frozenset())
+    address = pair.cluster.brokers["a"].address
     assert not names.is_known("a")
-    names.check("a")
+    names.submit_check(pair.door.broker(address), "a").result()
     assert names.is_known("a")
     assert not names.is_known("b")
     pair.cluster.brokers["a"].restart()
     assert not names.is_known("a")
     pair.cluster.exchange_addresses("a", "b", is_told=False)
     with pytest.raises(RouteError, match="WRONG_BROKER"):
-        names.check("a")
+        names.submit_check(pair.door.broker(address), "a").result()
     assert not names.is_known("a")
-    names.check("a broker that no route names")
+
+
+def test_many_new_connections_are_asked_in_the_time_of_one() -> None:
+    pair = Pair()
+    for name in "ab":
+        pair.cluster.brokers[name].restart()
+    pair.door.round_trip_ms = 20
+    began_ms = pair.clock()
+    pair.member.offsets.raise_to({AT_A: 1, AT_B: 1})
+    assert (pair.door.asked["bounds a"], pair.door.asked["bounds b"]) == (2, 2)
+    assert pair.clock() - began_ms == 20 * len(("who is there", "what is stored", "write", "a first one, again"))
 
 
 def test_a_refusal_to_say_who_it_is_is_raised_as_it_is() -> None:

@@ -6,7 +6,7 @@ connection is asked for some before anything of a queue is asked or told over it
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from rocketmq_spark.consumer.ports import Answer, BrokerPort, Cluster, Link
 from rocketmq_spark.consumer.route_table import UNKNOWN_ADDRESS, RouteTable
@@ -43,23 +43,9 @@ class BrokerNames:
         are no sign of life."""
         return broker_name in self._elsewhere
 
-    def check(self, broker_name: str) -> None:
-        """Ask, unless it is known. Who has none of a broker's topics is not that broker.
-
-        Raises RouteError[WRONG_BROKER], and what the request for bounds does.
-        """
-        link = self.link(broker_name)
-        if link is None or self.is_known(broker_name):
-            return
-        topics = self._routes.topics_at(broker_name)
-        for topic in topics:
-            try:
-                if self.submit_bounds(self._cluster.broker(link[0]), topic, broker_name).result():
-                    return
-            except BrokerError as error:
-                if error.code not in self._no_topic:
-                    raise
-        raise self.wrong(link[0], broker_name, f"one without {', '.join(topics)}")
+    def submit_check(self, broker: BrokerPort, broker_name: str) -> Answer[None]:
+        """Ask who is there: after it the broker is known, or it is not that one. Who has none of its topics is not."""
+        return _Check(self, broker, broker_name, self._routes.topics_at(broker_name), self._no_topic)
 
     def submit_bounds(self, broker: BrokerPort, topic: str, broker_name: str) -> Answer[Bounds]:
         """The bounds of the broker's queues of a topic, which say whose they are."""
@@ -71,10 +57,45 @@ class BrokerNames:
             self._found[broker_name] = link
             self._elsewhere.discard(broker_name)
 
-    def wrong(self, address: str, broker_name: str, other: str) -> RouteError:
+    def without(self, broker_name: str, topics: Sequence[str]) -> RouteError:
+        """Who was found in its place has none of its topics."""
+        return self.wrong(self.link(broker_name), broker_name, f"one without {', '.join(topics)}")
+
+    def wrong(self, link: Link | None, broker_name: str, other: str) -> RouteError:
         """Another broker was found in its place."""
+        address = UNKNOWN_ADDRESS if link is None else link[0]
         self._elsewhere.add(broker_name)
         return RouteError("WRONG_BROKER", address=address, broker=broker_name, other=other)
+
+
+class _Check:
+    """Bounds of one topic are enough; those of the next are asked for where the broker does not have it any more."""
+
+    def __init__(
+        self, names: BrokerNames, broker: BrokerPort, broker_name: str, topics: Sequence[str], no_topic: Collection[int]
+    ) -> None:
+        self._names = names
+        self._broker = broker
+        self._broker_name = broker_name
+        self._topics = topics
+        self._no_topic = no_topic
+        self._first = names.submit_bounds(broker, topics[0], broker_name)
+
+    def result(self) -> None:
+        """Raises RouteError[WRONG_BROKER], and what the request for bounds does."""
+        if self._has_some(self._first):
+            return
+        others = (self._names.submit_bounds(self._broker, topic, self._broker_name) for topic in self._topics[1:])
+        if not any(map(self._has_some, others)):
+            raise self._names.without(self._broker_name, self._topics)
+
+    def _has_some(self, bounds: Answer[Bounds]) -> bool:
+        try:
+            return bool(bounds.result())
+        except BrokerError as error:
+            if error.code not in self._no_topic:
+                raise
+            return False
 
 
 class _NamedBounds:
@@ -90,8 +111,7 @@ class _NamedBounds:
         bounds = self._answer.result()
         other = next((queue.broker_name for queue in bounds if queue.broker_name != self._broker_name), None)
         if other is not None:
-            address = UNKNOWN_ADDRESS if self._link is None else self._link[0]
-            raise self._names.wrong(address, self._broker_name, other)
+            raise self._names.wrong(self._link, self._broker_name, other)
         for queue, held in bounds.items():
             if held.min_offset > held.max_offset:
                 raise RemoteProtocolError(

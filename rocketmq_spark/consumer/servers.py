@@ -61,35 +61,24 @@ class Servers:
         self, broker_name: str, call: Callable[Concatenate[BrokerPort, P], T], *given: P.args, **named: P.kwargs
     ) -> T | None:
         """Ask a broker by name; None if it is silent, or was a moment ago. Refusals that will not pass are raised."""
-        broker = self._found(broker_name)
-        if broker is None:
+        address = self._routes.master(broker_name)
+        if address is None or not self._outages.may_ask(broker_name) or not self._met([broker_name]):
             return None
         try:
-            answer = call(broker, *given, **named)
+            answer = call(self._cluster.broker(address), *given, **named)
         except RocketMQError as error:
-            self._failed(broker_name, error)
+            if outlook_of_request(error) is not Outlook.PASSES:
+                raise
+            self._note_failure(broker_name, error)
             return None
         self._outages.succeeded(broker_subject(broker_name))
         return answer
 
-    def _found(self, broker_name: str) -> BrokerPort | None:
-        """The broker, unless it is silent, was so a moment ago, or another is in its place: that takes a request where
-        the connection is new."""
-        address = self._routes.master(broker_name)
-        if address is None or not self._outages.may_ask(broker_name):
-            return None
-        try:
-            self._names.check(broker_name)
-            return self._cluster.broker(address)
-        except RocketMQError as error:
-            self._failed(broker_name, error)
-            return None
-
-    def _failed(self, broker_name: str, error: RocketMQError) -> None:
-        """Raises what will not pass."""
-        if outlook_of_request(error) is not Outlook.PASSES:
-            raise error
-        self._note_failure(broker_name, error)
+    def _met(self, broker_names: Iterable[str]) -> list[str]:
+        """Those of which it is known who answers: where a connection is new, that takes a request, to all at once."""
+        names = list(broker_names)
+        self.ask_together({name: name for name in names if not self._names.is_known(name)}, self._names.submit_check)
+        return [name for name in names if self._names.is_known(name)]
 
     def ask_one_by_one(
         self, queues: Iterable[MessageQueue], call: Callable[[BrokerPort, Collection[MessageQueue]], T]
@@ -106,9 +95,10 @@ class Servers:
     ) -> list[tuple[Collection[MessageQueue], T]]:
         """Ask the broker of each of ``queues`` about those that it has, all at once: (queues, answer) of each that
         answers. A turn waits for the slowest of them, and not for their sum."""
-        found = {name: of_broker for name, of_broker in _by_broker(queues).items() if self._found(name) is not None}
-        told = self.ask_together({name: name for name in found}, lambda broker, name: submit(broker, found[name]))
-        return [(found[name], answer) for name, answer in told.items()]
+        of_broker = _by_broker(queues)
+        met = {name: name for name in self._met(of_broker)}
+        told = self.ask_together(met, lambda broker, name: submit(broker, of_broker[name]))
+        return [(of_broker[name], answer) for name, answer in told.items()]
 
     def ask_together(
         self,
