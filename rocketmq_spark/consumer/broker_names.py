@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 
 from rocketmq_spark.consumer.ports import Answer, BrokerPort, Cluster, Link
 from rocketmq_spark.consumer.route_table import UNKNOWN_ADDRESS, RouteTable
-from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RouteError
+from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RouteError, TransportError
 from rocketmq_spark.model import MessageQueue, QueueBounds
 
 Bounds = dict[MessageQueue, QueueBounds]
@@ -38,6 +38,12 @@ class BrokerNames:
         """Whether it is this broker that answers by the connection that there is now. Another is no sign of it."""
         return broker_name in self._found and self._found[broker_name] == self.link(broker_name)
 
+    def ensure_known(self, broker_name: str) -> None:
+        """Raises TransportError[CONNECTION_LOST] where it is not: the connection by which it was known is gone."""
+        if not self.is_known(broker_name):
+            address = _address(self.link(broker_name))
+            raise TransportError("CONNECTION_LOST", address=address, reason="before the broker could be asked over it")
+
     def is_elsewhere(self, broker_name: str) -> bool:
         """Whether another broker was found in its place, and it has not answered since: then others' answers from there
         are no sign of life."""
@@ -49,7 +55,8 @@ class BrokerNames:
 
     def submit_bounds(self, broker: BrokerPort, topic: str, broker_name: str) -> Answer[Bounds]:
         """The bounds of the broker's queues of a topic, which say whose they are."""
-        return _NamedBounds(broker.submit_topic_stats(topic), self, broker_name, self.link(broker_name))
+        link = self.link(broker_name)  # before it is asked: what comes over it is known to, if it is still there then
+        return _NamedBounds(broker.submit_topic_stats(topic), self, broker_name, link)
 
     def found(self, broker_name: str, link: Link | None) -> None:
         """The broker has answered by that connection."""
@@ -63,9 +70,13 @@ class BrokerNames:
 
     def wrong(self, link: Link | None, broker_name: str, other: str) -> RouteError:
         """Another broker was found in its place."""
-        address = UNKNOWN_ADDRESS if link is None else link[0]
+        address = _address(link)
         self._elsewhere.add(broker_name)
         return RouteError("WRONG_BROKER", address=address, broker=broker_name, other=other)
+
+
+def _address(link: Link | None) -> str:
+    return UNKNOWN_ADDRESS if link is None else link[0]
 
 
 class _Check:

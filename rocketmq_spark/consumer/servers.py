@@ -96,8 +96,12 @@ class Servers:
         """Ask the broker of each of ``queues`` about those that it has, all at once: (queues, answer) of each that
         answers. A turn waits for the slowest of them, and not for their sum."""
         of_broker = _by_broker(queues)
-        met = {name: name for name in self._met(of_broker)}
-        told = self.ask_together(met, lambda broker, name: submit(broker, of_broker[name]))
+
+        def submit_to_known(broker: BrokerPort, name: str) -> Answer[T]:
+            self._names.ensure_known(name)  # others were asked since, and connections are lost in a moment
+            return submit(broker, of_broker[name])
+
+        told = self.ask_together({name: name for name in self._met(of_broker)}, submit_to_known)
         return [(of_broker[name], answer) for name, answer in told.items()]
 
     def ask_together(
