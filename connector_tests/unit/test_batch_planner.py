@@ -830,6 +830,22 @@ def test_a_topic_made_anew_while_the_query_runs_fails_it_where_that_is_wanted(co
     assert member.stored == {}
 
 
+def test_what_was_confirmed_of_the_old_topic_keeps_no_proof_of_the_new_one_back() -> None:
+    """Another member had begun the new one, so there was nothing to be lowered: the group stood at 0 until 10 was
+    passed, and its next owner read all of it again."""
+    member = SteadyMember({A: holding(10)}, has_news=True)
+    subject = planner(member, failOnDataLoss="false")
+    end, _ = read(subject, SourceOffset())
+    assert subject.latest_offset(end, None) is end
+    member.make_anew(A, 4)
+    member.restart()
+    member.store(A, 0)
+    end, ranges = read(subject, end)
+    assert ranges == [QueueRange(A, 0, 4)]
+    subject.latest_offset(end, None)
+    assert member.stored == {A: 4}
+
+
 def test_a_tail_that_was_lost_and_got_again_is_read_from_where_it_begins(caplog: pytest.LogCaptureFixture) -> None:
     """An unclean fail-over. The group's offset is still there, and the queue is longer than before."""
     member = SteadyMember({A: holding(10)}, has_news=True)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import replace
 
 import pytest
@@ -23,7 +23,7 @@ def findings(
     *,
     bounds: QueueBounds = BOUNDS,
     other_from: Mapping[MessageQueue, int | None] | None = None,
-    doubtful: tuple[MessageQueue, ...] = (),
+    doubtful: Set[MessageQueue] = frozenset(),
     emptied: tuple[MessageQueue, ...] = (),
 ) -> Findings:
     others = dict.fromkeys(stored) | dict(other_from or {})
@@ -53,7 +53,7 @@ def test_what_was_confirmed_is_forgotten_where_the_group_has_no_offset() -> None
 
 def test_what_was_confirmed_is_forgotten_where_the_offset_had_vanished_though_another_is_there_by_now() -> None:
     """Vanished are more queues than those that are settled here."""
-    found = findings({A: 60}, doubtful=(A, B))
+    found = findings({A: 60}, doubtful={A, B})
     settled = settle(READ_TO_40, found, is_broadcasting=False)
     assert settled == replace(only_raised_to(60), forget=frozenset({A}))
 
@@ -67,13 +67,21 @@ def test_a_loss_is_to_be_reported() -> None:
 def test_the_group_s_offset_is_lowered_to_where_another_queue_begins() -> None:
     lost = LostRange(A, 10, 40, RECREATED)
     settled = settle(READ_TO_40, findings({A: 30}, other_from={A: 10}), is_broadcasting=False)
-    assert settled == replace(only_raised_to(10), positions={A: Position(10, lost)}, lost=(lost,), lower_to={A: 10})
+    wanted = replace(only_raised_to(10), positions={A: Position(10, lost)}, lost=(lost,), lower_to={A: 10})
+    assert settled == replace(wanted, forget=frozenset({A}))
+
+
+def test_what_was_confirmed_is_forgotten_where_a_queue_goes_on_before_what_was_read_of_it() -> None:
+    """Though the group's offset need not be lowered: another member has done so."""
+    settled = settle(READ_TO_40, findings({A: 10, B: 10}, other_from={A: 10}), is_broadcasting=False)
+    assert settled.lower_to == {}
+    assert settled.forget == frozenset({A})
 
 
 def test_an_emptied_queue_begins_anew_and_nothing_is_lost() -> None:
     empty = QueueBounds(0, 3, 6_000)
     settled = settle(READ_TO_40, findings({A: 40}, bounds=empty, emptied=(A, B)), is_broadcasting=False)
-    assert settled == replace(only_raised_to(0), emptied=(A,), lower_to={A: 0})
+    assert settled == replace(only_raised_to(0), emptied=(A,), forget=frozenset({A}), lower_to={A: 0})
 
 
 def test_an_emptied_queue_without_an_offset_of_the_group_is_no_emptied_one() -> None:

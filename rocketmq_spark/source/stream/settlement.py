@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass
 
 from rocketmq_spark.consumer.survey import Survey
@@ -25,7 +25,7 @@ class Findings:
     bounds: Mapping[MessageQueue, QueueBounds]
     stored: Mapping[MessageQueue, int | None]
     other_from: Mapping[MessageQueue, int | None]
-    doubtful: Collection[MessageQueue] = ()
+    doubtful: Set[MessageQueue] = frozenset()
     emptied: Collection[MessageQueue] = ()
 
 
@@ -34,7 +34,7 @@ class Settlement:
     """Positions, and what is to be done, in the order of the fields, before anything is planned from there.
 
     ``emptied``: begin anew, with nothing lost; to be told. ``lost``: to be reported, which may end the query.
-    ``forget``: what was confirmed of these offsets may be of another queue. ``lower_to``: these queues do not reach as
+    ``forget``: what was confirmed of these queues may be of other ones. ``lower_to``: these queues do not reach as
     far as the group's offset any more. ``raise_to``: what the group's offsets must be at least, but for queues that
     were not lowered.
     """
@@ -61,10 +61,19 @@ def settle(start: SourceOffset, findings: Findings, *, is_broadcasting: bool) ->
         positions,
         emptied,
         tuple(lost_ranges(positions.values())),
-        frozenset(queue for queue, at in findings.stored.items() if at is None or queue in findings.doubtful),
+        _of_others(positions, start, findings),
         moved_back(positions, findings.stored),
         {queue: position.offset for queue, position in positions.items()},
     )
+
+
+def _of_others(
+    positions: Mapping[MessageQueue, Position], start: SourceOffset, findings: Findings
+) -> frozenset[MessageQueue]:
+    """Queues of which what was confirmed is of another one, or may be. That goes on before where the checkpoint is."""
+    vanished = {queue for queue, at in findings.stored.items() if at is None}
+    read_to = {queue: progress.end_offset for queue, progress in start.queues.items()}
+    return frozenset(vanished | moved_back(positions, read_to).keys() | (findings.doubtful & findings.stored.keys()))
 
 
 def _believed(stored: Mapping[MessageQueue, int | None], start: SourceOffset) -> dict[MessageQueue, int | None]:
