@@ -887,6 +887,23 @@ def test_a_topic_made_anew_is_found_after_queues_were_away_or_silent() -> None:
         assert ranges == [QueueRange(A, 0, 14)]
 
 
+def test_queues_whose_broker_did_not_have_them_are_looked_for_again_without_any_news() -> None:
+    """Brokers had exchanged addresses and were back where they were a moment later; the query stood still until the
+    limit of 300 s, because nothing had changed since."""
+    member = SteadyMember({A: holding(10)}, has_news=True)
+    subject = planner(member)
+    end, _ = read(subject, SourceOffset())
+    member.away = {A}
+    assert subject.latest_offset(end, None) is end
+    member.away = set()
+    member.hold(A, holding(14))
+    member.has_news = False
+    assert subject.latest_offset(end, None) is end
+    member.clock.advance(ASKING.longest_ms)
+    _, ranges = read(subject, end)
+    assert ranges == [QueueRange(A, 10, 14)]
+
+
 def test_a_queue_is_not_planned_before_it_is_known_whether_it_is_the_same() -> None:
     member = KnownLater({A: holding(20)}, stored={A: 10}, not_searching={A})
     subject, start = planner(member), SourceOffset({A: QueueProgress(0, 10, 1_000)})

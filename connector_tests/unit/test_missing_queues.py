@@ -5,6 +5,7 @@ import pytest
 from connector_tests.support.queues import queues
 from rocketmq_spark.errors import RouteError
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.retry import ASKING
 from rocketmq_spark.remoting.waits import Wait
 from rocketmq_spark.source.stream.missing_queues import MissingQueues
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
@@ -30,9 +31,9 @@ def test_wait_is_the_default() -> None:
 def test_waiting_ends_with_an_error_that_names_queue_position_and_last_address() -> None:
     subject = missing("wait")
     subject.see(AWAY, START, now_ms=1_000)
-    assert not subject.is_overdue(1_000 + LIMIT_MS - 1)
+    assert not subject.is_due(1_000 + 1)
     subject.see(AWAY, START, now_ms=1_000 + LIMIT_MS - 1)
-    assert subject.is_overdue(1_000 + LIMIT_MS)
+    assert subject.is_due(1_000 + LIMIT_MS)
     with pytest.raises(RouteError) as raised:
         subject.see(AWAY, START, now_ms=1_000 + LIMIT_MS)
     assert raised.value.context == {
@@ -40,6 +41,25 @@ def test_waiting_ends_with_an_error_that_names_queue_position_and_last_address()
         "waited_ms": LIMIT_MS,
         "limit_ms": LIMIT_MS,
     }
+
+
+@pytest.mark.parametrize("policy", ["wait", "drop"])
+def test_while_a_queue_is_away_it_is_looked_for_again_after_each_pause(policy: str) -> None:
+    subject = missing(policy)
+    assert not subject.is_due(10**9)
+    for seen_ms in (1_000, 1_000 + ASKING.longest_ms):
+        subject.see(AWAY, START, now_ms=seen_ms)
+        assert not subject.is_due(seen_ms + ASKING.longest_ms - 1)
+        assert subject.is_due(seen_ms + ASKING.longest_ms)
+    subject.see({}, START, now_ms=90_000)
+    assert not subject.is_due(10**9)
+
+
+def test_at_the_limit_it_is_looked_for_at_once() -> None:
+    subject = missing("wait")
+    for seen_ms in (1_000, 1_000 + LIMIT_MS - 1):
+        subject.see(AWAY, START, now_ms=seen_ms)
+    assert subject.is_due(1_000 + LIMIT_MS)
 
 
 def test_each_queue_has_its_own_limit_which_begins_anew_when_it_was_back() -> None:
@@ -74,9 +94,9 @@ def test_drop_goes_on_for_ever_and_tells_the_position() -> None:
     subject = missing("drop")
     for now_ms in (0, LIMIT_MS, 100 * LIMIT_MS):
         subject.see(AWAY, START, now_ms)
+        assert not subject.is_due(now_ms + 1)
     assert subject.dropped == {B}
     assert subject.waited_for == set()
-    assert not subject.is_overdue(10**9)
     assert subject.waits == (
         Wait(
             "1 queue of topic orders at broker-a (10.0.0.1:10911)",
@@ -113,4 +133,4 @@ def test_nothing_is_missing_while_everything_is_there() -> None:
     subject = missing("fail")
     subject.see({}, START, now_ms=0)
     assert subject.waited_for == subject.dropped == set()
-    assert not subject.is_overdue(10**9)
+    assert not subject.is_due(10**9)

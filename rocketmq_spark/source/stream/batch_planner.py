@@ -146,7 +146,7 @@ class BatchPlanner:
 
     def _must_survey(self, wait_ms: int) -> bool:
         """Whether there may be something to plan. If nothing is known of that, wait a little for news."""
-        if self._survey_at_once or self._missing.is_overdue(self._clock()):
+        if self._survey_at_once or self._missing.is_due(self._clock()):
             return True
         return self._member.wait_for_news(self._positions, wait_ms)
 

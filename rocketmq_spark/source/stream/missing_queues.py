@@ -13,6 +13,7 @@ from typing import Final
 from rocketmq_spark.errors import RouteError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.retry import ASKING
 from rocketmq_spark.remoting.waits import Wait
 from rocketmq_spark.source.stream.offsets import SourceOffset
 
@@ -27,6 +28,7 @@ class MissingQueues:
         self._is_dropping = options.missing_queues == "drop"
         self._limit_ms = options.missing_queues_limit_ms
         self._since_ms: dict[MessageQueue, int] = {}
+        self._seen_ms = 0
         self.waits: tuple[Wait, ...] = ()
         """What is waited for, one for each topic and broker."""
 
@@ -40,9 +42,11 @@ class MissingQueues:
         """Queues without which the query goes on, until they are back."""
         return frozenset(self._since_ms) if self._is_dropping else frozenset()
 
-    def is_overdue(self, now_ms: int) -> bool:
-        """Whether a queue has been away for the whole limit, as far as is known: look again, then ``see`` decides."""
-        return bool(self._overdue(now_ms))
+    def is_due(self, now_ms: int) -> bool:
+        """Whether to look again for what is away, then ``see`` decides: after a pause, because a broker that did not
+        have a queue says nothing when it has, and at the limit of one, as far as is known."""
+        has_paused = bool(self._since_ms) and now_ms - self._seen_ms >= ASKING.longest_ms
+        return has_paused or bool(self._overdue(now_ms))
 
     def see(self, away: Mapping[MessageQueue, str], start: SourceOffset, now_ms: int) -> None:
         """``away`` are all the queues that are away now, with their brokers' last addresses; their positions are in
@@ -51,6 +55,7 @@ class MissingQueues:
             queue: f"{queue} at offset {start.queues[queue].end_offset}, last at {address}"
             for queue, address in away.items()
         }
+        self._seen_ms = now_ms
         if away.keys() != self._since_ms.keys():
             self._since_ms = {queue: self._since_ms.get(queue, now_ms) for queue in away}
             self.waits = tuple(self._wait(of_broker, away, start) for of_broker in _by_topic_and_broker(away))
