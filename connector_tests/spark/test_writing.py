@@ -88,6 +88,27 @@ def test_a_stream_writes_each_row_once_and_a_replayed_batch_the_same_ids(
     assert len({(row.msgId, bytes(row.body), row["keys"]) for row in rows}) == 5_000
 
 
+def test_ids_of_columns_that_are_not_sent_are_the_same_in_each_write(
+    spark: SparkSession, cluster: EmbeddedCluster, messages: Topic, stream: StreamOf
+) -> None:
+    """In another order, and as another write; queue and compression are those of the columns and options too."""
+    for order in ("id", "-id"):
+        frame = spark.range(200).selectExpr(
+            "id AS number", "REPEAT(CAST(id AS STRING), 2000) AS value", "'k' AS shardingKey"
+        )
+        writer = frame.orderBy(order).write.format("rocketmq").mode("append").option("topic", messages.name)
+        options = {"namesrvAddr": cluster.namesrv_addr, "messageIdColumns": "number", "compression": "zstd"}
+        writer.options(**options).save()
+
+    reading = stream()
+    reading.run_to_end()
+    rows = reading.rows()
+    assert len(rows) == 400
+    assert len({row.msgId for row in rows}) == 200
+    assert len({(row.msgId, bytes(row.body)) for row in rows}) == 200
+    assert len({(row.brokerName, row.queueId) for row in rows}) == 1
+
+
 def test_what_cannot_be_sent_fails_with_its_row_and_nothing_is_sent(
     spark: SparkSession, cluster: EmbeddedCluster, messages: Topic
 ) -> None:

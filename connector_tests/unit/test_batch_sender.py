@@ -1,21 +1,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from connector_tests.support.scripted_broker import ScriptedBroker, answer
 from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
+from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import WriteOptions
 from rocketmq_spark.sink import batch_sender
 from rocketmq_spark.sink.batch_sender import BatchSender
-from rocketmq_spark.sink.send_batches import SendBatch
+from rocketmq_spark.sink.send_batches import Place, SendBatch
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 
 STORED = {"msgId": "ID", "queueId": "0", "queueOffset": "0"}
-BATCHES = [SendBatch("T", memoryview(f"batch {number}".encode()), 1, number) for number in range(4)]
+BATCHES = [SendBatch("T", None, memoryview(f"batch {number}".encode()), 1, number) for number in range(4)]
 BODIES = [bytes(batch.body) for batch in BATCHES]
 
 
@@ -94,7 +96,7 @@ def test_several_batches_are_on_their_way_at_once_and_never_more_bytes_than_allo
         sender.send(batch)
         in_flight.append(sender.bytes_in_flight)
     assert in_flight == [size_bytes, 2 * size_bytes, 2 * size_bytes, 2 * size_bytes]
-    sender.send(SendBatch("T", memoryview(b"larger than all that may be in flight"), 1, 4))
+    sender.send(SendBatch("T", None, memoryview(b"larger than all that may be in flight"), 1, 4))
     assert sender.bytes_in_flight == len("larger than all that may be in flight")
     sender.finish()
     assert sender.bytes_in_flight == 0
@@ -161,7 +163,7 @@ def test_what_another_attempt_would_not_change_is_an_error_at_once_that_tells_th
     error, clock = failure(cluster)
     assert isinstance(error, BrokerError)
     assert error.code == ResponseCode.MESSAGE_ILLEGAL
-    assert error.__notes__ == ["Refused were 1 rows of the task, the first of them row 0."]
+    assert error.__notes__ == ["Not stored were 1 rows of the task, the first of them row 0."]
     assert clock.pauses == []
 
 
@@ -195,3 +197,64 @@ def test_a_topic_that_is_not_there_is_named_when_its_time_is_over(cluster: Scrip
     error, clock = failure(cluster, missingTopicTimeoutMs="0")
     assert error.condition == "TOPIC_NOT_FOUND"
     assert clock.pauses == []
+
+
+# ---------------------------------------------------------------------------------------------- queues of their own
+
+
+def pinned(batch: SendBatch, broker: str = "a") -> SendBatch:
+    return replace(batch, queue=MessageQueue("T", broker, 0))
+
+
+def test_a_batch_for_a_queue_goes_there_and_is_stored_before_the_next_one_is_sent(cluster: ScriptedCluster) -> None:
+    """The broker refuses the first once: what was sent behind it would be stored before it."""
+    at_a = Answers(cluster.brokers["a"], ResponseCode.SYSTEM_BUSY, ResponseCode.SUCCESS)
+    Answers(cluster.brokers["b"])
+    write(cluster, [pinned(batch) for batch in BATCHES])
+    assert at_a.bodies() == [BODIES[0], *BODIES]
+
+
+def test_a_broker_whose_queue_is_named_is_waited_for_and_then_the_queue_is_named(cluster: ScriptedCluster) -> None:
+    Answers(cluster.brokers["b"])
+    cluster.down.add("a:10911")
+    clock = Time()
+    with pytest.raises(TransportError, match=r"CLUSTER_UNREACHABLE.*queue T@a:0") as raised:
+        write(cluster, [pinned(BATCHES[0])], clock, clusterTimeoutMs="3000")
+    assert 3_000 <= clock.now_ms < 5_500
+    assert raised.value.__notes__ == ["Not stored were 1 rows of the task, the first of them row 0."]
+
+
+def test_a_single_message_is_sent_as_one_with_its_properties_and_flags(cluster: ScriptedCluster) -> None:
+    requests: list[RemotingCommand] = []
+
+    def store(request: RemotingCommand) -> RemotingCommand:
+        requests.append(request)
+        return answer(fields=STORED)
+
+    cluster.brokers["a"].on(RequestCode.SEND_MESSAGE_V2, store)
+    write(cluster, [replace(pinned(BATCHES[0]), properties="DELAY\x013\x02", sys_flag=0x301)])
+    (request,) = requests
+    assert (request.fields["i"], request.fields["f"], request.fields["m"]) == ("DELAY\x013\x02", "769", "false")
+
+
+def sender(cluster: ScriptedCluster, clock: Time, **given: str) -> BatchSender:
+    return BatchSender(WriteOptions.parse({"namesrvAddr": NAME_SERVER, **given}), cluster.pool, clock, clock.sleep)
+
+
+def test_a_sharding_key_leads_to_a_queue_also_while_its_broker_is_not_in_the_route(cluster: ScriptedCluster) -> None:
+    asking = sender(cluster, Time())
+    keys = [Place("T", sharding_key=f"key-{number}") for number in range(20)]
+    before = [asking.queue_of(place) for place in keys]
+    assert {queue.broker_name for queue in before if queue is not None} == {"a", "b"}
+    del cluster.brokers["b"]
+    assert [asking.queue_of(place) for place in keys] == before
+    assert asking.queue_of(Place("T", "z", 3, "key-1")) == MessageQueue("T", "z", 3)
+    assert asking.queue_of(Place("T")) is None
+
+
+def test_a_key_of_a_topic_that_is_not_there_waits_as_long_as_its_rows_would(cluster: ScriptedCluster) -> None:
+    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer(ResponseCode.TOPIC_NOT_EXIST))
+    clock = Time()
+    with pytest.raises(RouteError, match="TOPIC_NOT_FOUND"):
+        sender(cluster, clock, missingTopicTimeoutMs="1000").queue_of(Place("T", sharding_key="k"))
+    assert 1_000 <= clock.now_ms < 3_000

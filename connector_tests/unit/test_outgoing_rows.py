@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -22,7 +23,7 @@ def test_a_part_of_a_message_comes_from_where_its_column_stands() -> None:
         "TAGS": [b"t", b"t"],
         "KEYS": [b"k", None],
     }
-    assert (rows.first_row, rows.properties, len(rows)) == (7, None, 2)
+    assert (rows.numbers.tolist(), rows.properties, len(rows)) == ([7, 8], None, 2)
 
 
 def test_the_topic_of_the_options_wins_over_the_column() -> None:
@@ -54,3 +55,43 @@ def test_neighbours_are_together_up_to_the_limit(sizes: list[int], ranges: list[
 def test_an_arrow_batch_is_cut_by_the_bytes_of_its_bodies() -> None:
     whole = batch(pa.array(["a", "b", "c"]), pa.array(["12345678", None, "123"]))
     assert [piece.column(0).to_pylist() for piece in cut_by_bytes(whole, 1, 10)] == [["a", "b"], ["c"]]
+
+
+def test_when_a_message_is_delivered_is_said_in_digits() -> None:
+    columns = {
+        "body": pa.array([b"a", b"b", b"c", b"d"]),
+        "delayLevel": pa.array([3, None, None, None], pa.int32()),
+        "delaySeconds": pa.array([None, 90, None, None], pa.int64()),
+        "deliverTimestamp": pa.array([None, None, 1_700_000_000_123_456, None], pa.timestamp("us", tz="UTC")),
+    }
+    positions = {name: position for position, name in enumerate(columns)}
+    rows = outgoing_rows(pa.record_batch(columns), positions, "T", 0)
+    assert {name: values.to_pylist() for name, values in rows.texts.items()} == {
+        "DELAY": [b"3", None, None, None],
+        "TIMER_DELAY_SEC": [None, b"90", None, None],
+        "TIMER_DELIVER_MS": [None, None, b"1700000000123", None],
+    }
+    assert rows.are_delayed.tolist() == [True, True, True, False]
+
+
+def test_some_of_the_rows_keep_all_that_they_are() -> None:
+    columns = {
+        "body": pa.array([b"a", b"b", b"c"]),
+        "tags": pa.array(["1", None, "3"]),
+        "properties": pa.array([[("a", "b")], None, [("c", "d")]], pa.map_(pa.string(), pa.string())),
+        "brokerName": pa.array(["x", None, "z"]),
+        "queueId": pa.array([1, None, 3], pa.int32()),
+    }
+    positions = {name: position for position, name in enumerate(columns)}
+    rows = outgoing_rows(pa.record_batch(columns), positions, "T", 10).take(np.array([2, 0]))
+    assert (rows.numbers.tolist(), rows.bodies.to_pylist(), rows.topics.to_pylist()) == (
+        [12, 10],
+        [b"c", b"a"],
+        ["T", "T"],
+    )
+    assert rows.texts["TAGS"].to_pylist() == [b"3", b"1"]
+    assert rows.properties is not None
+    assert rows.broker_names is not None
+    assert rows.queue_ids is not None
+    assert rows.properties.to_pylist() == [[("c", "d")], [("a", "b")]]
+    assert (rows.broker_names.to_pylist(), rows.queue_ids.to_pylist()) == (["z", "x"], [3, 1])

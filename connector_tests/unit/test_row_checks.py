@@ -9,8 +9,19 @@ from rocketmq_spark.sink.outgoing_rows import OutgoingRows, outgoing_rows
 from rocketmq_spark.sink.row_checks import OWN_PROPERTIES_LIMIT_BYTES, problems_of
 from rocketmq_spark.wire.arrow.message_encoder import ID_PROPERTY_BYTES, properties_of, property_of
 
-NAMES = ("body", "topic", "tags", "keys", "properties")
-TYPES = (pa.binary(), pa.string(), pa.string(), pa.string(), pa.map_(pa.string(), pa.string()))
+SCHEMA = {
+    "body": pa.binary(),
+    "topic": pa.string(),
+    "tags": pa.string(),
+    "keys": pa.string(),
+    "properties": pa.map_(pa.string(), pa.string()),
+    "shardingKey": pa.string(),
+    "brokerName": pa.string(),
+    "queueId": pa.int32(),
+    "delayLevel": pa.int32(),
+    "delaySeconds": pa.int64(),
+}
+NAMES, TYPES = tuple(SCHEMA), tuple(SCHEMA.values())
 GOOD = {"body": b"12345", "topic": "T-1_%|", "tags": "t", "keys": "k", "properties": [("a", "b\x01")]}
 NO_OTHER_PROPERTIES = {"tags": None, "keys": None}
 ROOM_FOR_A = OWN_PROPERTIES_LIMIT_BYTES - ID_PROPERTY_BYTES - len("a\x01\x02")
@@ -18,7 +29,7 @@ ROOM_FOR_A = OWN_PROPERTIES_LIMIT_BYTES - ID_PROPERTY_BYTES - len("a\x01\x02")
 
 def rows_of(*rows: dict[str, Any]) -> OutgoingRows:
     columns = [
-        pa.array([({**GOOD, **row})[name] for row in rows], type_) for name, type_ in zip(NAMES, TYPES, strict=True)
+        pa.array([{**GOOD, **row}.get(name) for row in rows], type_) for name, type_ in zip(NAMES, TYPES, strict=True)
     ]
     batch = pa.record_batch(columns, names=list(NAMES))
     return outgoing_rows(batch, {name: position for position, name in enumerate(NAMES)}, None, 0)
@@ -45,6 +56,14 @@ def problems(rows: OutgoingRows) -> dict[int, str]:
         ({"tags": "a\x02b"}, "its TAGS contain a separator"),
         ({"keys": ""}, "its KEYS are empty"),
         ({"keys": "\x02"}, "its KEYS contain a separator"),
+        ({"shardingKey": ""}, "its __SHARDINGKEY are empty"),
+        ({"shardingKey": "\x02"}, "its __SHARDINGKEY contain a separator"),
+        ({"brokerName": "b", "queueId": -1}, "its queueId is below 0"),
+        ({"queueId": 1}, "it has one of brokerName and queueId without the other"),
+        ({"brokerName": "b"}, "it has one of brokerName and queueId without the other"),
+        ({"delayLevel": 0}, "its DELAY is not above 0"),
+        ({"delaySeconds": -5}, "its TIMER_DELAY_SEC is not above 0"),
+        ({"delayLevel": 1, "delaySeconds": 1}, "it says more than once when it is to be delivered"),
         ({"properties": [("TAGS", "x")]}, "its property 'TAGS' is RocketMQ's own"),
         ({"properties": [("a", "b"), ("", "x")]}, "its property '' has no name"),
         ({"properties": [("a\x01", "x")]}, "has a separator in its name"),
@@ -67,13 +86,14 @@ def test_what_no_broker_takes_is_found_in_the_row_that_has_it(row: dict[str, Any
 def test_what_a_broker_takes_is_no_problem() -> None:
     full = {**NO_OTHER_PROPERTIES, "properties": [("a", "x" * ROOM_FOR_A)]}
     without = {"tags": None, "keys": None, "properties": None, "topic": "a" * 127}
-    assert problems(rows_of({}, full, without, {"tags": "\x01", "keys": " "})) == {}
+    placed = {"brokerName": "b", "queueId": 0, "shardingKey": "k", "delayLevel": 18}
+    assert problems(rows_of({}, full, without, {"tags": "\x01", "keys": " "}, placed, {"delaySeconds": 1})) == {}
 
 
 def test_of_a_slice_the_rows_are_counted_from_its_beginning() -> None:
     names = {name: position for position, name in enumerate(NAMES)}
-    columns = {name: pa.array([GOOD[name]] * 2, type_) for name, type_ in zip(NAMES, TYPES, strict=True)}
-    columns["properties"] = pa.array([[("a", "")], [("a", "b"), ("c", "")]], TYPES[-1])
+    columns = {name: pa.array([GOOD.get(name)] * 2, type_) for name, type_ in zip(NAMES, TYPES, strict=True)}
+    columns["properties"] = pa.array([[("a", "")], [("a", "b"), ("c", "")]], SCHEMA["properties"])
     batch = pa.record_batch(columns)
     assert list(problems(outgoing_rows(batch.slice(1), names, None, 1))) == [0]
 

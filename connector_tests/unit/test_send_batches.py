@@ -1,39 +1,125 @@
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pyarrow as pa
 
+from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.sink.message_ids import row_ids
 from rocketmq_spark.sink.outgoing_rows import outgoing_rows
-from rocketmq_spark.sink.send_batches import STORED_EXTRA_BYTES, SendBatch, send_batches
+from rocketmq_spark.sink.queue_choice import named_queue
+from rocketmq_spark.sink.send_batches import STORED_EXTRA_BYTES, EncodableRows, Place, SendBatch, send_batches
+from rocketmq_spark.wire.arrow.message_encoder import property_of
+from rocketmq_spark.wire.message.batch import decode_batch
+
+PREFIX = b"0" * 20
+SINGLE_BYTES = 20 + 1 + 2 + 42
+"""A message in a batch with a body of one byte, and no property but its id."""
+COMPRESSED = 0x301
 
 
-def batches(topics: list[str], messages: list[bytes], limit_bytes: int) -> list[SendBatch]:
-    bodies = pa.array(messages, pa.binary())
-    rows = outgoing_rows(
-        pa.record_batch([bodies, pa.array(topics)], names=["b", "t"]), {"body": 0, "topic": 1}, None, 5
+def by_place(place: Place) -> MessageQueue | None:
+    """Keys that begin alike share a queue."""
+    return named_queue(place) or (
+        MessageQueue(place.topic, "keyed", int(place.sharding_key[0])) if place.sharding_key else None
     )
-    return list(send_batches(rows, bodies, limit_bytes))
+
+
+def sent(
+    limit_bytes: int = 10_000,
+    sys_flags: list[int] | None = None,
+    asked: list[Place] | None = None,
+    **columns: list[Any],
+) -> list[SendBatch]:
+    """Of rows from 5 on, with these columns; bodies are letters."""
+    count = len(columns["topic"])
+    arrays = {"body": pa.array([bytes([97 + index]) for index in range(count)], pa.binary())}
+    arrays |= {name: pa.array(values) for name, values in columns.items()}
+    positions = {name: position for position, name in enumerate(arrays)}
+    rows = outgoing_rows(pa.record_batch(arrays), positions, None, 5)
+    properties = tuple(property_of(name, values) for name, values in rows.texts.items())
+    flags = np.array(sys_flags or [0] * count, np.int32)
+
+    def queue_of(place: Place) -> MessageQueue | None:
+        if asked is not None:
+            asked.append(place)
+        return by_place(place)
+
+    return list(send_batches(EncodableRows(rows, row_ids(PREFIX, 5, count), properties, flags), queue_of, limit_bytes))
+
+
+def letters(batch: SendBatch) -> str:
+    return b"".join(message.body for message in decode_batch(bytes(batch.body))).decode()
+
+
+def told(batches: list[SendBatch]) -> list[tuple[str, str, int]]:
+    return [
+        (batch.topic if batch.queue is None else str(batch.queue), letters(batch), batch.first_row) for batch in batches
+    ]
 
 
 def test_rows_of_one_topic_are_cut_where_a_batch_is_full() -> None:
-    limit_bytes = 2 * (1 + STORED_EXTRA_BYTES)
-    assert batches(["T"] * 5, [b"a", b"b", b"c", b"d", b"e"], limit_bytes) == [
-        SendBatch("T", memoryview(b"ab"), 2, 5),
-        SendBatch("T", memoryview(b"cd"), 2, 7),
-        SendBatch("T", memoryview(b"e"), 1, 9),
-    ]
+    batches = sent(2 * (SINGLE_BYTES + STORED_EXTRA_BYTES), topic=["T"] * 5)
+    assert told(batches) == [("T", "ab", 5), ("T", "cd", 7), ("T", "e", 9)]
+    assert [batch.row_count for batch in batches] == [2, 2, 1]
+    assert sum(len(batch.body) for batch in batches) == 5 * SINGLE_BYTES
 
 
 def test_rows_of_several_topics_keep_their_order_within_each() -> None:
-    assert batches(["T", "U", "T", "V", "U"], [b"a", b"b", b"c", b"d", b"e"], 10_000) == [
-        SendBatch("T", memoryview(b"ac"), 2, 5),
-        SendBatch("U", memoryview(b"be"), 2, 6),
-        SendBatch("V", memoryview(b"d"), 1, 8),
-    ]
+    assert told(sent(topic=["T", "U", "T", "V", "U"])) == [("T", "ac", 5), ("U", "be", 6), ("V", "d", 8)]
 
 
 def test_a_message_that_is_larger_than_a_batch_should_be_goes_alone() -> None:
-    assert [batch.row_count for batch in batches(["T"] * 3, [b"a", b"b" * 900, b"c"], 800)] == [1, 1, 1]
+    assert [batch.row_count for batch in sent(10, topic=["T"] * 3)] == [1, 1, 1]
 
 
 def test_no_rows_are_no_batches() -> None:
-    assert batches([], [], 100) == []
+    assert sent(topic=[]) == []
+
+
+def test_rows_for_one_queue_are_together_in_their_order_whatever_leads_there() -> None:
+    asked: list[Place] = []
+    batches = sent(
+        asked=asked,
+        topic=["T"] * 6,
+        shardingKey=["1x", "2x", "1y", None, "1x", "2x"],
+        brokerName=[None, None, None, None, None, "keyed"],
+        queueId=pa.array([None, None, None, None, None, 1], pa.int32()),
+    )
+    assert told(batches) == [("T@keyed:1", "acef", 5), ("T@keyed:2", "b", 6), ("T", "d", 8)]
+    assert sorted(asked, key=str) == sorted(
+        [
+            Place("T", sharding_key="1x"),
+            Place("T", sharding_key="2x"),
+            Place("T", sharding_key="1y"),
+            Place("T"),
+            Place("T", "keyed", 1, "2x"),
+        ],
+        key=str,
+    )
+
+
+def test_what_is_compressed_travels_apart_and_in_a_queue_of_its_own_in_order() -> None:
+    flags = [0, COMPRESSED, 0, COMPRESSED]
+    assert [(letters(batch), batch.sys_flag) for batch in sent(sys_flags=flags, topic=["T"] * 4)] == [
+        ("ac", 0),
+        ("bd", COMPRESSED),
+    ]
+    keyed = sent(sys_flags=flags, topic=["T"] * 4, shardingKey=["1"] * 4)
+    assert [(letters(batch), batch.sys_flag) for batch in keyed] == [
+        ("a", 0),
+        ("b", COMPRESSED),
+        ("c", 0),
+        ("d", COMPRESSED),
+    ]
+
+
+def test_what_is_delayed_is_a_single_message_with_its_properties() -> None:
+    delays = pa.array([None, 3, None, 4], pa.int32())
+    first, *singles = sent(topic=["T"] * 4, delayLevel=delays)
+    assert (letters(first), first.properties) == ("ac", None)
+    assert singles == [
+        SendBatch("T", None, memoryview(b"b"), 1, 6, 0, f"UNIQ_KEY\x01{'0' * 31}6\x02DELAY\x013\x02"),
+        SendBatch("T", None, memoryview(b"d"), 1, 8, 0, f"UNIQ_KEY\x01{'0' * 31}8\x02DELAY\x014\x02"),
+    ]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rocketmq_spark.errors import OptionError
-from rocketmq_spark.sink.columns import SINK_COLUMNS, available, resolve_columns
+from rocketmq_spark.sink.columns import SINK_COLUMNS, available, id_positions, resolve_columns
 
 ALL = [(name, column.types[-1]) for name, column in SINK_COLUMNS.items()]
 
@@ -22,7 +22,7 @@ def test_columns_are_found_by_name_in_any_order_and_case() -> None:
 
 @pytest.mark.parametrize(("name", "type_"), [(name, one) for name, row in SINK_COLUMNS.items() for one in row.types])
 def test_each_column_may_have_each_of_its_types(name: str, type_: str) -> None:
-    fields = {"body": "binary", name: type_}
+    fields = {"body": "binary", "brokerName": "string", "queueId": "int", name: type_}
     assert resolve_columns(fields.items(), has_topic=True)[name] == list(fields).index(name)
 
 
@@ -56,3 +56,24 @@ def test_without_a_body_or_a_topic_nothing_is_to_be_sent() -> None:
 def test_what_there_is_names_each_column_its_other_name_and_its_types() -> None:
     assert available().startswith("body (or value) BINARY or STRING, topic STRING, ")
     assert all(name in available() for name in SINK_COLUMNS)
+
+
+@pytest.mark.parametrize(("alone", "other"), [("brokerName", "queueId"), ("queueId", "brokerName")])
+def test_of_a_broker_and_its_queue_both_are_to_be_named(alone: str, other: str) -> None:
+    said = refused([("body", "binary"), (alone, SINK_COLUMNS[alone].types[0])])
+    assert f"without a column {other!r} beside {alone!r}" in said
+
+
+def test_columns_of_ids_may_be_there_beside_what_is_sent() -> None:
+    fields = [("orderId", "bigint"), ("body", "binary"), ("Keys", "string")]
+    assert resolve_columns(fields, has_topic=True, id_columns=("ORDERID", "keys")) == {"body": 1, "keys": 2}
+    assert id_positions(fields, ("ORDERID", "keys")) == (0, 2)
+    assert id_positions(fields, ()) == ()
+
+
+def test_columns_of_ids_that_are_not_there_or_have_no_one_text_are_named() -> None:
+    fields = [("body", "binary"), ("parts", "array<string>")]
+    with pytest.raises(OptionError, match=r"BAD_OPTION_VALUE.*'messageIdColumns' cannot be 'id'.*body, parts"):
+        id_positions(fields, ("id",))
+    with pytest.raises(OptionError, match=r"UNWRITABLE_COLUMN.*'parts' is ARRAY<STRING>"):
+        id_positions(fields, ("parts",))

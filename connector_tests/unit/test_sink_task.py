@@ -1,19 +1,23 @@
 from __future__ import annotations
 
+import zlib
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from rocketmq_spark.errors import LocalProtocolError
+from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import WriteOptions
 from rocketmq_spark.sink import task as tasks
-from rocketmq_spark.sink.send_batches import SendBatch
-from rocketmq_spark.sink.task import Task, write_rows
+from rocketmq_spark.sink.queue_choice import named_queue
+from rocketmq_spark.sink.send_batches import Place, SendBatch
+from rocketmq_spark.sink.task import Columns, Task, write_rows
 from rocketmq_spark.wire.message.batch import InnerMessage, decode_batch
 
 OPTIONS = WriteOptions.parse({"namesrvAddr": "n:9876", "topic": "T", "maxMessageBytes": "5"})
-POSITIONS = {"body": 0, "tags": 1, "properties": 2}
+COLUMNS = Columns({"body": 0, "tags": 1, "properties": 2})
 TASK = Task("query q batch 1", 3)
 
 
@@ -23,6 +27,9 @@ class Sent:
     def __init__(self) -> None:
         self.batches: list[SendBatch] = []
         self.is_finished = False
+
+    def queue_of(self, place: Place) -> MessageQueue | None:
+        return named_queue(place)
 
     def send(self, batch: SendBatch) -> None:
         self.batches.append(batch)
@@ -40,9 +47,11 @@ def arrow(*bodies: Any) -> pa.RecordBatch:
     return pa.record_batch([pa.array(bodies, pa.binary()), tags, maps], names=["body", "tags", "properties"])
 
 
-def written(*batches: pa.RecordBatch, task: Task = TASK) -> list[InnerMessage]:
+def written(
+    *batches: pa.RecordBatch, task: Task = TASK, columns: Columns = COLUMNS, options: WriteOptions = OPTIONS
+) -> list[InnerMessage]:
     sent = Sent()
-    assert write_rows(batches, POSITIONS, task, OPTIONS, sent) == sum(map(len, batches))
+    assert write_rows(batches, columns, task, options, sent) == sum(map(len, batches))
     assert sent.is_finished
     return sent.messages()
 
@@ -72,10 +81,28 @@ def test_what_is_encoded_at_once_has_no_part_in_the_ids(monkeypatch: pytest.Monk
 def test_a_row_that_no_broker_takes_is_named_and_nothing_of_it_is_sent() -> None:
     sent = Sent()
     with pytest.raises(LocalProtocolError) as raised:
-        write_rows([arrow(b"a", b"b"), arrow(b"c", b"123456", b"")], POSITIONS, TASK, OPTIONS, sent)
+        write_rows([arrow(b"a", b"b"), arrow(b"c", b"123456", b"")], COLUMNS, TASK, OPTIONS, sent)
     assert str(raised.value).startswith(
         "[ROCKETMQ_UNSENDABLE_ROW] Row 3 of partition 3 of query q batch 1 cannot be sent: its body has 6 bytes, and 5 "
         "is the most. So it is with 1 others."
     )
     assert [message.body for message in sent.messages()] == [b"a", b"b"]
     assert not sent.is_finished
+
+
+def test_ids_of_columns_are_the_same_whatever_task_and_place_a_row_has() -> None:
+    of_bodies = replace(COLUMNS, of_ids=(0, 1))
+    forwards = written(arrow(b"a", b"b", b"a"), columns=of_bodies)
+    again = written(arrow(b"c"), arrow(b"a", b"b"), columns=of_bodies, task=Task("query r batch 9", 0))
+    ids = [message.properties["UNIQ_KEY"] for message in forwards]
+    assert ids[0] == ids[2] != ids[1]
+    assert [message.properties["UNIQ_KEY"] for message in again[1:]] == ids[:2]
+    assert {len(one) for one in ids} == {32}
+
+
+def test_large_bodies_are_compressed_where_the_options_say_so() -> None:
+    options = replace(OPTIONS, compression="zlib", compress_over_bytes=3)
+    sent = Sent()
+    write_rows([arrow(b"abc", b"abcd")], COLUMNS, TASK, options, sent)
+    assert [(batch.sys_flag, batch.row_count) for batch in sent.batches] == [(0, 1), (0x301, 1)]
+    assert zlib.decompress(sent.messages()[1].body) == b"abcd"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rocketmq_spark.options.connection import CONNECTION_CONFLICTS, CONNECTION_NEEDS, ConnectionOptions
-from rocketmq_spark.options.kinds import BOOLEAN, GROUP, TOPIC, integer
+from rocketmq_spark.options.kinds import BOOLEAN, GROUP, NAMES, TOPIC, choice, integer
 from rocketmq_spark.options.table import Section, checked, option, parse_table
 
 
@@ -50,6 +50,32 @@ class WriteOptions(ConnectionOptions):
         default=str(4 * 1024 * 1024),
         doc="The largest body that is sent: `maxMessageSize` of the brokers. Rows with a larger one are found before "
         "anything is sent.",
+    )
+
+    compression: str = option(
+        "compression",
+        choice("none", "zlib", "lz4", "zstd"),
+        section=Section.WRITE,
+        default="none",
+        doc="How large bodies are compressed, each by itself, as a Java producer does it. Whoever reads them notices "
+        "nothing; consumers before RocketMQ 5 know `zlib` only.",
+    )
+    compress_over_bytes: int = option(
+        "compressMsgBodyOverHowmuch",
+        integer(0),
+        section=Section.WRITE,
+        default="4096",
+        doc="For `compression`: bodies above so many bytes are large.",
+    )
+    message_id_columns: tuple[str, ...] = option(
+        "messageIdColumns",
+        NAMES,
+        section=Section.WRITE,
+        default="",
+        doc="Columns that a row's id is made of, separated by commas; also columns that are not sent. By default "
+        "it is made of the query, the batch, the partition and the row's number in it. Needed where a batch that is "
+        "repeated may have its rows in another order, as behind a shuffle. Rows with equal values have the same id, in "
+        "all queries.",
     )
 
     @classmethod

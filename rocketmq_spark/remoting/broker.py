@@ -17,7 +17,7 @@ from rocketmq_spark.model import Message, MessageQueue, QueueBounds, StoredMessa
 from rocketmq_spark.remoting.looker import TOOLS, Looker
 from rocketmq_spark.remoting.looks import first_offsets, pull_question, stored_times
 from rocketmq_spark.remoting.peer import Peer, Question, ResponseFuture, code_only
-from rocketmq_spark.remoting.send_question import send_question
+from rocketmq_spark.remoting.send_question import encoded_question, send_question
 from rocketmq_spark.remoting.send_result import SendResult, send_header
 from rocketmq_spark.wire.body.groups import decode_consumer_ids
 from rocketmq_spark.wire.body.heartbeat import Heartbeat, encode_heartbeat
@@ -274,14 +274,7 @@ class Broker(Peer):
 
     def send_batch(self, messages: Sequence[Message], queue: MessageQueue, producer_group: str) -> SendResult:
         """Send messages of one topic that are stored one after another, or not at all."""
-        return self.submit_batch(encode_batch(messages), queue, producer_group).result()
-
-    def submit_batch(
-        self, body: bytes | memoryview, queue: MessageQueue, producer_group: str, sys_flag: int = 0
-    ) -> ResponseFuture[SendResult]:
-        """``send_batch`` of messages that are encoded already, their bodies compressed as ``sys_flag`` says."""
-        header = send_header(queue, producer_group, sys_flag=sys_flag, is_batch=True)
-        return self.submit(send_question(RequestCode.SEND_BATCH_MESSAGE, header, body, queue))
+        return self.ask(encoded_question(encode_batch(messages), queue, producer_group))
 
     def send_dead_letter(self, group: str, message: Message, broker_name: str) -> SendResult:
         """Store ``message`` in the group's dead letter topic on this broker, which makes the topic where it is missing.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.remoting.peer import Question
-from rocketmq_spark.remoting.send_result import SendResult, SendStatus
+from rocketmq_spark.remoting.send_result import SendResult, SendStatus, send_header
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.headers import SendMessageRequest, SendMessageResponse
@@ -21,3 +21,19 @@ def send_question(
         return SendResult(SendStatus(answer.code), where, stored.queue_offset, tuple(stored.message_id.split(",")))
 
     return Question(RemotingCommand(code, fields=header.to_fields(), body=body), read)
+
+
+def encoded_question(
+    body: bytes | memoryview,
+    queue: MessageQueue,
+    producer_group: str,
+    *,
+    sys_flag: int = 0,
+    properties: str | None = None,
+) -> Question[SendResult]:
+    """Of the messages of a batch, encoded one after another; or with ``properties`` of a single one. ``sys_flag`` says
+    how their bodies are compressed."""
+    is_batch = properties is None
+    header = send_header(queue, producer_group, sys_flag=sys_flag, properties=properties or "", is_batch=is_batch)
+    code = RequestCode.SEND_BATCH_MESSAGE if is_batch else RequestCode.SEND_MESSAGE_V2
+    return send_question(code, header, body, queue)

@@ -22,8 +22,10 @@ from rocketmq_spark.remoting.peer import ResponseFuture
 from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
 from rocketmq_spark.remoting.retry import WRITING, Outlook, Patience, outlook_of_write, refreshes_route
 from rocketmq_spark.remoting.routes import RouteCache
+from rocketmq_spark.remoting.send_question import encoded_question
 from rocketmq_spark.remoting.send_result import SendResult, SendStatus
-from rocketmq_spark.sink.send_batches import SendBatch
+from rocketmq_spark.sink.queue_choice import named_queue, queue_by_hash, sharded_queues
+from rocketmq_spark.sink.send_batches import Place, SendBatch
 
 IN_FLIGHT_BYTES: Final = 4 * 1024 * 1024
 """At most so much of a task is on its way, unless a single batch has more."""
@@ -57,6 +59,7 @@ class BatchSender:
         self._in_flight: deque[_Sent] = deque()
         self._bytes_in_flight = 0
         self._turn = count()
+        self._sharded: dict[str, tuple[MessageQueue, ...]] = {}
 
     @staticmethod
     def of_this_process(options: WriteOptions) -> BatchSender:
@@ -69,8 +72,13 @@ class BatchSender:
         return self._bytes_in_flight
 
     def send(self, batch: SendBatch) -> None:
-        """Send it once there is room. Raises what ``finish`` does, of batches before it."""
+        """Send it once there is room, and nothing for its own queue is on its way, which it might overtake.
+
+        Raises what ``finish`` does, of batches before it.
+        """
         while self._in_flight and self.bytes_in_flight + len(batch.body) > IN_FLIGHT_BYTES:
+            self._settle_oldest()
+        while batch.queue is not None and any(sent.batch.queue == batch.queue for sent in self._in_flight):
             self._settle_oldest()
         self._in_flight.append(self._sent(batch))
         self._bytes_in_flight += len(batch.body)
@@ -100,10 +108,17 @@ class BatchSender:
     def _sent(self, batch: SendBatch) -> _Sent:
         queue, address = None, ""
         try:
-            queue = self._next_queue(batch.topic)
+            queue = batch.queue or self._next_queue(batch.topic)
             address = self._routes.master(queue)
             broker = Broker(address, self._pool, self._options.broker_timeout_ms)
-            return _Sent(batch, queue, address, broker.submit_batch(batch.body, queue, self._options.producer_group))
+            question = encoded_question(
+                batch.body,
+                queue,
+                self._options.producer_group,
+                sys_flag=batch.sys_flag,
+                properties=batch.properties,
+            )
+            return _Sent(batch, queue, address, broker.submit(question))
         except RocketMQError as error:
             return _Sent(batch, queue, address, error)
 
@@ -128,22 +143,50 @@ class BatchSender:
 
     def _fail(self, sent: _Sent, error: RocketMQError) -> None:
         """Raises what is not to be tried again, now or at all."""
+        if sent.queue is not None:
+            self._brokers.failed(sent.queue.broker_name, error, now_ms=self._clock(), limit_ms=0)
+        try:
+            self._be_patient(_subject(sent.batch), sent.batch.topic, error)
+        except RocketMQError as over:
+            rows = sent.batch
+            over.add_note(f"Not stored were {rows.row_count} rows of the task, the first of them row {rows.first_row}.")
+            raise
+
+    def _be_patient(self, subject: str, topic: str, error: RocketMQError) -> None:
         outlook, now_ms = outlook_of_write(error), self._clock()
         if outlook is Outlook.FINAL:
-            rows = sent.batch
-            error.add_note(f"Refused were {rows.row_count} rows of the task, the first of them row {rows.first_row}.")
             raise error
-        if sent.queue is not None:
-            self._brokers.failed(sent.queue.broker_name, error, now_ms=now_ms, limit_ms=0)
         if refreshes_route(error):
-            self._routes.forget(sent.batch.topic)
+            self._routes.forget(topic)
         limit_ms = self._options.cluster_timeout_ms
         if outlook is Outlook.UNSERVED:
             limit_ms = min(limit_ms, self._options.missing_topic_timeout_ms)
-        self._patience.failed(_subject(sent.batch), error, now_ms=now_ms, limit_ms=limit_ms)
+        self._patience.failed(subject, error, now_ms=now_ms, limit_ms=limit_ms)
         self._patience.check(now_ms)
 
     # -------------------------------------------------------------------------------------------------- queues
+
+    def queue_of(self, place: Place) -> MessageQueue | None:
+        """The queue that a row names, or that its sharding key leads to; the task keeps to what it learns of a topic
+        first. Waits for a topic that is not there, as ``finish`` does for what cannot be stored."""
+        if place.sharding_key is None or place.queue_id is not None:
+            return named_queue(place)
+        if place.topic not in self._sharded:
+            self._sharded[place.topic] = self._patiently_sharded(place.topic)
+        return queue_by_hash(place.sharding_key, self._sharded[place.topic])
+
+    def _patiently_sharded(self, topic: str) -> tuple[MessageQueue, ...]:
+        pause_ms = None
+        while True:
+            try:
+                queues = sharded_queues(self._routes.route(topic))
+            except RocketMQError as error:
+                self._be_patient(f"topic {topic}", topic, error)
+            else:
+                self._patience.succeeded(f"topic {topic}")
+                return queues
+            pause_ms = WRITING.after(pause_ms)
+            self._sleep(pause_ms / 1000)
 
     def _next_queue(self, topic: str) -> MessageQueue:
         """Any of the topic's, in turn; of brokers that have failed lately only where there is no other.
@@ -164,4 +207,4 @@ class BatchSender:
 
 
 def _subject(batch: SendBatch) -> str:
-    return f"topic {batch.topic}"
+    return f"topic {batch.topic}" if batch.queue is None else f"queue {batch.queue}"

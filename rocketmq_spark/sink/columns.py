@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -14,6 +14,15 @@ TOPIC: Final = "topic"
 TAGS: Final = "tags"
 KEYS: Final = "keys"
 PROPERTIES: Final = "properties"
+BROKER_NAME: Final = "brokerName"
+QUEUE_ID: Final = "queueId"
+SHARDING_KEY: Final = "shardingKey"
+DELAY_LEVEL: Final = "delayLevel"
+DELAY_SECONDS: Final = "delaySeconds"
+DELIVER_TIMESTAMP: Final = "deliverTimestamp"
+
+HASHED_TYPES: Final = ("binary", "boolean", "date", "int", "bigint", "smallint", "string", "timestamp", "tinyint")
+"""Of columns that ids are made of: their values have one text each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +43,18 @@ SINK_COLUMNS: Final[Mapping[str, SinkColumn]] = MappingProxyType(
         PROPERTIES: SinkColumn(
             ("map<string,string>",), "More properties, of any names but those that RocketMQ has taken for itself."
         ),
+        BROKER_NAME: SinkColumn(("string",), "With `queueId`: the broker that is to store it."),
+        QUEUE_ID: SinkColumn(
+            ("int",), "With `brokerName`: the queue there. Rows of one task for one queue keep their order."
+        ),
+        SHARDING_KEY: SinkColumn(
+            ("string",),
+            "Rows with the same one go to the same queue, those of one task in their order; `queueId` wins over it. "
+            "The queue is the one that Java's `SelectMessageQueueByHash` chooses.",
+        ),
+        DELAY_LEVEL: SinkColumn(("int",), "Deliver it later, by one of the broker's levels: 1 is 1 s, 3 is 10 s."),
+        DELAY_SECONDS: SinkColumn(("int", "bigint"), "Deliver it so much later."),
+        DELIVER_TIMESTAMP: SinkColumn(("timestamp",), "Deliver it then."),
     }
 )
 
@@ -45,33 +66,63 @@ _BY_SPELLING: Final = {
 }
 
 
-def resolve_columns(fields: Iterable[tuple[str, str]], *, has_topic: bool) -> dict[str, int]:
+def resolve_columns(
+    fields: Iterable[tuple[str, str]], *, has_topic: bool, id_columns: Sequence[str] = ()
+) -> dict[str, int]:
     """Where each column of ``SINK_COLUMNS`` stands that a schema has, given its names and Spark types in order.
 
-    Raises OptionError[UNKNOWN_COLUMN | UNWRITABLE_COLUMN | SAME_COLUMNS | NOTHING_TO_SEND]; the last also where there
-    is neither a topic column nor option ``topic`` (``has_topic``).
+    ``id_columns`` may be there as well, see ``id_positions``. Raises OptionError[UNKNOWN_COLUMN | UNWRITABLE_COLUMN |
+    SAME_COLUMNS | NOTHING_TO_SEND]; the last also where there is neither a topic column nor option ``topic``
+    (``has_topic``), or one of two columns that mean nothing alone.
     """
-    spelt: dict[str, str] = {}
-    positions: dict[str, int] = {}
-    given = list(fields)
-    unknown = [name for name, _ in given if name.lower() not in _BY_SPELLING]
+    extra = {name.lower() for name in id_columns} - _BY_SPELLING.keys()
+    given = [(place, name, type_) for place, (name, type_) in enumerate(fields) if name.lower() not in extra]
+    unknown = [name for _, name, _ in given if name.lower() not in _BY_SPELLING]
     if unknown:
         raise OptionError("UNKNOWN_COLUMN", columns=", ".join(unknown), available=available())
-    for position, (spelling, given_type) in enumerate(given):
+    spelt: dict[str, str] = {}
+    positions: dict[str, int] = {}
+    for position, spelling, given_type in given:
         name = _BY_SPELLING[spelling.lower()]
         if name in positions:
             raise OptionError("SAME_COLUMNS", first=spelt[name], second=spelling, meaning=name)
-        _check_type(name, spelling, given_type)
+        _check_type(spelling, given_type, SINK_COLUMNS[name].types)
         spelt[name], positions[name] = spelling, position
-    if BODY not in positions:
-        raise OptionError("NOTHING_TO_SEND", missing="a column 'body'", available=available())
-    if TOPIC not in positions and not has_topic:
-        raise OptionError("NOTHING_TO_SEND", missing="a column 'topic' or option 'topic'", available=available())
+    _check_complete(positions, has_topic)
     return positions
 
 
-def _check_type(name: str, spelling: str, given: str) -> None:
-    expected = SINK_COLUMNS[name].types
+def id_positions(fields: Iterable[tuple[str, str]], id_columns: Sequence[str]) -> tuple[int, ...]:
+    """Where the columns stand that ids are made of.
+
+    Raises OptionError[BAD_OPTION_VALUE] for one that is not there, OptionError[UNWRITABLE_COLUMN] for a type whose
+    values have no one text.
+    """
+    by_name = {name.lower(): (position, type_) for position, (name, type_) in enumerate(fields)}
+    positions = []
+    for name in id_columns:
+        if name.lower() not in by_name:
+            expected = f"names of columns that the rows have: {', '.join(by_name)}"
+            raise OptionError("BAD_OPTION_VALUE", option="messageIdColumns", value=name, expected=expected)
+        position, type_ = by_name[name.lower()]
+        _check_type(name, type_, HASHED_TYPES)
+        positions.append(position)
+    return tuple(positions)
+
+
+def _check_complete(positions: Mapping[str, int], has_topic: bool) -> None:
+    missing = {
+        "a column 'body'": BODY not in positions,
+        "a column 'topic' or option 'topic'": TOPIC not in positions and not has_topic,
+        "a column 'brokerName' beside 'queueId'": QUEUE_ID in positions and BROKER_NAME not in positions,
+        "a column 'queueId' beside 'brokerName'": BROKER_NAME in positions and QUEUE_ID not in positions,
+    }
+    for what, is_missing in missing.items():
+        if is_missing:
+            raise OptionError("NOTHING_TO_SEND", missing=what, available=available())
+
+
+def _check_type(spelling: str, given: str, expected: Sequence[str]) -> None:
     if given not in expected:
         raise OptionError(
             "UNWRITABLE_COLUMN",

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from binascii import hexlify
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
 
 from rocketmq_spark.wire.arrow.message_encoder import MessageIds
 
@@ -33,3 +35,15 @@ def row_ids(prefix: bytes, first_row: int, row_count: int) -> MessageIds:
     ids["prefix"] = prefix
     ids["high"], ids["middle"], ids["low"] = (_DIGITS[rows >> shift & 0xFFFF] for shift in (32, 16, 0))
     return ids.view("S32")
+
+
+def column_ids(columns: Sequence[pa.Array]) -> MessageIds:
+    """Ids that are made of the values of these columns and nothing else; null is a value of its own."""
+    texts = [column.cast(pa.string()).cast(pa.binary()).to_pylist() for column in columns]
+    return np.array([_id_of(values) for values in zip(*texts, strict=True)], "S32")
+
+
+def _id_of(values: Sequence[bytes | None]) -> bytes:
+    parts = (b"-" if value is None else b"%d:%b" % (len(value), value) for value in values)
+    digest = hashlib.blake2b(b"".join(parts), digest_size=_PREFIX_BYTES + 2).hexdigest().upper()
+    return f"{digest[:_PREFIX_DIGITS]}00000000{digest[_PREFIX_DIGITS:]}".encode()

@@ -4,32 +4,76 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rocketmq_spark.sink.columns import BODY, KEYS, PROPERTIES, TAGS, TOPIC
+from rocketmq_spark.sink.columns import (
+    BODY,
+    BROKER_NAME,
+    DELAY_LEVEL,
+    DELAY_SECONDS,
+    DELIVER_TIMESTAMP,
+    KEYS,
+    PROPERTIES,
+    QUEUE_ID,
+    SHARDING_KEY,
+    TAGS,
+    TOPIC,
+)
 from rocketmq_spark.wire.arrow.message_encoder import lengths_of
-from rocketmq_spark.wire.arrow.slices import Numbers
+from rocketmq_spark.wire.arrow.slices import Mask, Numbers, Positions
 
 KEY_SEPARATOR: Final = " "
+SHARDING_KEY_PROPERTY: Final = "__SHARDINGKEY"
+
+
+DELAYS: Final[Mapping[str, str]] = MappingProxyType(
+    {DELAY_LEVEL: "DELAY", DELAY_SECONDS: "TIMER_DELAY_SEC", DELIVER_TIMESTAMP: "TIMER_DELIVER_MS"}
+)
+"""Columns that say when a message is delivered, and the properties that they become."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutgoingRows:
-    """Rows from ``first_row`` of their task on. A null is what a row does not have; ``texts`` are its properties by
-    name that have a column of their own."""
+    """Rows of a task, by their ``numbers`` in it. A null is what a row does not have; ``texts`` are its properties by
+    name that have columns of their own. Both of ``broker_names`` and ``queue_ids`` are there, or none."""
 
-    first_row: int
+    numbers: Positions
     bodies: pa.BinaryArray
     topics: pa.StringArray
     texts: Mapping[str, pa.BinaryArray]
     properties: pa.MapArray | None
+    broker_names: pa.StringArray | None = None
+    queue_ids: pa.Int32Array | None = None
 
     def __len__(self) -> int:
         return len(self.bodies)
+
+    @property
+    def are_delayed(self) -> Mask:
+        """Which are delivered later, and so travel alone: in a batch a broker would not look at that."""
+        delayed = np.zeros(len(self), bool)
+        for name in DELAYS.values():
+            if name in self.texts:
+                delayed |= self.texts[name].is_valid().to_numpy(zero_copy_only=False)
+        return delayed
+
+    def take(self, positions: Positions) -> OutgoingRows:
+        """Those that stand there."""
+        some = pa.array(positions)
+        return OutgoingRows(
+            self.numbers[positions],
+            self.bodies.take(some),
+            self.topics.take(some),
+            {name: values.take(some) for name, values in self.texts.items()},
+            None if self.properties is None else self.properties.take(some),
+            None if self.broker_names is None else self.broker_names.take(some),
+            None if self.queue_ids is None else self.queue_ids.take(some),
+        )
 
 
 def outgoing_rows(
@@ -37,13 +81,22 @@ def outgoing_rows(
 ) -> OutgoingRows:
     """``batch``, whose columns stand at ``positions``; ``topic`` is that of all rows, if it is given."""
     named = {name: batch.column(position) for name, position in positions.items()}
-    texts = {"TAGS": _as_binary(named.get(TAGS)), "KEYS": _keys(named.get(KEYS))}
+    texts = {
+        "TAGS": _as_binary(named.get(TAGS)),
+        "KEYS": _keys(named.get(KEYS)),
+        SHARDING_KEY_PROPERTY: _as_binary(named.get(SHARDING_KEY)),
+        DELAYS[DELAY_LEVEL]: _as_digits(named.get(DELAY_LEVEL)),
+        DELAYS[DELAY_SECONDS]: _as_digits(named.get(DELAY_SECONDS)),
+        DELAYS[DELIVER_TIMESTAMP]: _as_digits(_milliseconds(named.get(DELIVER_TIMESTAMP))),
+    }
     return OutgoingRows(
-        first_row,
+        np.arange(first_row, first_row + len(batch)),
         _as_binary(named[BODY]),
         named[TOPIC].cast(pa.string()) if topic is None else pa.repeat(pa.scalar(topic), len(batch)),
         {name: values for name, values in texts.items() if values is not None},
         named.get(PROPERTIES),
+        named.get(BROKER_NAME),
+        named.get(QUEUE_ID),
     )
 
 
@@ -66,6 +119,16 @@ def cuts(sizes: Numbers, limit: int) -> Iterator[tuple[int, int]]:
 
 def _as_binary(values: pa.Array | None) -> pa.BinaryArray | None:
     return None if values is None else values.cast(pa.binary())
+
+
+def _as_digits(values: pa.Array | None) -> pa.BinaryArray | None:
+    return None if values is None else values.cast(pa.string()).cast(pa.binary())
+
+
+def _milliseconds(values: pa.Array | None) -> pa.Int64Array | None:
+    if values is None:
+        return None
+    return values.cast(pa.timestamp("ms", values.type.tz), safe=False).cast(pa.int64())
 
 
 def _keys(values: pa.Array | None) -> pa.BinaryArray | None:

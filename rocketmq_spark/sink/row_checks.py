@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rocketmq_spark.sink.outgoing_rows import OutgoingRows
+from rocketmq_spark.sink.outgoing_rows import DELAYS, OutgoingRows
 from rocketmq_spark.wire.arrow.message_encoder import lengths_of, property_bytes
 from rocketmq_spark.wire.arrow.slices import Mask
 from rocketmq_spark.wire.message.properties import NAME_VALUE_SEPARATOR, PROPERTIES_LIMIT_BYTES, PROPERTY_SEPARATOR
@@ -58,6 +58,9 @@ def _problems(rows: OutgoingRows, properties: Sequence[pa.BinaryArray], max_body
         yield from _text_problems(name, values)
     if rows.properties is not None:
         yield from _property_problems(rows.properties)
+    yield from _delay_problems(rows)
+    if rows.queue_ids is not None and rows.broker_names is not None:
+        yield from _queue_problems(rows.broker_names, rows.queue_ids)
     lengths = property_bytes(properties, len(rows))
     for position in np.flatnonzero(lengths > OWN_PROPERTIES_LIMIT_BYTES):
         yield (
@@ -95,6 +98,24 @@ def _property_problems(maps: pa.MapArray) -> Found:
         for entry in np.flatnonzero(_mask(found)):
             row = int(np.searchsorted(begins, begins[0] + entry, "right")) - 1
             yield row, f"its property {maps.keys[span][int(entry)].as_py()!r} {problem}"
+
+
+def _delay_problems(rows: OutgoingRows) -> Found:
+    counts = np.zeros(len(rows), np.int32)
+    for name in DELAYS.values():
+        values = rows.texts.get(name)
+        if values is not None:
+            counts += values.is_valid().to_numpy(zero_copy_only=False)
+            no_time = pc.or_(pc.starts_with(values, "-"), pc.equal(values, b"0"))
+            yield from _where(no_time, f"its {name} is not above 0")
+    yield from _where(counts > 1, "it says more than once when it is to be delivered")
+
+
+def _queue_problems(broker_names: pa.StringArray, queue_ids: pa.Int32Array) -> Found:
+    yield from _where(pc.less(queue_ids, 0), "its queueId is below 0")
+    yield from _where(
+        pc.xor(broker_names.is_null(), queue_ids.is_null()), "it has one of brokerName and queueId without the other"
+    )
 
 
 def _has_separator(values: pa.BinaryArray) -> pa.BooleanArray:

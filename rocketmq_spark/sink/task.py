@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 import pyarrow as pa
 
 from rocketmq_spark.errors import LocalProtocolError
+from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import WriteOptions
+from rocketmq_spark.sink.body_compression import compressed
 from rocketmq_spark.sink.columns import BODY
-from rocketmq_spark.sink.message_ids import id_prefix, row_ids
+from rocketmq_spark.sink.message_ids import column_ids, id_prefix, row_ids
 from rocketmq_spark.sink.outgoing_rows import OutgoingRows, cut_by_bytes, outgoing_rows
 from rocketmq_spark.sink.row_checks import problems_of
-from rocketmq_spark.sink.send_batches import SendBatch, send_batches
-from rocketmq_spark.wire.arrow.message_encoder import encode_messages, properties_of, property_of
+from rocketmq_spark.sink.send_batches import EncodableRows, Place, SendBatch, send_batches
+from rocketmq_spark.wire.arrow.message_encoder import properties_of, property_of
 
 ENCODED_BYTES: Final = 8 * 1024 * 1024
 """Bodies that are encoded at once."""
@@ -24,9 +26,19 @@ ENCODED_BYTES: Final = 8 * 1024 * 1024
 class Sender(Protocol):
     """Where batches go: a ``BatchSender``."""
 
+    def queue_of(self, place: Place) -> MessageQueue | None: ...
+
     def send(self, batch: SendBatch) -> None: ...
 
     def finish(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Where the columns stand: ``parts`` of a message by name, and those that ids are made of."""
+
+    parts: Mapping[str, int]
+    of_ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,52 +50,51 @@ class Task:
 
 
 def write_rows(
-    batches: Iterable[pa.RecordBatch],
-    positions: Mapping[str, int],
-    task: Task,
-    options: WriteOptions,
-    sender: Sender,
+    batches: Iterable[pa.RecordBatch], columns: Columns, task: Task, options: WriteOptions, sender: Sender
 ) -> int:
-    """Send all rows of a task; how many, once the brokers have stored them. ``positions`` of the columns.
+    """Send all rows of a task; how many, once the brokers have stored them.
 
     Raises LocalProtocolError[UNSENDABLE_ROW], before anything of its Arrow batch is sent, and what ``sender`` raises.
     """
     prefix = id_prefix(task.job, task.partition_id)
     row_count = 0
     for batch in batches:
-        for piece in cut_by_bytes(batch, positions[BODY], ENCODED_BYTES):
-            for sendable in _encoded(piece, positions, task, options, prefix, row_count):
+        for piece in cut_by_bytes(batch, columns.parts[BODY], ENCODED_BYTES):
+            encodable = _encodable(piece, columns, task, options, prefix, row_count)
+            for sendable in send_batches(encodable, sender.queue_of):
                 sender.send(sendable)
             row_count += len(piece)
     sender.finish()
     return row_count
 
 
-def _encoded(
-    piece: pa.RecordBatch,
-    positions: Mapping[str, int],
-    task: Task,
-    options: WriteOptions,
-    prefix: bytes,
-    first_row: int,
-) -> Iterable[SendBatch]:
-    rows = outgoing_rows(piece, positions, options.topic, first_row)
+def _encodable(
+    piece: pa.RecordBatch, columns: Columns, task: Task, options: WriteOptions, prefix: bytes, first_row: int
+) -> EncodableRows:
+    rows = outgoing_rows(piece, columns.parts, options.topic, first_row)
     properties = _properties(rows)
-    problems = problems_of(rows, properties, max_body_bytes=options.max_message_bytes)
+    _check(problems_of(rows, properties, max_body_bytes=options.max_message_bytes), task, rows)
+    if columns.of_ids:
+        ids = column_ids([piece.column(position) for position in columns.of_ids])
+    else:
+        ids = row_ids(prefix, first_row, len(rows))
+    bodies, sys_flags = compressed(rows.bodies, options.compression, options.compress_over_bytes)
+    return EncodableRows(replace(rows, bodies=bodies), ids, properties, sys_flags)
+
+
+def _check(problems: Mapping[int, str], task: Task, rows: OutgoingRows) -> None:
     if problems:
-        row, problem = next(iter(problems.items()))
+        position, problem = next(iter(problems.items()))
         raise LocalProtocolError(
             "UNSENDABLE_ROW",
-            row=first_row + row,
+            row=int(rows.numbers[position]),
             partition=task.partition_id,
             job=task.job,
             problem=problem,
             others=len(problems) - 1,
         )
-    ids = row_ids(prefix, first_row, len(rows))
-    return send_batches(rows, encode_messages(rows.bodies, ids, properties))
 
 
-def _properties(rows: OutgoingRows) -> list[pa.BinaryArray]:
+def _properties(rows: OutgoingRows) -> tuple[pa.BinaryArray, ...]:
     named = [property_of(name, values) for name, values in rows.texts.items()]
-    return named if rows.properties is None else [*named, properties_of(rows.properties)]
+    return (*named,) if rows.properties is None else (*named, properties_of(rows.properties))

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.options import WriteOptions
-from rocketmq_spark.sink.columns import resolve_columns
+from rocketmq_spark.sink.columns import id_positions, resolve_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,11 +43,11 @@ class RocketMQWriter(DataSourceArrowWriter):
         if overwrite:
             raise OptionError("NO_OVERWRITE", topic=options.topic or "of each row")
         self._options = options
-        self._positions = positions_in(schema, options)
+        self._columns = columns_in(schema, options)
         self._job = f"write {uuid.uuid4()}"
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Stored:
-        return _write(iterator, self._positions, self._job, self._options)
+        return _write(iterator, self._columns, self._job, self._options)
 
 
 class RocketMQStreamWriter(DataSourceStreamArrowWriter):
@@ -58,26 +58,33 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self._options = options
-        self._positions = positions_in(schema, options)
+        self._columns = columns_in(schema, options)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Stored:
         context = _task_context()
         job = f"query {context.getLocalProperty(QUERY_ID)} batch {context.getLocalProperty(BATCH_ID)}"
-        return _write(iterator, self._positions, job, self._options)
+        return _write(iterator, self._columns, job, self._options)
 
 
-def positions_in(schema: StructType, options: WriteOptions) -> dict[str, int]:
-    """Where the columns stand that are sent."""
-    fields = ((field.name, field.dataType.simpleString()) for field in schema.fields)
-    return resolve_columns(fields, has_topic=options.topic is not None)
+def columns_in(schema: StructType, options: WriteOptions) -> tuple[dict[str, int], tuple[int, ...]]:
+    """Where the columns stand that are sent, and those that ids are made of."""
+    fields = [(field.name, field.dataType.simpleString()) for field in schema.fields]
+    of_ids = options.message_id_columns
+    parts = resolve_columns(fields, has_topic=options.topic is not None, id_columns=of_ids)
+    return parts, id_positions(fields, of_ids)
 
 
-def _write(iterator: Iterator[pa.RecordBatch], positions: Mapping[str, int], job: str, options: WriteOptions) -> Stored:
+def _write(
+    iterator: Iterator[pa.RecordBatch],
+    columns: tuple[Mapping[str, int], tuple[int, ...]],
+    job: str,
+    options: WriteOptions,
+) -> Stored:
     from rocketmq_spark.sink.batch_sender import BatchSender
-    from rocketmq_spark.sink.task import Task, write_rows
+    from rocketmq_spark.sink.task import Columns, Task, write_rows
 
     task = Task(job, _task_context().partitionId())
-    return Stored(write_rows(iterator, positions, task, options, BatchSender.of_this_process(options)))
+    return Stored(write_rows(iterator, Columns(*columns), task, options, BatchSender.of_this_process(options)))
 
 
 def _task_context() -> TaskContext:

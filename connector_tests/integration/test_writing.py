@@ -1,0 +1,165 @@
+"""Rows of a task on their way to a real broker and back, as our source and Java's client read them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from connector_tests.support.streams import eventually
+from connector_tests.support.written_rows import arrow, ends, stored, write
+from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.embedded.pytest_plugin import unique_name
+from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.sink.message_ids import id_prefix, row_ids
+from rocketmq_spark.sink.task import Task
+
+pytestmark = pytest.mark.broker
+
+ADDED_BY_BROKERS = {"CLUSTER", "MSG_REGION", "TRACE_ON"}
+TEXT = st.text(st.characters(exclude_characters="\x02", codec="utf-8"), min_size=1, max_size=12)
+NAME = st.text("abcé中\U0001f680 _.", min_size=1, max_size=8)
+ROW = st.fixed_dictionaries(
+    {
+        "body": st.binary(min_size=1, max_size=40) | st.binary(min_size=1, max_size=9).map(lambda part: part * 700),
+        "tags": st.none() | TEXT,
+        "keys": st.none() | TEXT,
+        "properties": st.none() | st.dictionaries(NAME, TEXT, max_size=3).map(lambda one: list(one.items())),
+        "shardingKey": st.none() | st.sampled_from(["a", "b", "é"]),
+    }
+)
+COMPRESSION = st.sampled_from(["none", "zlib", "lz4", "zstd"])
+ROWS = st.lists(ROW, min_size=200, max_size=300)
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[ConnectionPool]:
+    pool = ConnectionPool(3_000)
+    yield pool
+    pool.close()
+
+
+def as_read(row: dict[str, Any], id_: bytes) -> dict[str, Any]:
+    """What a reader is to find."""
+    named = {"TAGS": row["tags"], "KEYS": row["keys"], "__SHARDINGKEY": row["shardingKey"], "UNIQ_KEY": id_.decode()}
+    properties = {name: value for name, value in named.items() if value is not None} | dict(row["properties"] or [])
+    return {name: row[name] for name in ("body", "tags", "keys")} | {"msgId": id_.decode(), "properties": properties}
+
+
+def own(row: dict[str, Any]) -> dict[str, Any]:
+    """A row that was read, without what the broker has added."""
+    properties = {name: value for name, value in row["properties"] if name not in ADDED_BY_BROKERS}
+    return {name: row[name] for name in ("body", "tags", "keys", "msgId")} | {"properties": properties}
+
+
+def by_id(row: dict[str, Any]) -> str:
+    return str(row["msgId"])
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@given(rows=ROWS, compression=COMPRESSION)
+def test_any_row_is_read_as_it_was_written(
+    cluster: EmbeddedCluster, pool: ConnectionPool, rows: list[dict[str, Any]], compression: str
+) -> None:
+    round_trip(cluster, pool, rows, compression)
+
+
+@pytest.mark.long
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(rows=ROWS, compression=COMPRESSION)
+def test_any_of_ten_thousand_rows_is_read_as_it_was_written(
+    cluster: EmbeddedCluster, pool: ConnectionPool, rows: list[dict[str, Any]], compression: str
+) -> None:
+    round_trip(cluster, pool, rows, compression)
+
+
+def round_trip(cluster: EmbeddedCluster, pool: ConnectionPool, rows: list[dict[str, Any]], compression: str) -> None:
+    """Every column comes back; rows of one sharding key are in one queue, in their order."""
+    topic = cluster.create_topic(unique_name("round_trip"))
+    half = len(rows) // 2
+    task = Task("round trip", 1)
+    given = {"compression": compression, "compressMsgBodyOverHowmuch": "1000"}
+    assert write(cluster.namesrv_addr, topic, [arrow(rows[:half]), arrow(rows[half:])], task, pool, **given) == len(
+        rows
+    )
+
+    eventually(lambda: sum(ends(cluster, topic, pool).values()) == len(rows), "all rows in their queues")
+    read = stored(cluster, topic, pool)
+    ids = row_ids(id_prefix(task.job, task.partition_id), 0, len(rows)).tolist()
+    assert sorted(map(own, read), key=by_id) == [as_read(row, id_) for row, id_ in zip(rows, ids, strict=True)]
+    for key in ("a", "b", "é"):
+        of_key = [row for row in read if dict(row["properties"]).get("__SHARDINGKEY") == key]
+        assert len({row["queueId"] for row in of_key}) <= 1
+        assert [by_id(row) for row in of_key] == sorted(map(by_id, of_key))
+    cluster.delete_topic(topic)
+
+
+@pytest.mark.parametrize("compression", ["none", "zlib", "lz4", "zstd"])
+def test_java_reads_what_was_written(
+    cluster: EmbeddedCluster, pool: ConnectionPool, java: Any, compression: str
+) -> None:
+    topic = cluster.create_topic(unique_name("for_java"))
+    rows: list[dict[str, Any]] = [
+        {"body": bytes([number]) * 2_000, "tags": "é", "keys": "k1 k2", "properties": [("colour", "blau\x01")]}
+        for number in range(10)
+    ] + [{"body": b"plain", "shardingKey": "s"}, {"body": b"late", "delayLevel": 1}]
+    given = {"compression": compression, "compressMsgBodyOverHowmuch": "1000"}
+    write(cluster.namesrv_addr, topic, [arrow(rows)], Task("java", 0), pool, **given)
+
+    consumer = java.org.apache.rocketmq.client.consumer.DefaultLitePullConsumer(unique_name("java"))
+    consumer.setNamesrvAddr(cluster.namesrv_addr)
+    consumer.setConsumeFromWhere(java.org.apache.rocketmq.common.consumer.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
+    consumer.subscribe(topic, "*")
+    consumer.start()
+    found: list[dict[str, Any]] = []
+    try:
+        deadline = time.monotonic() + 60
+        while len(found) < len(rows) and time.monotonic() < deadline:
+            for message in consumer.poll(500):
+                properties = {name: value for name, value in message.getProperties().items() if name == "colour"}
+                found.append(
+                    {
+                        "body": bytes(message.getBody()),
+                        "tags": message.getTags(),
+                        "keys": message.getKeys(),
+                        "msgId": message.getMsgId(),
+                        "colour": properties.get("colour"),
+                    }
+                )
+    finally:
+        consumer.shutdown()
+    ids = row_ids(id_prefix("java", 0), 0, len(rows)).tolist()
+    assert sorted(found, key=by_id) == [
+        {
+            "body": row["body"],
+            "tags": row.get("tags"),
+            "keys": row.get("keys"),
+            "msgId": id_.decode(),
+            "colour": dict(row.get("properties") or []).get("colour"),
+        }
+        for row, id_ in zip(rows, ids, strict=True)
+    ]
+
+
+def test_a_row_is_stored_in_the_queue_that_it_names_and_when_it_says(
+    cluster: EmbeddedCluster, pool: ConnectionPool
+) -> None:
+    topic = cluster.create_topic(unique_name("placed"))
+    rows: list[dict[str, Any]] = [
+        {"body": b"%d" % number, "brokerName": "broker-a", "queueId": number % 3} for number in range(30)
+    ]
+    delayed = {"body": b"30", "brokerName": "broker-a", "queueId": 3, "delayLevel": 1}
+    write(cluster.namesrv_addr, topic, [arrow([delayed, *rows])], Task("placed", 0), pool)
+    assert {queue.queue_id: end for queue, end in ends(cluster, topic, pool).items()}[3] == 0
+    eventually(lambda: sum(ends(cluster, topic, pool).values()) == 31, "all rows, the delayed one too")
+    read = stored(cluster, topic, pool)
+    assert [(row["queueId"], int(row["body"])) for row in read] == [
+        *((number % 3, number) for number in sorted(range(30), key=lambda number: (number % 3, number))),
+        (3, 30),
+    ]
+    seconds = read[-1]["storeTimestamp"] - read[0]["storeTimestamp"]
+    assert seconds.total_seconds() > 0.5

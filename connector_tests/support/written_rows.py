@@ -1,0 +1,65 @@
+"""Rows that a task writes to a real broker, without Spark, and what its readers find."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.model import MessageQueue, QueueRange
+from rocketmq_spark.options import ReadOptions, WriteOptions
+from rocketmq_spark.remoting.broker import Broker
+from rocketmq_spark.remoting.namesrv import NameServers
+from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.sink.batch_sender import BatchSender
+from rocketmq_spark.sink.task import Columns, Task, write_rows
+from rocketmq_spark.source.partition_reader import read_ranges
+from rocketmq_spark.source.schema import default_schema
+
+SCHEMA = pa.schema(
+    {
+        "body": pa.binary(),
+        "tags": pa.string(),
+        "keys": pa.string(),
+        "properties": pa.map_(pa.string(), pa.string()),
+        "shardingKey": pa.string(),
+        "brokerName": pa.string(),
+        "queueId": pa.int32(),
+        "delayLevel": pa.int32(),
+    }
+)
+COLUMNS = Columns({name: position for position, name in enumerate(SCHEMA.names)})
+
+
+def arrow(rows: Iterable[dict[str, Any]]) -> pa.RecordBatch:
+    """Rows as Spark hands them over; what one does not name is null."""
+    return pa.RecordBatch.from_pylist(list(rows), schema=SCHEMA)
+
+
+def write(
+    namesrv_addr: str, topic: str, batches: Iterable[pa.RecordBatch], task: Task, pool: ConnectionPool, **given: str
+) -> int:
+    """What one attempt of a task does."""
+    options = WriteOptions.parse({"namesrvAddr": namesrv_addr, "topic": topic, **given})
+    return write_rows(batches, COLUMNS, task, options, BatchSender(options, pool))
+
+
+def stored(cluster: EmbeddedCluster, topic: str, pool: ConnectionPool) -> list[dict[str, Any]]:
+    """All that our source reads of a topic, each queue in its order."""
+    ranges = [QueueRange(queue, 0, end) for queue, end in sorted(ends(cluster, topic, pool).items())]
+    options = ReadOptions.parse(
+        {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": "readers-of-what-was-written", "subscribe": topic}
+    )
+    return [row for batch in read_ranges(ranges, options, default_schema()) for row in batch.to_pylist()]
+
+
+def ends(cluster: EmbeddedCluster, topic: str, pool: ConnectionPool) -> dict[MessageQueue, int]:
+    """Where each queue ends now."""
+    route = NameServers((cluster.namesrv_addr,), pool, 5_000).topic_route(topic)
+    found: dict[MessageQueue, int] = {}
+    for name in {queue.broker_name for queue in route.read_queues()}:
+        stats = Broker(cluster.broker_addr(name), pool, 5_000).topic_stats(topic)
+        found |= {queue: held.max_offset for queue, held in stats.items()}
+    return found

@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from rocketmq_spark.sink.body_compression import KINDS, NONE, compressed
+from rocketmq_spark.wire.message.compression import decompress
+from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
+
+BODIES = pa.array([b"short", b"x" * 5_000, b"y" * 4_096, b"z" * 4_097], pa.binary())
+
+
+@pytest.mark.parametrize("compression", KINDS)
+def test_large_bodies_are_compressed_and_flagged(compression: str) -> None:
+    bodies, flags = compressed(BODIES, compression, 4_096)
+    flag = int(MessageSysFlag.COMPRESSED | KINDS[compression])
+    assert flags.tolist() == [0, flag, 0, flag]
+    values = bodies.to_pylist()
+    assert (values[0], values[2]) == (b"short", b"y" * 4_096)
+    assert [decompress(values[row], flag) for row in (1, 3)] == [b"x" * 5_000, b"z" * 4_097]
+    assert len(values[1]) < 1_000
+
+
+def test_without_compression_bodies_stay_as_they_are() -> None:
+    bodies, flags = compressed(BODIES, NONE, 0)
+    assert bodies is BODIES
+    assert not flags.any()
