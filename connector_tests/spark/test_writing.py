@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.errors import AnalysisException, PythonException
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.streams import TIMEOUT_S, Topic
@@ -71,6 +71,7 @@ def test_a_stream_writes_each_row_once_and_a_replayed_batch_the_same_ids(
         )
         assert query.awaitTermination(int(TIMEOUT_S))
         assert query.exception() is None
+        assert [progress.sink.numOutputRows for progress in query.recentProgress] == [5_000]
 
     spark.range(5_000).selectExpr(
         "CAST(id AS STRING) AS value", f"'{messages.name}' AS topic", "CONCAT('k', id) AS key"
@@ -86,6 +87,19 @@ def test_a_stream_writes_each_row_once_and_a_replayed_batch_the_same_ids(
     assert Counter(bytes(row.body).decode() for row in rows) == {str(number): 2 for number in range(5_000)}
     assert len({row.msgId for row in rows}) == 5_000
     assert len({(row.msgId, bytes(row.body), row["keys"]) for row in rows}) == 5_000
+    once = stream("once", consumerGroup=f"once-{messages.name}")
+    read_once(once.load(), once.folder)
+    assert spark.read.parquet(str(once.folder / "rows")).select("body").distinct().count() == 5_000
+    assert spark.read.parquet(str(once.folder / "rows")).count() == 5_000
+
+
+def read_once(rows: DataFrame, folder: Path) -> None:
+    """The guide's recipe."""
+    once = rows.withWatermark("storeTimestamp", "10 minutes").dropDuplicatesWithinWatermark(["msgId"])
+    writer = once.writeStream.format("parquet").option("path", str(folder / "rows"))
+    query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
+    assert query.awaitTermination(int(TIMEOUT_S))
+    assert query.exception() is None
 
 
 def test_ids_of_columns_that_are_not_sent_are_the_same_in_each_write(

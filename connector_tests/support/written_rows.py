@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -48,11 +48,16 @@ def write(
 
 def stored(cluster: EmbeddedCluster, topic: str, pool: ConnectionPool) -> list[dict[str, Any]]:
     """All that our source reads of a topic, each queue in its order."""
+    return [row for batch in stored_batches(cluster, topic, pool) for row in batch.to_pylist()]
+
+
+def stored_batches(cluster: EmbeddedCluster, topic: str, pool: ConnectionPool) -> Iterator[pa.RecordBatch]:
+    """The same as it comes."""
     ranges = [QueueRange(queue, 0, end) for queue, end in sorted(ends(cluster, topic, pool).items())]
     options = ReadOptions.parse(
         {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": "readers-of-what-was-written", "subscribe": topic}
     )
-    return [row for batch in read_ranges(ranges, options, default_schema()) for row in batch.to_pylist()]
+    return iter(read_ranges(ranges, options, default_schema()))
 
 
 def ends(cluster: EmbeddedCluster, topic: str, pool: ConnectionPool) -> dict[MessageQueue, int]:
@@ -60,6 +65,6 @@ def ends(cluster: EmbeddedCluster, topic: str, pool: ConnectionPool) -> dict[Mes
     route = NameServers((cluster.namesrv_addr,), pool, 5_000).topic_route(topic)
     found: dict[MessageQueue, int] = {}
     for name in {queue.broker_name for queue in route.read_queues()}:
-        stats = Broker(cluster.broker_addr(name), pool, 5_000).topic_stats(topic)
+        stats = Broker(cluster.advertised_addr(name), pool, 5_000).topic_stats(topic)
         found |= {queue: held.max_offset for queue, held in stats.items()}
     return found

@@ -1,0 +1,149 @@
+"""Rows on their way to a broker that is busy, that is killed, and whose link is cut: none is lost.
+
+Each test writes with a task's own code, to a broker that stores one request at a time, lets a few more wait, and
+refuses the others. In the long form they are 200,000.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from connector_tests.support.fault_proxy import Direction, FaultProxy
+from connector_tests.support.streams import eventually
+from connector_tests.support.written_rows import SCHEMA, ends, stored_batches, write
+from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.embedded.pytest_plugin import unique_name
+from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.sink.task import Task
+
+pytestmark = pytest.mark.broker
+
+PROXY_HOST = "127.0.0.2"
+ONE_AT_A_TIME = {"sendMessageThreadPoolNums": "1", "sendThreadPoolQueueCapacity": "4"}
+BUSY = b'"code":2,'
+BATCH_ROWS = 5_000
+FAULT_AT = 4
+"""The Arrow batch at which the fault comes; some before it are on their way then."""
+KEYS = 4
+"""Odd rows have a sharding key, one of so many; even ones go anywhere."""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[EmbeddedCluster]:
+    """Instead of the session's: these tests break it."""
+    with EmbeddedCluster(separate_jvms=True, advertised_host=PROXY_HOST, broker_config=ONE_AT_A_TIME) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def link(cluster: EmbeddedCluster) -> Iterator[FaultProxy]:
+    """Between us and the broker."""
+    with FaultProxy(cluster.broker_addr(), PROXY_HOST, int(cluster.broker_addr().rpartition(":")[2])) as proxy:
+        yield proxy
+
+
+@pytest.fixture(params=[40_000, pytest.param(200_000, marks=pytest.mark.long)])
+def row_count(request: pytest.FixtureRequest) -> int:
+    count: int = request.param
+    return count
+
+
+@pytest.fixture
+def pool() -> Iterator[ConnectionPool]:
+    pool = ConnectionPool(3_000)
+    yield pool
+    pool.close()
+
+
+def batches(row_count: int, fault: Callable[[], None]) -> Iterator[pa.RecordBatch]:
+    """All rows; ``fault`` comes while some of them are on their way."""
+    for batch, first in enumerate(range(0, row_count, BATCH_ROWS)):
+        if batch == FAULT_AT:
+            fault()
+        numbers = np.arange(first, first + BATCH_ROWS)
+        columns = {
+            "body": pa.array(numbers).cast(pa.string()).cast(pa.binary()),
+            "shardingKey": pa.array([f"k{number // 2 % KEYS}" if number % 2 else None for number in numbers.tolist()]),
+        }
+        empty = {field.name: pa.nulls(BATCH_ROWS, field.type) for field in SCHEMA}
+        yield pa.record_batch({**empty, **columns}, schema=SCHEMA)
+
+
+def assert_nothing_is_lost(
+    cluster: EmbeddedCluster, pool: ConnectionPool, row_count: int, fault: Callable[[], None]
+) -> None:
+    """Every row is stored, copies have the id of the first, and rows of one key keep their order."""
+    topic = cluster.create_topic(unique_name("faults"))
+    task = Task("faults", 0)
+    assert write(cluster.namesrv_addr, topic, batches(row_count, fault), task, pool) == row_count
+
+    eventually(lambda: sum(ends(cluster, topic, pool).values()) >= row_count, "all rows in their queues")
+    read = pa.Table.from_batches(stored_batches(cluster, topic, pool))
+    numbers = [int(body) for body in read["body"].to_pylist()]
+    ids, queues = read["msgId"].to_pylist(), read["queueId"].to_pylist()
+    first_of: dict[str, int] = {}
+    for place, id_ in enumerate(ids):
+        first_of.setdefault(id_, place)
+    once = list(first_of.values())
+    assert sorted(numbers[place] for place in once) == list(range(row_count))
+    assert all(numbers[place] == numbers[first_of[id_]] for place, id_ in enumerate(ids))
+    for key in range(KEYS):
+        of_key = [place for place in once if numbers[place] % 2 and numbers[place] // 2 % KEYS == key]
+        assert len({queues[place] for place in of_key}) == 1
+        assert [numbers[place] for place in of_key] == list(range(2 * key + 1, row_count, 2 * KEYS))
+
+
+def test_a_busy_broker_is_given_time(
+    cluster: EmbeddedCluster, link: FaultProxy, pool: ConnectionPool, row_count: int
+) -> None:
+    refused = 0
+
+    def count(data: bytes, where: Direction) -> None:
+        nonlocal refused
+        refused += data.count(BUSY) if where is Direction.TO_CLIENT else 0
+
+    link.observe(count)
+    try:
+        assert_nothing_is_lost(cluster, pool, row_count, lambda: None)
+    finally:
+        link.pass_through()
+    assert refused > 0
+
+
+@pytest.mark.parametrize("direction", Direction)
+def test_a_link_that_is_cut_in_mid_frame_costs_copies_at_most(
+    cluster: EmbeddedCluster, link: FaultProxy, pool: ConnectionPool, row_count: int, direction: Direction
+) -> None:
+    cuts = link.cut_count
+
+    def heal() -> None:
+        eventually(lambda: link.cut_count > cuts, "a cut")
+        link.pass_through()
+
+    healer = threading.Thread(target=heal, name="healer")
+
+    def cut_soon() -> None:
+        link.cut_after(300_000 if direction is Direction.TO_SERVER else 1_000, direction)
+        healer.start()
+
+    assert_nothing_is_lost(cluster, pool, row_count, cut_soon)
+    healer.join()
+    assert link.cut_count > cuts
+
+
+def test_a_broker_that_is_killed_and_comes_back_costs_copies_at_most(
+    cluster: EmbeddedCluster, link: FaultProxy, pool: ConnectionPool, row_count: int
+) -> None:
+    restarting = threading.Thread(target=cluster.start_broker, name="restarting")
+
+    def kill() -> None:
+        cluster.kill_broker()
+        restarting.start()
+
+    assert_nothing_is_lost(cluster, pool, row_count, kill)
+    restarting.join()
