@@ -17,7 +17,6 @@ THROUGH = {
     "embedded.servers": "embedded.cluster",
     "remoting.send_question": "remoting.broker",
     "remoting.tls": "remoting.tcp",
-    "options.write": "options",
     "sink.failed_rows": "",
     "sink.sending": "",
     "sink.writer": "source.datasource",

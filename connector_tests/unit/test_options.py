@@ -4,7 +4,7 @@ import dataclasses
 import pickle
 import re
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
@@ -15,7 +15,7 @@ import pytest
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import USES, ConnectionOptions, ReadOptions
-from rocketmq_spark.options.connection import options_of
+from rocketmq_spark.options.connection import connection_options, options_of
 from rocketmq_spark.options.kinds import (
     ADDRESSES,
     BOOLEAN,
@@ -35,6 +35,7 @@ from rocketmq_spark.options.kinds import (
 )
 from rocketmq_spark.options.read import NO_RETRY_IN_ORDER, READ_NEEDS
 from rocketmq_spark.options.table import Option, Section, option, rows
+from rocketmq_spark.options.write import WriteOptions
 from rocketmq_spark.security import UNSECURED, Credentials, Secret, Security, Tls
 
 REQUIRED = {"namesrvAddr": "a:9876", "consumerGroup": "g", "subscribe": "orders"}
@@ -222,6 +223,8 @@ REFUSED: list[tuple[Kind[Any], str]] = [
     (GROUP, ""),
     (GROUP, "g" * 121),
     (GROUP, "a@b"),
+    (GROUP, "TOOLS_CONSUMER"),
+    (GROUP, "CID_RMQ_SYS_MINE"),
     (INSTANCE, "a@b"),
     (INSTANCE, "a b"),
     (EXPRESSION, ""),
@@ -420,6 +423,59 @@ def test_options_say_how_connections_are_secured() -> None:
 )
 def test_security_can_be_written_as_options(security: Security) -> None:
     assert parse(**options_of(security)).security == security
+
+
+def test_security_is_written_as_the_options_are_spelled_and_what_is_not_said_is_left_out() -> None:
+    """Others read them too: the command line, which says with which options an embedded cluster lets one in."""
+    tls = Tls("/ca.pem", "/me.pem", "/me.key", Secret("p"), auth_server=True, check_host_name=False)
+    assert options_of(Security(Credentials("me", Secret("s"), Secret("t")), tls)) == {
+        "accessKey": "me",
+        "secretKey": "s",
+        "securityToken": "t",
+        "useTLS": "true",
+        "tlsTrustCertPath": "/ca.pem",
+        "tlsAuthServer": "true",
+        "tlsCheckHostName": "false",
+        "tlsCertPath": "/me.pem",
+        "tlsKeyPath": "/me.key",
+        "tlsKeyPassword": "p",
+    }
+    assert options_of(Security(Credentials("me", Secret("s")))) == {"accessKey": "me", "secretKey": "s"}
+
+
+@pytest.mark.parametrize("parse_other", [connection_options, WriteOptions.parse])
+def test_who_reads_nothing_has_the_connections_options_and_what_goes_with_them(
+    parse_other: Callable[[Mapping[str, str]], ConnectionOptions],
+) -> None:
+    where = {"NAMESRVADDR": "a:9876;b:9876"}
+    given = parse_other(where | {"accessKey": "me", "secretKey": "s", "brokerTimeoutMs": "700"})
+    assert given.name_servers == ("a:9876", "b:9876")
+    assert (given.broker_timeout_ms, given.security) == (700, Security(Credentials("me", Secret("s"))))
+    unchecked = {"useTLS": "true", "tlsAuthServer": "false", "tlsTrustCertPath": "/ca.pem"}
+    for more, condition in (
+        ({"accessKey": "me"}, "MISSING_OPTION"),
+        (unchecked, "CONTRADICTORY_OPTIONS"),
+        ({"startingOffsets": "latest"}, "UNKNOWN_OPTION"),
+    ):
+        with pytest.raises(OptionError) as raised:
+            parse_other(where | more)
+        assert raised.value.condition == condition
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"startingOffsets": "latest"},
+        {"startingTimestamp": "1"},
+        {"consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET"},
+        {"consumeTimestamp": "20260101000000"},
+    ],
+    ids=str,
+)
+def test_the_group_is_moved_only_to_where_one_of_the_options_says(said: dict[str, str]) -> None:
+    assert parse(groupOffsets="ignore", **said).ignores_group_offsets
+    error = refusal({**REQUIRED, "groupOffsets": "ignore"})
+    assert (error.condition, error.context["option"]) == ("MISSING_OPTION", "startingOffsets")
 
 
 BROADCASTING = {"messageModel": "broadcasting", "instanceName": "one"}

@@ -78,7 +78,7 @@ def _matching(pattern: re.Pattern[str]) -> Callable[[str], str]:
 
 def _parse_group(text: str) -> str:
     if text in SYSTEM_GROUPS or text.startswith(SYSTEM_GROUP_PREFIX):
-        raise ValueError(text)
+        raise ValueError
     return _matching(_GROUP)(text)
 
 
