@@ -108,6 +108,24 @@ def test_who_is_known_is_so_by_one_connection() -> None:
     assert not names.is_known("a")
 
 
+def test_who_has_none_of_a_brokers_topics_is_not_that_one_until_that_has_answered() -> None:
+    pair, routes = Pair(a=1, b=0), RouteTable()
+    routes.told(pair.cluster.topic_route("orders"))
+    names, address = BrokerNames(pair.door, routes, frozenset()), pair.cluster.brokers["a"].address
+    pair.cluster.exchange_addresses("a", "b", is_told=False)
+    with pytest.raises(RouteError) as raised:
+        names.submit_check(pair.door.broker(address), "a").result()
+    assert raised.value.condition == "WRONG_BROKER"
+    assert raised.value.context == {"address": address, "broker": "a", "other": "one without orders"}
+    assert names.is_elsewhere("a")
+    pair.cluster.exchange_addresses("a", "b", is_told=True)
+    names.submit_check(pair.door.broker(address), "a").result()
+    assert not names.is_elsewhere("a")
+    names.found("a", None)
+    names.found("a", (address, 99))
+    assert names.is_known("a"), "by the connection that there is, whatever others have brought"
+
+
 def test_many_new_connections_are_asked_in_the_time_of_one() -> None:
     pair = Pair()
     for name in "ab":
