@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from connector_tests.support.said_lines import shapes_of
 from connector_tests.support.streams import Topic, eventually
 from connector_tests.support.told_job import told_job
 from rocketmq_spark.embedded import EmbeddedCluster
@@ -15,6 +16,7 @@ from rocketmq_spark.embedded import EmbeddedCluster
 pytestmark = pytest.mark.story
 
 STARTED_S = 200
+POSITIONS = "0 at 2, 1 at 2, 2 at 2, 3 at 2"
 
 
 @pytest.fixture(scope="module")
@@ -36,19 +38,31 @@ def test_an_outage_is_told_in_few_lines_and_in_the_progress_until_it_is_over(
             lambda: bool(job.progress() and job.progress()[-1]["waitingFor"]),
             "a progress that tells what is waited for",
         )
-        (waited,) = job.progress()[-1]["waitingFor"]
+        told = job.progress()[-1]
+        (waited,) = told["waitingFor"]
         assert waited["what"] == f"4 queues of topic {messages.name} at broker-a ({cluster.broker_addr()})"
         assert waited["since"] < waited["until"]
         cluster.start_broker()
         eventually(lambda: bool(job.said("no longer waiting, after ")), "that it is over")
         eventually(lambda: not job.progress()[-1]["waitingFor"], "a progress that waits for nothing")
+        of_the_broker = len(job.lines())
+        cluster.kill_name_server()
+        eventually(lambda: bool(job.progress()[-1]["waitingFor"]), "a progress that waits for the name server")
+        without_names = job.progress()[-1]
+        cluster.start_name_server()
+        eventually(lambda: len(job.said("no longer waiting, after ")) == 2, "that it is over")
         lines = job.lines()
     client_id = job.progress()[-1]["clientId"]
     assert all(f" rocketmq_spark [group={group} clientId={client_id}" in line for line in lines)
     assert lines[0].endswith(f": joining the group, to read {messages.name}")
-    told = [line for line in lines if "waiting" in line]
-    assert len(told) <= 6, told
-    assert not [line for line in lines if "does not exist" in line or "create" in line.lower()]
+    shapes = [shape for shape in shapes_of(lines) if shape != "rebalanced"]
+    assert shapes[:2] == ["joining", "waiting"]
+    assert shapes_of(lines[of_the_broker:])[0] == "waiting"
+    assert [shape for shape in shapes if shape != "still waiting"] == ["joining", *["waiting", "over"] * 2]
+    assert len(shapes) <= 9, lines
+    assert not [line for line in lines if "create" in line.lower()]
+    assert (waited["cause"], told["lag"]) == (f"nobody serves them now; their positions stay, {POSITIONS}", None)
+    assert ([wait["what"] for wait in without_names["waitingFor"]], without_names["lag"]) == (["the name servers"], 0)
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP])
@@ -63,7 +77,7 @@ def test_the_end_of_all_processes_together_is_no_failure_and_leaves_the_group(
         job.signal_all(ending)
         eventually(lambda: messages.members(group) == [], "an empty group", timeout_s=30)
         written = job.log
-    assert job.said("joining the group")
+    assert shapes_of(job.lines())[-1] == "left"
     assert not [line for line in written.splitlines() if any(word in line for word in ("Traceback", "Exit", "ERROR"))]
 
 
@@ -86,6 +100,7 @@ def test_a_loss_is_told_in_one_line_with_all_ranges_and_in_the_progress(
     count = sum(min_offset - 2 for min_offset in gone.values())
     assert job.progress()[-1]["lost"] == {"offsets": count, "ranges": 4}
     (line,) = lines
+    assert shapes_of(lines) == ["lost"]
     ranges = ", ".join(f"[2, {gone[queue]}) of {queue}" for queue in messages.queues)
     assert line.endswith(
         f": {count} offsets are lost, what they held is in no output: {ranges}: the broker deleted them (retention)"

@@ -261,7 +261,9 @@ def test_a_broker_that_is_listed_again_before_it_answers_is_no_event_of_its_own(
     ]
 
 
-def test_a_topic_all_of_whose_brokers_are_waited_for_is_not_told_beside_them() -> None:
+def test_a_topic_all_of_whose_brokers_are_waited_for_is_not_told_beside_them_nor_a_moment_later(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     case = Case()
     case.cluster.name_server_error = NO_TOPIC
     case.fall_silent()
@@ -271,6 +273,17 @@ def test_a_topic_all_of_whose_brokers_are_waited_for_is_not_told_beside_them() -
     case.clock.advance(ASKING.longest_ms)
     case.look()
     assert [wait.what for wait in case.outages.waits] == ["broker b", "broker a"]
+    case.outages.say()
+    for _ in range(6):
+        case.clock.advance(ASKING.longest_ms)
+        case.look()
+    for broker in case.cluster.brokers.values():
+        broker.reach = Reach.UP
+    case.clock.advance(ASKING.longest_ms)
+    case.look()
+    case.outages.say()
+    assert caplog.messages[-1] == "no longer waiting, after 40 s, for broker b; broker a"
+    assert len(caplog.messages) == 2
 
 
 def test_a_topic_that_was_read_is_missed_as_long_as_its_queues_are() -> None:

@@ -56,6 +56,7 @@ class Outages:
         log.debug("no answer from %s: %s", subject, error)
         now_ms = self._clock()
         self.news += self._patience.failed(subject, error, now_ms=now_ms, limit_ms=limit_ms, quiet_ms=quiet_ms)
+        self._patience.excuse(self._without_brokers() & {subject}, now_ms)
 
     def succeeded(self, subject: str) -> None:
         """``subject`` has answered."""

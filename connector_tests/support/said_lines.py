@@ -1,0 +1,53 @@
+"""The shapes of what the connector says: of whole lines, and of what stands behind who speaks."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+LINE: Final = re.compile(
+    r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d (INFO|WARN|ERROR) rocketmq_spark "
+    r"\[group=\S+ clientId=\S+(?P<task> query=\S+ batch=\d+ task=\d+\.\d+)?\]: (?P<said>.+)"
+)
+"""Time, level, group and client id; on executors query, batch, and task and attempt."""
+
+_QUEUE = r"\S+@\S+:\d+"
+_QUEUES = rf"{_QUEUE}(?:, {_QUEUE})*"
+_RANGE = rf"\[\d+, \d+\) of {_QUEUE}"
+_LEFT = r"(?:at most \d+ s more|for as long as it takes)"
+_WHAT = r"(?:\d+ queues? of topic \S+ at \S+ \(\S+\)|the name servers|broker \S+|topic \S+)"
+_CAUSE = r"(?:nobody serves them now; .*their positions stay, \d+ at \d+.*|\[ROCKETMQ_[A-Z_]+\] .+)"
+
+SHAPES: Final = {
+    "joining": re.compile(r"joining the group, to read \S+(?:, \S+)*"),
+    "rebalanced": re.compile(rf"rebalanced: added (?:none|\d+ \({_QUEUES}\)), dropped (?:none|\d+ \({_QUEUES}\))"),
+    "left": re.compile(r"left the group"),
+    "waiting": re.compile(rf"waiting for {_WHAT} \({_LEFT}\): {_CAUSE}"),
+    "still waiting": re.compile(rf"still waiting for {_WHAT} \(for [\d.]+ s now, {_LEFT}\): {_CAUSE}"),
+    "over": re.compile(rf"no longer waiting, after [\d.]+ s, for {_WHAT}(?:; {_WHAT})*"),
+    "lost": re.compile(
+        rf"\d+ offsets are lost, what they held is in no output: {_RANGE}(?:, {_RANGE})*: the broker deleted them "
+        r"\(retention\)"
+    ),
+    "resumed": re.compile(
+        r"going on where the group is, of which the checkpoint knows nothing, wherever the options would begin; \d+ of "
+        rf"\d+ offsets are to be read: {_QUEUE} at \d+ of \[\d+, \d+\).*"
+    ),
+    "moved": re.compile(
+        rf"the group has been moved to where this query begins, as 'groupOffsets' says: {_QUEUE} from \d+ to \d+.*"
+    ),
+    "changed": re.compile(r"the checkpoint was written with '\w+' .+, and now it is .+\. What that loses: .+"),
+}
+
+
+def shapes_of(lines: list[str]) -> list[str]:
+    """The shape of each line, in order. AssertionError for a line that has none."""
+    return [_shape(line) for line in lines]
+
+
+def _shape(line: str) -> str:
+    whole = LINE.fullmatch(line)
+    assert whole is not None, f"not like our lines: {line}"
+    shapes = [name for name, shape in SHAPES.items() if shape.fullmatch(whole["said"])]
+    assert len(shapes) == 1, f"{shapes or 'no shape'} of what is said: {line}"
+    return shapes[0]
