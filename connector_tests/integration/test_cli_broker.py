@@ -17,7 +17,7 @@ import pytest
 from rocketmq_spark.cli.broker import topic_and_queues
 from rocketmq_spark.cli.main import COMMANDS, main
 from rocketmq_spark.cli.name_server import properties
-from rocketmq_spark.embedded.jars import VERSIONS
+from rocketmq_spark.embedded.jars import DEFAULT_VERSION, VERSIONS
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 
@@ -100,7 +100,8 @@ def test_a_port_that_is_taken_is_one_sentence_and_no_traceback() -> None:
     assert done.returncode == 1
     assert port in done.stderr
     assert "Traceback" not in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    starting, _ = done.stderr.splitlines()
+    assert starting == f"starting Apache RocketMQ {DEFAULT_VERSION} ..."
 
 
 def test_the_example_conf_is_understood() -> None:

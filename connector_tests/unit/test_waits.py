@@ -22,7 +22,7 @@ def test_what_goes_on_without_says_that_it_has_no_end() -> None:
 def test_one_line_for_all_that_begin_together() -> None:
     (line,) = WaitLines().lines([BROKER, TOPIC], 1_500)
     assert line == (
-        "waiting for broker a (at most 300 s more): it is down.; topic t (at most 60 s more): nobody knows it."
+        "waiting for broker a (at most 300 s more): it is down; topic t (at most 60 s more): nobody knows it."
     )
 
 
@@ -94,3 +94,10 @@ def test_what_comes_again_and_again_is_said_ever_more_rarely_and_not_the_first_t
     said = [number for number in range(1, 41) if repeated.is_to_be_said("it")]
     assert said == [2, 4, 8, 16, 32]
     assert not repeated.is_to_be_said("something else")
+
+
+def test_causes_that_are_sentences_are_told_in_one() -> None:
+    waits = [Wait("a", 0, None, "It is down."), Wait("b", 0, None, "It too.")]
+    assert WaitLines().lines(waits, 0) == [
+        "waiting for a (for as long as it takes): It is down; b (for as long as it takes): It too."
+    ]

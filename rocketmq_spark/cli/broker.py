@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import signal
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,6 +33,7 @@ def main(argv: Sequence[str]) -> int:
         tls=arguments.tls,
     )
     try:
+        print(f"starting Apache RocketMQ {arguments.version or DEFAULT_VERSION} ...", file=sys.stderr, flush=True)
         cluster.start()
         for name, queues in arguments.topic:
             cluster.create_topic(name, queues)

@@ -148,7 +148,7 @@ class Servers:
         try:
             call(self._cluster.broker(address))
         except RocketMQError as error:
-            log.warning("not told address=%s: %s", address, error)
+            log.debug("not told address=%s: %s", address, error)
             return False
         return True
 

@@ -102,7 +102,8 @@ def _named(texts: Iterable[str]) -> str:
     """The first few, and how many more there are."""
     listed = list(texts)
     more = f"; and {len(listed) - MOST_NAMED} more" if len(listed) > MOST_NAMED else ""
-    return "; ".join(listed[:MOST_NAMED]) + more
+    *others, last = listed[:MOST_NAMED]
+    return "; ".join([*(text.removesuffix(".") for text in others), last]) + more
 
 
 def _whole_seconds(duration_ms: int) -> str:
