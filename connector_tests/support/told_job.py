@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -25,8 +26,8 @@ from connector_tests.support.spark_session import test_session
 REPOSITORY = Path(__file__).parents[2]
 POLL_S = 0.1
 END_TIMEOUT_S = 60
-OURS = " rocketmq_spark ["
-"""In each line of the connector."""
+OUR_BEGIN = re.compile(r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d [A-Z]+ rocketmq_spark \[")
+"""Of each line of the connector."""
 
 
 class ToldJob:
@@ -41,8 +42,9 @@ class ToldJob:
         return (self._folder / "log").read_text("utf-8", errors="replace")
 
     def lines(self) -> list[str]:
-        """Those of the connector."""
-        return [line for line in self.log.splitlines() if OURS in line]
+        """Those of the connector, without Spark's bar of progress before them."""
+        begins = [OUR_BEGIN.search(line) for line in self.log.splitlines()]
+        return [begin.string[begin.start() :] for begin in begins if begin is not None]
 
     def said(self, text: str) -> list[str]:
         """Lines of the connector with ``text`` in them."""
