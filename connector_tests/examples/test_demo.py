@@ -34,7 +34,7 @@ def test_the_demo_counts_every_order_shows_queues_move_and_cleans_up(run: Run, t
 
 @pytest.mark.story
 def test_a_broker_that_dies_under_the_demo_is_what_the_demo_says(tmp_path: Path, environment: dict[str, str]) -> None:
-    """It used to go on, to no purpose, until somebody looked."""
+    """It used to say that nobody answers at some port."""
     command = [sys.executable, "-u", "-m", "rocketmq_spark.cli.main", "demo", "--seconds", "600"]
     with subprocess.Popen(
         command, env=environment, stdout=PIPE, stderr=PIPE, text=True, start_new_session=True
