@@ -13,7 +13,7 @@ The class says whose fault it is, the condition says what exactly:
     |   `-- RemoteProtocolError         the peer sent it
     |-- TransportError                  no connection, no answer in time, connection lost
     |-- BrokerError                     the peer answered, and the answer is no
-    |-- RouteError                      no name server answers, or a topic has no readable queue
+    |-- RouteError                      a topic is not there, has no queue to read, or no master; another broker answers
     |-- DataLossError                   stored messages that should be there are gone
     |-- NotSentBackError                failed rows that the brokers have not taken back
     |-- MembershipError                 the consumer group is in a state that no correct member can work in

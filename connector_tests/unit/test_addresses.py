@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
@@ -14,6 +15,7 @@ from rocketmq_spark.consumer.route_table import RouteTable
 from rocketmq_spark.errors import BrokerError, RouteError, TransportError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.retry import ASKING
 
 AT_A, AT_B = (MessageQueue("orders", broker_name, 0) for broker_name in "ab")
 
@@ -24,9 +26,11 @@ class CountingDoor(ClusterDoor):
     def __init__(self, cluster: SimulatedCluster) -> None:
         super().__init__(cluster, "our connection")
         self.asked: Counter[str] = Counter()
+        self.on_arrival: Callable[[str], None] = lambda name: None
 
     def arrive(self, name: str) -> None:
         self.asked[name] += 1
+        self.on_arrival(name)
         super().arrive(name)
 
 
@@ -124,6 +128,32 @@ def test_who_has_none_of_a_brokers_topics_is_not_that_one_until_that_has_answere
     names.found("a", None)
     names.found("a", (address, 99))
     assert names.is_known("a"), "by the connection that there is, whatever others have brought"
+
+
+def test_an_answer_says_nothing_of_a_connection_that_was_lost_after_the_question() -> None:
+    pair, routes = Pair(), RouteTable()
+    routes.told(pair.cluster.topic_route("orders"))
+    names, broker = BrokerNames(pair.door, routes, frozenset()), pair.cluster.brokers["a"]
+    answer = names.submit_bounds(pair.door.broker(broker.address), "orders", "a")
+    broker.restart()
+    assert AT_A in answer.result()
+    assert not names.is_known("a")
+
+
+def test_a_broker_whose_connection_is_lost_while_others_are_asked_is_asked_nothing_over_the_next_one() -> None:
+    """Another may be there by then."""
+    pair = Pair()
+
+    def lose_b(name: str) -> None:
+        if name == "read offsets a":
+            pair.cluster.brokers["b"].restart()
+
+    pair.door.on_arrival = lose_b
+    assert pair.member.offsets.keeper.stored_offsets([AT_A, AT_B]).keys() == {AT_A}
+    assert pair.door.asked["read offsets b"] == 0
+    pair.door.on_arrival = lambda name: None
+    pair.clock.advance(ASKING.longest_ms)
+    assert pair.member.offsets.keeper.stored_offsets([AT_A, AT_B]).keys() == {AT_A, AT_B}
 
 
 def test_many_new_connections_are_asked_in_the_time_of_one() -> None:

@@ -981,6 +981,18 @@ def test_offsets_that_an_operator_has_deleted_are_no_sign_of_another_topic() -> 
     assert member.stored == {A: 10}
 
 
+@pytest.mark.parametrize("is_available_now", [False, True])
+def test_an_offset_that_has_vanished_is_written_again_though_nothing_new_comes(is_available_now: bool) -> None:
+    member = SteadyMember({A: holding(10)}, has_news=True)
+    subject = planner(member)
+    if is_available_now:
+        subject.stop_at_what_is_there()
+    end, _ = read(subject, SourceOffset())
+    member._broker(A).offsets.clear()
+    assert subject.latest_offset(end, None) is end
+    assert member.stored == {A: 10}
+
+
 def test_offsets_that_have_vanished_are_written_again_before_a_graceful_stop() -> None:
     member, drain = SteadyMember({A: holding(10)}, has_news=True), Wish()
     subject = planner(member, drain=drain)

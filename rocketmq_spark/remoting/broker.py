@@ -1,8 +1,8 @@
 """One broker, one short method a request.
 
-Every method raises TransportError (no connection, no answer in time), BrokerError[BROKER_REFUSED] (any code that it
-does not list as an answer) and RemoteProtocolError. Which refusals are worth another attempt says ``retry``.
-Source: ``client/impl/MQClientAPIImpl.java``.
+Every method raises TransportError (no connection, no answer in time), BrokerError (any code that it does not list as an
+answer; which condition, says ``wire.remoting.refusal``) and RemoteProtocolError. Which refusals are worth another
+attempt says ``retry``. Source: ``client/impl/MQClientAPIImpl.java``.
 """
 
 from __future__ import annotations

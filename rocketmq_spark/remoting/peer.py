@@ -45,7 +45,8 @@ class ResponseFuture(Generic[T]):
     def result(self) -> T:
         """Wait for it, at most until the request's deadline; a server that is going away is asked once more.
 
-        Raises TransportError, BrokerError[BROKER_REFUSED], RemoteProtocolError. Threads: any but the reader.
+        Raises TransportError, BrokerError (see ``wire.remoting.refusal``), RemoteProtocolError. Threads: any but the
+        reader.
         """
         answer = self._pending.result()
         if is_going_away(answer):
@@ -114,7 +115,7 @@ class Peer:
         return self._pool.get(self.address).request(command, timeout_ms)
 
     def value(self, request: RemotingCommand, answer: RemotingCommand, read: Callable[[RemotingCommand], T]) -> T:
-        """Raises BrokerError[BROKER_REFUSED] for an answer without a meaning, and what ``read`` raises."""
+        """Raises the BrokerError of ``refusal`` for an answer without a meaning, and what ``read`` raises."""
         if meaning_of(request.code, answer) is None:
             raise refusal(self.address, request.code, answer)
         return read(answer)
