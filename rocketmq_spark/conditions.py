@@ -129,7 +129,7 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         "UNSENDABLE": Condition("This cannot be sent: {problem}.", "Change the message or the request."),
         "UNSENDABLE_ROW": Condition(
             "Row {row} of partition {partition} of {job} cannot be sent: {problem}. So it is with {others} others.",
-            "Change such rows, or filter them out.",
+            "Change such rows, filter them out, or set 'deadLetterTopic' to a topic for them.",
         ),
         # ---- transport
         "CONNECT_FAILED": Condition(

@@ -106,3 +106,31 @@ def test_large_bodies_are_compressed_where_the_options_say_so() -> None:
     write_rows([arrow(b"abc", b"abcd")], COLUMNS, TASK, options, sent)
     assert [(batch.sys_flag, batch.row_count) for batch in sent.batches] == [(0, 1), (0x301, 1)]
     assert zlib.decompress(sent.messages()[1].body) == b"abcd"
+
+
+def test_rows_that_cannot_be_sent_go_to_the_dead_letter_topic_if_there_is_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The others are sent as they would be without them, with the same ids."""
+    sent = Sent()
+    options = replace(OPTIONS, dead_letter_topic="DEAD")
+    batch = arrow(b"a", b"", b"b", b"123456")
+    assert write_rows([batch], COLUMNS, TASK, options, sent) == 4
+    good, dead = sent.batches
+    assert (good.topic, dead.topic) == ("T", "DEAD")
+    messages = sent.messages()
+    assert [message.body for message in messages] == [b"a", b"b", b"(no b", b"12345"]
+    ids = [message.properties["UNIQ_KEY"] for message in written(arrow(b"a", b"x", b"b", b"y"))]
+    assert [message.properties["UNIQ_KEY"] for message in messages] == [ids[0], ids[2], ids[1], ids[3]]
+    assert messages[1].properties == {"UNIQ_KEY": ids[2], "a": "b"}
+    assert messages[3].properties == {
+        "UNIQ_KEY": ids[3],
+        "UNSENDABLE_PROBLEM": "its body has 6 bytes, and 5 is the most",
+        "UNSENDABLE_ROW": "row 3 of partition 3 of query q batch 1",
+        "UNSENDABLE_TOPIC": "T",
+    }
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "2 rows of partition 3 of query q batch 1 cannot be sent and go to topic DEAD; row 1: its body is empty, which "
+        "no broker takes"
+    )

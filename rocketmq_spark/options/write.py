@@ -78,6 +78,15 @@ class WriteOptions(ConnectionOptions):
         "all queries.",
     )
 
+    dead_letter_topic: str | None = option(
+        "deadLetterTopic",
+        TOPIC,
+        section=Section.WRITE,
+        doc="Where rows go that cannot be sent, with the reason; a warning counts them. Their messages have the "
+        "beginning of the body, and properties `UNSENDABLE_PROBLEM`, `UNSENDABLE_ROW` and `UNSENDABLE_TOPIC`. Without "
+        "it such a row fails the task. What brokers refuse fails it in any case.",
+    )
+
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> WriteOptions:
         """Options from what the user wrote; names in any case.

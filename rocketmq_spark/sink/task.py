@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from rocketmq_spark.errors import LocalProtocolError
@@ -13,11 +15,14 @@ from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import WriteOptions
 from rocketmq_spark.sink.body_compression import compressed
 from rocketmq_spark.sink.columns import BODY
+from rocketmq_spark.sink.dead_letters import dead_letters
 from rocketmq_spark.sink.message_ids import column_ids, id_prefix, row_ids
 from rocketmq_spark.sink.outgoing_rows import OutgoingRows, cut_by_bytes, outgoing_rows
 from rocketmq_spark.sink.row_checks import problems_of
 from rocketmq_spark.sink.send_batches import EncodableRows, Place, SendBatch, send_batches
-from rocketmq_spark.wire.arrow.message_encoder import properties_of, property_of
+from rocketmq_spark.wire.arrow.message_encoder import MessageIds, properties_of, property_of
+
+log = logging.getLogger(__name__)
 
 ENCODED_BYTES: Final = 8 * 1024 * 1024
 """Bodies that are encoded at once."""
@@ -48,51 +53,80 @@ class Task:
     job: str
     partition_id: int
 
+    def __str__(self) -> str:
+        return f"partition {self.partition_id} of {self.job}"
+
 
 def write_rows(
     batches: Iterable[pa.RecordBatch], columns: Columns, task: Task, options: WriteOptions, sender: Sender
 ) -> int:
     """Send all rows of a task; how many, once the brokers have stored them.
 
-    Raises LocalProtocolError[UNSENDABLE_ROW], before anything of its Arrow batch is sent, and what ``sender`` raises.
+    Rows that cannot be sent go to the dead letter topic of ``options``. Without one it raises
+    LocalProtocolError[UNSENDABLE_ROW], before anything of their Arrow batch is sent; and what ``sender`` raises.
     """
     prefix = id_prefix(task.job, task.partition_id)
     row_count = 0
     for batch in batches:
         for piece in cut_by_bytes(batch, columns.parts[BODY], ENCODED_BYTES):
-            encodable = _encodable(piece, columns, task, options, prefix, row_count)
-            for sendable in send_batches(encodable, sender.queue_of):
-                sender.send(sendable)
+            rows = outgoing_rows(piece, columns.parts, options.topic, row_count)
+            ids = _ids(piece, columns, prefix, row_count)
+            for encodable in _checked(rows, ids, task, options):
+                for sendable in send_batches(encodable, sender.queue_of):
+                    sender.send(sendable)
             row_count += len(piece)
     sender.finish()
     return row_count
 
 
-def _encodable(
-    piece: pa.RecordBatch, columns: Columns, task: Task, options: WriteOptions, prefix: bytes, first_row: int
-) -> EncodableRows:
-    rows = outgoing_rows(piece, columns.parts, options.topic, first_row)
-    properties = _properties(rows)
-    _check(problems_of(rows, properties, max_body_bytes=options.max_message_bytes), task, rows)
+def _ids(piece: pa.RecordBatch, columns: Columns, prefix: bytes, first_row: int) -> MessageIds:
     if columns.of_ids:
-        ids = column_ids([piece.column(position) for position in columns.of_ids])
-    else:
-        ids = row_ids(prefix, first_row, len(rows))
+        return column_ids([piece.column(position) for position in columns.of_ids])
+    return row_ids(prefix, first_row, len(piece))
+
+
+def _checked(rows: OutgoingRows, ids: MessageIds, task: Task, options: WriteOptions) -> list[EncodableRows]:
+    """What is to be sent of ``rows``: all, or those that can be, and dead letters of the others."""
+    properties = _properties(rows)
+    problems = problems_of(rows, properties, max_body_bytes=options.max_message_bytes)
+    if not problems:
+        return [_encodable(rows, ids, properties, options)]
+    if options.dead_letter_topic is None:
+        raise _unsendable(problems, task, rows)
+    first = next(iter(problems))
+    log.warning(
+        "%d rows of %s cannot be sent and go to topic %s; row %d: %s",
+        len(problems),
+        task,
+        options.dead_letter_topic,
+        rows.numbers[first],
+        problems[first],
+    )
+    good = np.setdiff1d(np.arange(len(rows)), list(problems))
+    letters = dead_letters(
+        rows, problems, str(task), options.dead_letter_topic, max_body_bytes=options.max_message_bytes
+    )
+    parts = ((rows.take(good), ids[good]), (letters, ids[list(problems)]))
+    return [_encodable(some, their_ids, _properties(some), options) for some, their_ids in parts]
+
+
+def _encodable(
+    rows: OutgoingRows, ids: MessageIds, properties: tuple[pa.BinaryArray, ...], options: WriteOptions
+) -> EncodableRows:
     bodies, sys_flags = compressed(rows.bodies, options.compression, options.compress_over_bytes)
     return EncodableRows(replace(rows, bodies=bodies), ids, properties, sys_flags)
 
 
-def _check(problems: Mapping[int, str], task: Task, rows: OutgoingRows) -> None:
-    if problems:
-        position, problem = next(iter(problems.items()))
-        raise LocalProtocolError(
-            "UNSENDABLE_ROW",
-            row=int(rows.numbers[position]),
-            partition=task.partition_id,
-            job=task.job,
-            problem=problem,
-            others=len(problems) - 1,
-        )
+def _unsendable(problems: Mapping[int, str], task: Task, rows: OutgoingRows) -> LocalProtocolError:
+    position, problem = next(iter(problems.items()))
+    return LocalProtocolError(
+        "UNSENDABLE_ROW",
+        row=int(rows.numbers[position]),
+        partition=task.partition_id,
+        job=task.job,
+        problem=problem,
+        others=len(problems) - 1,
+    )
 
 
 def _properties(rows: OutgoingRows) -> tuple[pa.BinaryArray, ...]:
