@@ -84,7 +84,9 @@ DOES = {
     "compression": "unit/test_sink_task.py::test_large_bodies_are_compressed_where_the_options_say_so",
     "compressMsgBodyOverHowmuch": "unit/test_sink_task.py::test_large_bodies_are_compressed_where_the_options_say_so",
     "messageIdColumns": "spark/test_writing.py::test_ids_of_columns_that_are_not_sent_are_the_same_in_each_write",
-    "deadLetterTopic": "unit/test_sink_task.py::test_rows_that_cannot_be_sent_go_to_the_dead_letter_topic_if_there_is_one",
+    "deadLetterTopic": (
+        "unit/test_sink_task.py::test_rows_that_cannot_be_sent_go_to_the_dead_letter_topic_if_there_is_one"
+    ),
     # what is not as it should be
     "failOnDataLoss": (
         "unit/test_batch_planner.py::test_what_retention_took_is_passed_over_and_logged_where_the_user_says_so"
