@@ -92,10 +92,11 @@ def test_what_a_broker_takes_is_no_problem() -> None:
 
 def test_of_a_slice_the_rows_are_counted_from_its_beginning() -> None:
     names = {name: position for position, name in enumerate(NAMES)}
-    columns = {name: pa.array([GOOD.get(name)] * 2, type_) for name, type_ in zip(NAMES, TYPES, strict=True)}
-    columns["properties"] = pa.array([[("a", "")], [("a", "b"), ("c", "")]], SCHEMA["properties"])
+    columns = {name: pa.array([GOOD.get(name)] * 3, type_) for name, type_ in SCHEMA.items()}
+    maps = [[("a", "")], [("a", "b"), ("c", "d")], [("e", "")]]
+    columns["properties"] = pa.array(maps, SCHEMA["properties"])
     batch = pa.record_batch(columns)
-    assert list(problems(outgoing_rows(batch.slice(1), names, None, 1))) == [0]
+    assert list(problems(outgoing_rows(batch.slice(1), names, None, 1))) == [1]
 
 
 def test_the_first_problem_of_each_row_is_told_in_the_order_of_the_rows() -> None:
