@@ -246,7 +246,11 @@ def test_a_sharding_key_leads_to_a_queue_also_while_its_broker_is_not_in_the_rou
     keys = [Place("T", sharding_key=f"key-{number}") for number in range(20)]
     before = [asking.queue_of(place) for place in keys]
     assert {queue.broker_name for queue in before if queue is not None} == {"a", "b"}
+    Answers(cluster.brokers["a"], ResponseCode.SYSTEM_BUSY, ResponseCode.SUCCESS)
     del cluster.brokers["b"]
+    asking.send(pinned(BATCHES[0]))
+    asking.finish()
+    assert cluster.routes_asked_count == 2
     assert [asking.queue_of(place) for place in keys] == before
     assert asking.queue_of(Place("T", "z", 3, "key-1")) == MessageQueue("T", "z", 3)
     assert asking.queue_of(Place("T")) is None
