@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 from rocketmq_spark.remoting.waits import FIRST_PAUSE_MS, LONGEST_PAUSE_MS, Repeated, Wait, WaitLines
@@ -65,6 +66,29 @@ def test_a_new_outage_after_the_end_is_said_at_once_again() -> None:
     subject.lines([], 2_000)
     assert len(subject.lines([BROKER], 2_500)) == 1
     assert subject.lines([BROKER], 2_500 + FIRST_PAUSE_MS)[0].startswith("still")
+
+
+def test_a_second_outage_is_said_though_something_else_has_lasted_since_the_first() -> None:
+    """It was not, and a query whose other broker was gone for good ended without a word of this one."""
+    subject = WaitLines()
+    gone = Wait("4 queues", 500, None, "they are away.")
+    assert len(subject.lines([gone, BROKER], 1_000)) == 1
+    assert subject.lines([gone], 9_000) == []
+    again = replace(BROKER, since_ms=60_000, until_ms=60_000 + LIMIT_MS)
+    (line,) = subject.lines([gone, again], 60_000)
+    assert line == "waiting for broker a (at most 300 s more): it is down."
+    assert subject.lines([gone, again], 60_200) == []
+
+
+def test_what_comes_and_goes_is_said_with_a_pause() -> None:
+    subject = WaitLines()
+    gone = Wait("4 queues", 0, None, "they are away.")
+    said = [
+        now_ms
+        for now_ms in range(0, 60_000, 1_000)
+        if any(line.startswith("waiting") for line in subject.lines([gone, replace(BROKER, since_ms=now_ms)], now_ms))
+    ]
+    assert said == [0, FIRST_PAUSE_MS, 2 * FIRST_PAUSE_MS, 3 * FIRST_PAUSE_MS]
 
 
 def test_what_most_often_passes_is_said_only_when_it_has_lasted() -> None:

@@ -43,6 +43,7 @@ class WaitLines:
 
     def __init__(self) -> None:
         self._told: dict[str, int] = {}
+        self._begun_ms = 0
         self._next_ms = 0
         self._pause_ms = FIRST_PAUSE_MS
 
@@ -51,9 +52,10 @@ class WaitLines:
         if not waits and not self._told:
             return []
         lasting = [wait for wait in waits if wait.what in self._told or wait.is_told(now_ms)]
-        new = [wait for wait in lasting if wait.what not in self._told]
+        new = [wait for wait in lasting if wait.what not in self._told or self._has_returned(wait, now_ms)]
         if new:
             self._told |= {wait.what: wait.since_ms for wait in new}
+            self._begun_ms = now_ms
             self._next_ms, self._pause_ms = now_ms + FIRST_PAUSE_MS, 2 * FIRST_PAUSE_MS
             return [f"waiting for {_named(_begun(wait, now_ms) for wait in new)}"]
         if self._told and not lasting:
@@ -62,6 +64,10 @@ class WaitLines:
             self._next_ms, self._pause_ms = now_ms + self._pause_ms, min(2 * self._pause_ms, LONGEST_PAUSE_MS)
             return [f"still waiting for {_named(_lasting(wait, now_ms) for wait in lasting)}"]
         return []
+
+    def _has_returned(self, wait: Wait, now_ms: int) -> bool:
+        """Whether it was over and is another one now, which the others must not hide; with a pause, as it may flap."""
+        return wait.since_ms > self._told[wait.what] and now_ms - self._begun_ms >= FIRST_PAUSE_MS
 
     def _over(self, now_ms: int) -> str:
         longest_ms = now_ms - min(self._told.values())
