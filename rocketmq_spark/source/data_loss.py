@@ -33,6 +33,11 @@ class LostRange:
     def __len__(self) -> int:
         return self.end_offset - self.begin_offset
 
+    @property
+    def was_read(self) -> bool:
+        """Whether it was read before it was gone: what else the queue held then, nobody can tell."""
+        return self.cause != RETENTION
+
     def __contains__(self, other: LostRange) -> bool:
         is_within = self.begin_offset <= other.begin_offset and other.end_offset <= self.end_offset
         return self.queue == other.queue and is_within
@@ -43,7 +48,7 @@ class LostRange:
 
 @dataclass
 class LossCount:
-    """What has been lost so far."""
+    """What has been lost so far, as far as that can be counted: what was read is not."""
 
     offsets: int = 0
     ranges: int = 0
@@ -52,8 +57,9 @@ class LossCount:
     """By tasks."""
 
     def add(self, lost: Collection[LostRange]) -> None:
-        self.offsets += sum(map(len, lost))
-        self.ranges += len(lost)
+        unread = [one for one in lost if not one.was_read]
+        self.offsets += sum(map(len, unread))
+        self.ranges += len(unread)
 
     def add_told(self, told: Iterable[QueueRange]) -> None:
         """What tasks have told, each range once: a task that is tried again finds it again."""
@@ -73,14 +79,24 @@ def deleted(ranges: Iterable[QueueRange], bounds: Mapping[MessageQueue, QueueBou
 
 
 def report_losses(lost: Collection[LostRange], *, is_failure: bool) -> None:
-    """Raise DataLossError[OFFSETS_GONE] for all of them if they are a failure (``failOnDataLoss``); else log the same
-    in one line, without the advice."""
-    if not lost:
-        return
-    count = sum(map(len, lost))
-    if is_failure:
-        raise DataLossError("OFFSETS_GONE", count=count, ranges=_told(lost))
-    log.warning("%d offsets are lost, what they held is in no output: %s", count, _told(lost))
+    """Raise DataLossError[OFFSETS_GONE] for all of them if they are a failure (``failOnDataLoss``); else log them in a
+    line, those that were read in another, without the advice."""
+    if lost and is_failure:
+        raise DataLossError("OFFSETS_GONE", count=_offsets(lost), ranges=_told(lost))
+    unread = [one for one in lost if not one.was_read]
+    read = [one for one in lost if one.was_read]
+    if unread:
+        log.warning("%d offsets are lost, what they held is in no output: %s", _offsets(unread), _told(unread))
+    if read:
+        log.warning(
+            "%d offsets that had been read are not in the brokers any more, nor is what came after them: %s",
+            _offsets(read),
+            _told(read),
+        )
+
+
+def _offsets(lost: Iterable[LostRange]) -> int:
+    return sum(map(len, lost))
 
 
 def _told(lost: Iterable[LostRange]) -> str:
