@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 import pytest
 
 from connector_tests.support.manual_clock import ManualClock
-from connector_tests.support.one_broker_group import QUEUES, Group, committed_to
+from connector_tests.support.one_broker_group import QUEUES, Group, committed_to, surveys_in_a_minute
 from connector_tests.support.refusals import refused
 from connector_tests.support.simulated_cluster import (
     ClusterDoor,
@@ -222,13 +222,7 @@ def test_a_commit_that_was_refused_by_a_broker_that_fell_silent_then_is_not_due_
     member.prove({QUEUES[0]: 20})
     assert member.offsets.unconfirmed == {QUEUES[0]: 20}
     group.broker.reach = Reach.SILENT
-    surveys = 0
-    for _ in range(60 * 80):
-        if member.publish().is_due(group.clock()):
-            member.survey()
-            surveys += 1
-        group.clock.advance(12)
-    assert surveys < 1.2 * 60 * 80 * 12 / ASKING.shortest_ms
+    assert surveys_in_a_minute(group, member) < 1.2 * 60 * 80 * 12 / ASKING.shortest_ms
 
 
 def test_what_the_broker_of_a_lost_queue_did_not_store_is_not_written_later() -> None:

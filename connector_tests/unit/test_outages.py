@@ -202,16 +202,22 @@ def test_what_is_behind_queues_that_are_away_is_said_by_their_owner_only(caplog:
     assert caplog.messages == ["waiting for 2 queues (for as long as it takes): they are away."]
 
 
-def test_queues_that_are_back_before_their_broker_has_registered_are_one_event(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """Its topic used to be told too, in a line of its own and with another limit, a moment before all was over."""
+def with_queues_away() -> Case:
+    """Topic and broker are gone, the two queues are away, and that has been said."""
     case = Case()
     case.cluster.name_server_error = NO_TOPIC
     case.fall_silent()
     case.outages.check(case.look())
     case.outages.wait_for_queues([Wait("2 queues", case.clock(), None, "they are away.")])
     case.outages.say()
+    return case
+
+
+def test_queues_that_are_back_before_their_broker_has_registered_are_one_event(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its topic used to be told too, in a line of its own and with another limit, a moment before all was over."""
+    case = with_queues_away()
     case.clock.advance(40_000)
     case.outages.check(case.look())
     case.broker.reach = Reach.UP
@@ -235,12 +241,7 @@ def test_a_broker_that_is_listed_again_before_it_answers_is_no_event_of_its_own(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """It used to be told in one line, and that it answers in the next."""
-    case = Case()
-    case.cluster.name_server_error = NO_TOPIC
-    case.fall_silent()
-    case.outages.check(case.look())
-    case.outages.wait_for_queues([Wait("2 queues", case.clock(), None, "they are away.")])
-    case.outages.say()
+    case = with_queues_away()
     case.clock.advance(40_000)
     case.outages.check(case.look())
     case.cluster.name_server_error = None
