@@ -170,8 +170,8 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "last batch has ranges of it, the restart names these for option 'giveUp'.",
         ),
         "RUN_ENDED": Condition(
-            "The process that plans this query was told to end (SIGTERM) {ended_for_ms} ms ago, and has left the "
-            "group; Spark goes on.",
+            "The process that plans this query was told to end (SIGTERM or SIGHUP) {ended_for_ms} ms ago, and has left "
+            "the group; Spark goes on.",
             "Start the query again: nothing is lost. If nobody has sent that signal, look at what ends processes on "
             "the driver's machine.",
         ),

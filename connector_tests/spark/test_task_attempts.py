@@ -59,6 +59,7 @@ def test_a_batch_that_nobody_can_read_fails_within_one_limit_and_is_given_up_by_
         assert LIMIT_S <= failed.seconds <= LIMIT_S + SLACK_S
         named = re.search(r"is to be given up: (\S+)", failed.error)
         assert named is not None
+        assert messages.members(group) == []
     given_up = run_to_end(folder, SETTINGS, options | {"giveUp": named[1]})
     assert written_bodies(folder) == []
     assert given_up.error == ""

@@ -77,8 +77,7 @@ def test_the_end_of_all_processes_together_is_no_failure_and_leaves_the_group(
         eventually(lambda: messages.lag(group) == 0, "that the batch is over, and its callback into Python")
         job.signal_all(ending)
         eventually(lambda: messages.members(group) == [], "an empty group", timeout_s=30)
-        if ending == signal.SIGTERM:  # SIGHUP ends the source runner at once, and its brokers notice
-            eventually(lambda: bool(job.said("left the group")), "its last line")
+        eventually(lambda: bool(job.said("left the group")), "its last line")
         written = job.log
     assert shapes_of(job.lines())[0] == "joining"
     assert not [line for line in written.splitlines() if any(word in line for word in ("Traceback", "Exit", "ERROR"))]

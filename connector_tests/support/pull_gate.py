@@ -32,8 +32,8 @@ class PullGate:
 
     def pass_through(self, data: bytes, direction: Direction) -> bytes:
         """A FaultProxy's fault. Each of its threads carries one direction of one connection."""
-        if direction is Direction.TO_SERVER:
-            self._free_pulls -= sum(map(_is_executors_pull, self._commands(data)))
+        if direction is Direction.TO_SERVER and (pulls := sum(map(_is_executors_pull, self._commands(data)))):
+            self._free_pulls -= pulls
             if self._free_pulls < 0:
                 self._reached.set()
                 self._opened.wait()

@@ -8,36 +8,48 @@ from collections.abc import Iterator
 
 import pytest
 
-from rocketmq_spark.source.stream.source_run import ParentWatch, ignore_sigterm, unwind_on_sigterm
+from rocketmq_spark.source.stream.source_run import ENDING_SIGNALS, ParentWatch, ignore_signals, unwind_on_signals
 
 
 @pytest.fixture(autouse=True)
 def own_handler() -> Iterator[None]:
-    before = signal.getsignal(signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in ENDING_SIGNALS}
     yield
-    signal.signal(signal.SIGTERM, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
-def test_a_signal_unwinds_the_main_thread_and_the_next_one_does_nothing() -> None:
+@pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_unwinds_the_main_thread_and_the_next_one_does_nothing(
+    first: signal.Signals, second: signal.Signals
+) -> None:
     """The JVM sends it twice; the second one came into the midst of leaving the group."""
-    unwind_on_sigterm()
+    unwind_on_signals()
     with pytest.raises(SystemExit):
-        os.kill(os.getpid(), signal.SIGTERM)
-    os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), first)
+    os.kill(os.getpid(), second)
 
 
-def test_who_is_ending_already_is_not_ended_again() -> None:
-    ignore_sigterm()
-    os.kill(os.getpid(), signal.SIGTERM)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_who_is_ending_already_is_not_ended_again(number: signal.Signals) -> None:
+    ignore_signals()
+    os.kill(os.getpid(), number)
+
+
+def test_what_was_started_to_outlive_its_terminal_does() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    unwind_on_signals()
+    os.kill(os.getpid(), signal.SIGHUP)
 
 
 def test_who_has_its_parent_goes_on() -> None:
-    unwind_on_sigterm()
+    unwind_on_signals()
     ParentWatch().leave_as_orphan()
 
 
 def test_an_orphan_unwinds() -> None:
-    unwind_on_sigterm()
+    unwind_on_signals()
     watch = ParentWatch()
     vars(watch)["_parent"] = -1
     with pytest.raises(SystemExit):

@@ -4,9 +4,9 @@ PySpark 4.3 does not call ``stop()`` when a query stops: the JVM sends SIGTERM a
 leaves the process behind as an orphan that would keep its queues: it notices when it next turns to its socket, but it
 may be waiting inside a call for minutes. So the parent is watched. Both end the run here.
 
-The signal may also be for the whole process group, as when a notebook's kernel is restarted. The JVM ends too then,
-but not at once, and an answer that is an error would be shown as a failed query. So a run that has ended goes on
-answering, that there is nothing new, until nobody asks any more.
+A signal may also be for the whole process group, as when a notebook's kernel is restarted or a terminal is closed
+(SIGHUP). The JVM ends too then, but not at once, and an answer that is an error would be shown as a failed query. So a
+run that has ended goes on answering, that there is nothing new, until nobody asks any more.
 """
 
 from __future__ import annotations
@@ -39,6 +39,9 @@ OUTLIVED_LIMIT_MS: Final = 30_000
 
 OUTLIVED_PAUSE_S: Final = 0.2
 
+ENDING_SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
+"""The JVM's, and that of a terminal that was closed."""
+
 
 class SourceRun:
     """A member that has joined, and the planner that works with it. Must be made on the process's main thread, which
@@ -47,7 +50,7 @@ class SourceRun:
     def __init__(self, options: ReadOptions) -> None:
         self._is_unwindable = True
         self._ended_ms: int | None = None
-        unwind_on_sigterm(self._end_between_calls)
+        unwind_on_signals(self._end_between_calls)
         self._member = Member(options, ParentWatch().leave_as_orphan)
         speak_as(options.log_level, group=options.consumer_group, clientId=self._member.client_id)
         self.drain = DrainRequest()
@@ -106,7 +109,7 @@ class SourceRun:
 
     def stop(self) -> None:
         """Leave the group and remove what is ours on this machine. May be called again."""
-        ignore_sigterm()
+        ignore_signals()
         self._ended_ms = monotonic_ms() if self._ended_ms is None else self._ended_ms
         try:
             self._member.stop()
@@ -127,23 +130,25 @@ class ParentWatch:
             os.kill(os.getpid(), signal.SIGTERM)
 
 
-def unwind_on_sigterm(is_handled: Callable[[], bool] = lambda: False) -> None:
-    """Let SIGTERM unwind the main thread once, so that ``finally: reader.stop()`` of PySpark's runner is reached; not
-    where it ``is_handled`` without."""
+def unwind_on_signals(is_handled: Callable[[], bool] = lambda: False) -> None:
+    """Let an ending signal unwind the main thread once, so that ``finally: reader.stop()`` of PySpark's runner is
+    reached; not where it ``is_handled`` without. What is ignored already (``nohup``) stays ignored."""
 
     def leave(_signal: int, _frame: FrameType | None) -> None:
-        ignore_sigterm()
+        ignore_signals()
         if not is_handled():
             raise SystemExit(0)
 
-    _on_sigterm(leave)
+    _on_signals(leave)
 
 
-def ignore_sigterm() -> None:
-    """The process is ending already. The JVM closes our socket and sends the signal, in either order, and twice."""
-    _on_sigterm(signal.SIG_IGN)
+def ignore_signals() -> None:
+    """The process is ending already. The JVM closes our socket and sends SIGTERM, in either order, and twice."""
+    _on_signals(signal.SIG_IGN)
 
 
-def _on_sigterm(action: Callable[[int, FrameType | None], None] | signal.Handlers) -> None:
+def _on_signals(action: Callable[[int, FrameType | None], None] | signal.Handlers) -> None:
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, action)
+        for number in ENDING_SIGNALS:
+            if signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, action)
