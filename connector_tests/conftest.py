@@ -34,16 +34,22 @@ FASTEST_FIRST: Final = (
 )
 LONGEST_FIRST: Final = (
     "test_faults",
+    "test_readme",
+    "test_secured",
     "test_main_job",
-    "test_install",
     "test_examples",
+    "test_install",
     "test_java_members",
     "test_kill_sweep",
     "test_positions_that_stay",
-    "test_readme",
+    "test_what_is_said",
+    "test_task_attempts",
+    "test_writing",
     "test_demo",
+    "test_secrets",
+    "test_idle",
 )
-"""The stories that take longest, so that at the end no worker has much more left to do than another."""
+"""What takes longest, so that at the end no worker has much more left to do than another."""
 
 HERE: Final = Path(__file__).parent
 LEAKS: Final = pytest.StashKey[LeakCheck]()
