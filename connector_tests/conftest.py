@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from rocketmq_spark.embedded import EmbeddedCluster
 # By name, because the plugin that an installed package registers must not be registered twice.
 from rocketmq_spark.embedded.pytest_plugin import rocketmq_cluster as rocketmq_cluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
+from rocketmq_spark.source.stream.source_run import ENDING_SIGNALS
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 
 FASTEST_FIRST: Final = (
@@ -109,6 +111,15 @@ def no_leaks(request: pytest.FixtureRequest, own_temporary_folder: None) -> Iter
     with request.config.stash[LEAKS].nothing_left():
         yield
         close_executor_connections()
+
+
+@pytest.fixture(autouse=True)
+def own_signals() -> Iterator[None]:
+    """A source runner changes what signals do to its process, and what is ignored would be for its children too."""
+    before = {number: signal.getsignal(number) for number in ENDING_SIGNALS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="module", params=IMPLEMENTATIONS)

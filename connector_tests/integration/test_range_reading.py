@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterable, Iterator
 from itertools import pairwise, zip_longest
 from random import Random
@@ -21,7 +20,6 @@ from rocketmq_spark.remoting.producer import Producer
 from rocketmq_spark.source.partition_reader import read_ranges
 from rocketmq_spark.source.schema import default_schema
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
-from rocketmq_spark.source.stream.source_run import ENDING_SIGNALS
 from rocketmq_spark.source.stream.stream_reader import RocketMQInputPartition, RocketMQStreamReader
 
 pytestmark = pytest.mark.broker
@@ -109,16 +107,6 @@ def test_a_task_reads_its_ranges_one_after_another(cluster: EmbeddedCluster, fil
     assert checked_offsets(read_ranges(ranges, options, default_schema())) == list(range(COUNT))
 
 
-@pytest.fixture
-def own_signals() -> Iterator[None]:
-    """A source runner changes what signals do to its process."""
-    before = {number: signal.getsignal(number) for number in ENDING_SIGNALS}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
-
-
-@pytest.mark.usefixtures("own_signals")
 @pytest.mark.parametrize(
     ("more", "sizes"),
     [({}, [COUNT]), ({"minPartitions": "6"}, [500] * 6), ({"maxRecordsPerPartition": "1000"}, [1_000] * 3)],
@@ -134,7 +122,6 @@ def test_the_tasks_of_a_batch_read_all_of_it(
     assert [offset for of_task in offsets for offset in of_task] == list(range(COUNT))
 
 
-@pytest.mark.usefixtures("own_signals")
 def test_a_batch_is_read_where_it_was_surveyed_and_attempts_side_by_side_read_the_same(
     cluster: EmbeddedCluster, filled: MessageQueue
 ) -> None:
@@ -155,7 +142,6 @@ def read_in_turn(*attempts: Iterator[pa.RecordBatch]) -> tuple[list[pa.RecordBat
     return tuple([batch for batch in batches if batch is not None] for batches in zip(*turns, strict=True))
 
 
-@pytest.mark.usefixtures("own_signals")
 def test_what_is_given_up_is_left_out_of_the_batch_that_is_read_again_and_of_no_other(
     cluster: EmbeddedCluster, filled: MessageQueue
 ) -> None:

@@ -4,19 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 
 import pytest
 
-from rocketmq_spark.source.stream.source_run import ENDING_SIGNALS, ParentWatch, ignore_signals, unwind_on_signals
-
-
-@pytest.fixture(autouse=True)
-def own_handler() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in ENDING_SIGNALS}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
+from rocketmq_spark.source.stream.source_run import ParentWatch, ignore_signals, unwind_on_signals
 
 
 @pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGHUP])

@@ -164,12 +164,12 @@ class Watchdog:
     def __init__(self) -> None:
         self.inside: Counter[int] = Counter()
         self.calls = 0
-        self.users: set[int] = set()
+        self.users: set[threading.Thread] = set()
         self.intrusions: Counter[str] = Counter()
 
     def used(self, name: str) -> None:
         others = [thread for thread, depth in tuple(self.inside.items()) if depth and thread != threading.get_ident()]
-        self.users.add(threading.get_ident())
+        self.users.add(threading.current_thread())
         self.intrusions.update([name] if others else [])
 
     def around(self, method: Callable[..., Any]) -> Callable[..., Any]:
