@@ -40,8 +40,8 @@ test-versions: $(STAMP) ## the core stories on all versions of RocketMQ, one aft
 test-long: $(STAMP) ## the long forms of fuzz, soak and kill sweeps
 	$(BIN)/python -m pytest -m long $(TESTS)
 
-mutate: $(STAMP) ## mutation tests of the pure modules, long; writes docs/design/mutation.md
-	$(BIN)/python tools/mutate.py
+mutate: $(STAMP) ## mutation tests of the pure modules, long; ROOM=name: of one room; writes docs/design/mutation.md
+	$(BIN)/python tools/mutate.py $(ROOM)
 
 mutate-sample: $(STAMP) ## those of a few functions
 	$(BIN)/python tools/mutate.py --sample

@@ -18,6 +18,7 @@ from typing import Final, TypeVar
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from file_map import file_map
+from mutation_page import mutation_page
 
 from rocketmq_spark.conditions import CONDITIONS
 from rocketmq_spark.consumer import queue_life
@@ -338,6 +339,7 @@ PAGES: Final[Mapping[str, Callable[[str], str]]] = {
     "docs/reference/errors.md": errors_page,
     "docs/reference/columns.md": columns_page,
     "docs/design/file-map.md": file_map_page,
+    "docs/design/mutation.md": lambda _: mutation_page(),
     "docs/design/orderly.md": with_tables,
     "docs/guide/groups-and-offsets.md": with_tables,
     "docs/design/processes-threads-locks.md": with_tables,

@@ -1,14 +1,17 @@
 """Mutation tests of the pure modules: change the code in a small way, and see whether a test notices.
 
-``mutate.py``                  all rooms; writes docs/design/mutation.md (the long form, ``make mutate``)
-``mutate.py NAME [NAME ...]``  these rooms only
+``mutate.py``                  all rooms (the long form, ``make mutate``)
+``mutate.py NAME [NAME ...]``  these rooms only (``make mutate ROOM=NAME``)
 ``mutate.py --again [NAME]``   what survived in a room, and what was changed since; who was killed is taken to stay so
 ``mutate.py --sample``         a few functions (``make mutate-sample``)
-``mutate.py --report``         nothing is run again: what is known in ``build/mutation`` becomes docs/design/mutation.md
+``mutate.py --report [NAME]``  nothing is run: what is kept, and what has changed since it was measured
 
 mutmut makes and runs the mutants. ``tools/mutants.toml`` has the rooms, which are modules with the tests that must hold
 them; the functions of the sample; and the survivors that nothing can or need kill, each with its reason. It is an error
-when another one survives, and in all of a room or more when fewer than 90 % are killed.
+when another one survives, and when fewer than 90 % of a room are killed.
+
+What a room has come to is kept when it was run to its end, in ``docs/design/mutation.json``, and the page beside it is
+written anew.
 """
 
 from __future__ import annotations
@@ -16,7 +19,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -24,63 +26,28 @@ import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import chdir
-from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "design" / "mutation.md"
-PINNED = ROOT / "tools" / "mutants.toml"
-OWN_MUTMUT = ROOT / "tools" / "own_mutmut.py"
-FOLDER = ROOT / "build" / "mutation"
-WANTED_PERCENT = 90
-COPIED = ("rocketmq_spark", "connector_tests", "conf", "README.md", "pyspark_rocketmq.py", "setup.py")
-KILLED = ("killed", "timeout")
-ALIVE = ("survived", "no tests")
+from mutation_page import PINNED, RESULTS, ROOT, kept_results, mutation_page
+from mutation_results import (
+    ALIVE,
+    Change,
+    Measured,
+    Reasons,
+    digest_of,
+    encoded,
+    line_of,
+    modules_in,
+    percent_killed,
+)
 
-
-@dataclass(frozen=True, order=True)
-class Change:
-    """A mutant, named by what was changed in which function: that stays when others are changed."""
-
-    function: str
-    before: str
-    after: str
-
-
-class Reasons:
-    """Why mutants may survive: each by itself, or by the kind of change."""
-
-    def __init__(self, pinned: dict[str, Any]) -> None:
-        self._of_one = {
-            Change(one["function"], one["before"], one["after"]): one["reason"] for one in pinned["survivor"]
-        }
-        self._of_a_kind = [
-            (re.compile(f"{one['before']} => {one['after']}", re.DOTALL), one["reason"]) for one in pinned["kind"]
-        ]
-
-    def of(self, change: Change) -> str | None:
-        """The reason; None: it has to be killed."""
-        both = f"{change.before} => {change.after}"
-        kinds = (reason for pattern, reason in self._of_a_kind if pattern.fullmatch(both))
-        return self._of_one.get(change) or next(kinds, None)
-
-    def stale(self, alive: frozenset[Change]) -> list[Change]:
-        """Those of a single mutant that has been killed since, or is not there any more."""
-        return sorted(self._of_one.keys() - alive)
-
-
-@dataclass(frozen=True)
-class Results:
-    """What became of mutants."""
-
-    statuses: dict[str, Counter[str]]
-    """How many mutants of a module have which status."""
-    alive: frozenset[Change]
-
-    @property
-    def total(self) -> Counter[str]:
-        return sum(self.statuses.values(), Counter())
+PAGE: Final = RESULTS.with_suffix(".md")
+OWN_MUTMUT: Final = ROOT / "tools" / "own_mutmut.py"
+FOLDER: Final = ROOT / "build" / "mutation"
+WANTED_PERCENT: Final = 90
+COPIED: Final = ("rocketmq_spark", "connector_tests", "conf", "README.md", "pyspark_rocketmq.py", "setup.py")
 
 
 def main() -> int:
@@ -96,44 +63,58 @@ def main() -> int:
     reasons = Reasons(pinned)
     if given.sample:
         return run_sample(pinned["sample"], reasons, given.processes)
-    rooms = given.rooms or list(pinned["room"])
-    for name in [] if given.report else rooms:
-        forget = forget_survivors if given.again else forget_all
-        forget(FOLDER / name)
-        run_room(FOLDER / name, pinned["room"][name], [], given.processes)
-        print(f"{name}: {line_of(results_in([FOLDER / name]).total)}", flush=True)
-    return report([FOLDER / name for name in rooms], reasons, is_all=not given.rooms)
+    rooms = {name: pinned["room"][name] for name in given.rooms or pinned["room"]}
+    bad = set()
+    for name, room in rooms.items():
+        if not given.report:
+            measure(name, room, given.processes, again=given.again)
+        if is_bad(name, modules_in(ROOT, room), kept_results().get(name), reasons):
+            bad.add(name)
+    print(*(f"not as wanted: {name}" for name in sorted(bad)), sep="\n", end="\n" * bool(bad))
+    return int(bool(bad))
 
 
 def run_sample(sample: dict[str, Any], reasons: Reasons, processes: int) -> int:
-    """The sample; the exit code."""
+    """The sample, of which nothing is kept; the exit code."""
     functions, folder = sample["functions"], FOLDER / "sample"
     modules = sorted({module_of(function) for function in functions})
     forget_all(folder)
     run_room(
         folder, {"modules": modules, "tests": sample["tests"]}, [f"{name}__mutmut_*" for name in functions], processes
     )
-    results = results_in([folder])
-    print(line_of(results.total))
+    statuses, alive = results_in(folder)
+    print(line_of(sum(statuses.values(), Counter())))
     missing = [name for name in functions if not has_mutants(folder, name)]
     if missing:
         print("no mutants of:", *missing, sep="\n  ")
-    return int(bool(missing) | tell_unpinned(results, reasons))
+    return int(bool(missing) | tell_unpinned(alive, reasons))
 
 
-def report(folders: list[Path], reasons: Reasons, *, is_all: bool) -> int:
-    """Tell what is known of these rooms, and if these are all, write the page; the exit code."""
-    results = results_in(folders)
-    print(line_of(results.total))
-    not_run = [folder.name for folder in folders if not is_through(folder)]
-    print(*(f"not run to its end: {name}" for name in not_run), sep="\n", end="\n" * bool(not_run))
-    is_bad = tell_unpinned(results, reasons) | (percent_killed(results.total) < WANTED_PERCENT) | bool(not_run)
-    if is_all:
-        PAGE.write_text(page(results, reasons, not_run), encoding="utf-8")
-        stale = reasons.stale(results.alive)
-        print(*(f"killed, or not there any more, so not to be pinned: {change}" for change in stale), sep="\n")
-        is_bad |= bool(stale)
-    return int(is_bad)
+def measure(name: str, room: dict[str, Any], processes: int, *, again: bool) -> None:
+    """Run a room, and keep what it has come to."""
+    folder = FOLDER / name
+    forget = forget_survivors if again else forget_all
+    forget(folder)
+    run_room(folder, room, [], processes)
+    if not is_through(folder):
+        sys.exit(f"{name} was not run to its end; see {folder / 'mutants.log'}")
+    today = datetime.now(UTC).date().isoformat()
+    measured = Measured(today, digest_of(folder, modules_in(folder, room)), *results_in(folder))
+    RESULTS.write_text(encoded({**kept_results(), name: measured}), encoding="utf-8")
+    PAGE.write_text(mutation_page(), encoding="utf-8")
+
+
+def is_bad(name: str, modules: list[str], room: Measured | None, reasons: Reasons) -> bool:
+    """Whether a room has not come to what is wanted; prints what it has."""
+    if room is None:
+        print(f"{name}: not run")
+        return True
+    print(f"{name}, {room.on}: {line_of(room.total)}", flush=True)
+    if room.sources != digest_of(ROOT, modules):
+        print("  its modules have changed since")
+    stale = reasons.stale(modules, room.alive)
+    print(*(f"  killed, or gone, so not to be pinned: {one}" for one in stale), sep="\n", end="\n" * bool(stale))
+    return tell_unpinned(room.alive, reasons) | bool(stale) | (percent_killed(room.total) < WANTED_PERCENT)
 
 
 def run_room(folder: Path, room: dict[str, Any], names: list[str], processes: int) -> None:
@@ -188,17 +169,17 @@ def run_mutmut(folder: Path, names: list[str], processes: int) -> None:
         sys.exit(f"mutmut ended with {done.returncode}; the end of {log}:\n" + log.read_text(errors="replace")[-3000:])
 
 
-def results_in(folders: list[Path]) -> Results:
-    """What has been run there; what has not is left out."""
+def results_in(folder: Path) -> tuple[dict[str, Counter[str]], frozenset[Change]]:
+    """How many mutants of each module there have which status, and those that are alive. What was not run is left
+    out."""
     statuses: dict[str, Counter[str]] = defaultdict(Counter)
     alive: set[Change] = set()
-    for folder in filter(Path.is_dir, folders):
-        with chdir(folder):
-            for name, status in statuses_here():
-                statuses[module_of(name)][status] += 1
-                if status in ALIVE:
-                    alive.add(change_of(name))
-    return Results(dict(statuses), frozenset(alive))
+    with chdir(folder):
+        for name, status in statuses_here():
+            statuses[module_of(name)][status] += 1
+            if status in ALIVE:
+                alive.add(change_of(name))
+    return dict(statuses), frozenset(alive)
 
 
 def statuses_here() -> Iterator[tuple[str, str]]:
@@ -247,71 +228,12 @@ def has_mutants(folder: Path, function: str) -> bool:
     return any(name.startswith(f"{function}__mutmut_") for name in json.loads(meta.read_text())["exit_code_by_key"])
 
 
-def tell_unpinned(results: Results, reasons: Reasons) -> bool:
+def tell_unpinned(alive: frozenset[Change], reasons: Reasons) -> bool:
     """Whether there are survivors without a reason; prints them."""
-    unpinned = sorted(change for change in results.alive if reasons.of(change) is None)
+    unpinned = sorted(change for change in alive if reasons.of(change) is None)
     for change in unpinned:
         print(f"SURVIVED {change.function}\n  - {change.before}\n  + {change.after}")
     return bool(unpinned)
-
-
-def percent_killed(statuses: Counter[str]) -> float:
-    """Of all, those that never end among the killed."""
-    return 100 * sum(statuses[status] for status in KILLED) / max(1, statuses.total())
-
-
-def line_of(statuses: Counter[str]) -> str:
-    """The figures in one line."""
-    counts = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
-    return f"{statuses.total()} mutants: {counts}; {percent_killed(statuses):.1f} % killed"
-
-
-def page(results: Results, reasons: Reasons, not_run: list[str]) -> str:
-    """docs/design/mutation.md."""
-    rows = [row(module, counts) for module, counts in sorted(results.statuses.items())]
-    survivors = [
-        f"* `{one.function}`: {text(one.before)} → {text(one.after)}. {reasons.of(one) or '**To be killed.**'}"
-        for one in sorted(results.alive)
-    ]
-    return "\n".join(
-        [
-            "# Mutation tests",
-            "",
-            "<!-- Written by tools/mutate.py; the reasons are in tools/mutants.toml. -->",
-            "",
-            "`make mutate` changes the pure modules in small ways, one at a time, and runs those of a room's own tests",
-            "that reach the change, by mutmut. A change that no test notices is a survivor; one that never ends counts",
-            "as killed. `make mutate-sample` does so for a few functions, in CI.",
-            "",
-            f"{line_of(results.total)}.{said_of(not_run)}",
-            "",
-            "| module | mutants | killed | |",
-            "|---|---|---|---|",
-            *rows,
-            "",
-            "## Survivors",
-            "",
-            *(survivors or ["None."]),
-            "",
-        ]
-    )
-
-
-def said_of(not_run: list[str]) -> str:
-    """A sentence about the rooms that are missing in the page."""
-    return f" Not run for this page: {', '.join(not_run)}." if not_run else ""
-
-
-def row(module: str, counts: Counter[str]) -> str:
-    """A module's row of the table."""
-    killed = sum(counts[status] for status in KILLED)
-    return f"| `{module}` | {counts.total()} | {killed} | {percent_killed(counts):.0f} % |"
-
-
-def text(code: str) -> str:
-    """Code in a line of Markdown."""
-    joined = " ⏎ ".join(code.splitlines())
-    return f"`` {joined} ``" if joined else "nothing"
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ PAGES = (
     "docs/reference/errors.md",
     "docs/reference/columns.md",
     "docs/design/file-map.md",
+    "docs/design/mutation.md",
     "docs/design/orderly.md",
     "docs/design/processes-threads-locks.md",
     "docs/design/pulling.md",

@@ -1,0 +1,104 @@
+"""What is kept of mutants, room by room, and the page that shows it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from mutation_page import page
+from mutation_results import Change, Measured, Reasons, decoded, digest_of, encoded, modules_in, percent_killed
+
+LESS = Change("p.a.count", "return n < 1", "return n <= 1")
+TEXT = Change("p.b.tell", 'say("utf-8")', 'say("UTF-8")')
+ROOM = Measured(
+    "2026-11-23",
+    "0123456789ab",
+    {"p.a": Counter(killed=7, timeout=2, survived=1), "p.b": Counter({"killed": 4, "no tests": 1})},
+    frozenset({LESS, TEXT}),
+)
+REASONS = Reasons(
+    {
+        "survivor": [{"function": "p.a.count", "before": LESS.before, "after": LESS.after, "reason": "No n is 1."}],
+        "kind": [{"before": '.*"utf-8".*', "after": '.*"UTF-8".*', "reason": "The same encoding."}],
+    }
+)
+ROOMS = {"one": ["p.a", "p.b", "p.empty"], "two": ["p.c"]}
+
+
+def test_what_is_kept_is_what_was_measured() -> None:
+    assert decoded(encoded({"one": ROOM})) == {"one": ROOM}
+
+
+def test_a_room_that_is_measured_anew_leaves_the_others_as_they_are_kept() -> None:
+    before = encoded({"two": ROOM, "one": ROOM})
+    after = encoded({**decoded(before), "two": Measured("2026-11-24", "ba9876543210", {}, frozenset())})
+    assert decoded(after)["one"] == ROOM
+    assert after.startswith(before[: before.index('"two"')])
+
+
+def test_who_never_ends_is_killed_and_who_no_test_reaches_is_not() -> None:
+    assert percent_killed(Counter({"killed": 5, "timeout": 3, "survived": 1, "no tests": 1})) == 80
+    assert percent_killed(Counter()) == 0
+
+
+def test_a_survivor_has_a_reason_of_its_own_or_of_its_kind_or_none() -> None:
+    assert REASONS.of(LESS) == "No n is 1."
+    assert REASONS.of(TEXT) == "The same encoding."
+    assert REASONS.of(Change("p.a.other", LESS.before, LESS.after)) is None
+    assert REASONS.of(Change("p.a.count", LESS.before, "return n > 1")) is None
+
+
+def test_a_reason_is_stale_when_its_room_was_run_and_it_did_not_survive() -> None:
+    assert REASONS.stale(["p.a"], frozenset()) == [LESS]
+    assert REASONS.stale(["p.a"], frozenset({LESS})) == []
+    assert REASONS.stale(["p.b", "p.a.b"], frozenset()) == []
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """Of two modules in a folder, one beside it, and one that only begins like that."""
+    for name in ("__init__", "wire/__init__", "wire/codes", "wire/fields", "model", "model_of"):
+        file = tmp_path / "rocketmq_spark" / f"{name}.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"NAME = {name!r}\n", encoding="utf-8")
+    return tmp_path
+
+
+def test_a_room_has_the_modules_that_it_names_and_those_of_a_whole_folder(package: Path) -> None:
+    room = {"modules": ["rocketmq_spark.wire.*", "rocketmq_spark.model"]}
+    names = ["rocketmq_spark.model", "rocketmq_spark.wire.codes", "rocketmq_spark.wire.fields"]
+    assert modules_in(package, room) == names
+
+
+def test_the_digest_is_another_when_a_module_is_another_or_there_is_one_more(package: Path) -> None:
+    two = ["rocketmq_spark.model", "rocketmq_spark.wire.codes"]
+    before = digest_of(package, two)
+    assert digest_of(package, two[::-1]) == before
+    assert digest_of(package, [*two, "rocketmq_spark.wire.fields"]) != before
+    (package / "rocketmq_spark/wire/fields.py").write_text("NAME = None\n", encoding="utf-8")
+    assert digest_of(package, two) == before
+    (package / "rocketmq_spark/model.py").write_text("NAME = None\n", encoding="utf-8")
+    assert digest_of(package, two) != before
+
+
+def test_the_page_has_each_room_and_says_of_one_that_it_was_not_run() -> None:
+    lines = page(ROOMS, {"one": ROOM}, REASONS).splitlines()
+    assert "| one | 3 | 15 | 13 | 87 % | 2026-11-23 | `0123456789ab` |" in lines
+    assert "| two | 1 | not run | | | | |" in lines
+    assert "| `p.a` | one | 10 | 9 | 90 % |" in lines
+    assert "| `p.empty` | one | 0 | | |" in lines
+    assert "| `p.c` | two | not run | | |" in lines
+    said = "1 of 2 rooms were run: 15 mutants: 11 killed, 1 no tests, 1 survived, 2 timeout; 86.7 % killed."
+    assert said in lines
+
+
+def test_the_page_says_of_each_survivor_why_it_may_live_or_that_it_may_not() -> None:
+    unpinned = Change("p.b.tell", "a = 1\nb = 2", "")
+    lines = page(ROOMS, {"one": Measured("", "", {}, frozenset({LESS, unpinned}))}, REASONS).splitlines()
+    assert "* `p.a.count`: `` return n < 1 `` → `` return n <= 1 ``. No n is 1." in lines
+    assert "* `p.b.tell`: `` a = 1 ⏎ b = 2 `` → nothing. **To be killed.**" in lines
+
+
+def test_what_was_kept_of_a_room_that_is_no_more_is_not_counted() -> None:
+    assert "0 of 2 rooms were run: 0 mutants" in page(ROOMS, {"three": ROOM}, REASONS)

@@ -1,0 +1,135 @@
+"""What mutants have come to, room by room: measured on a day, and on the text that the modules had then."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Final
+
+KILLED: Final = ("killed", "timeout")
+ALIVE: Final = ("survived", "no tests")
+PACKAGE: Final = "rocketmq_spark"
+
+
+@dataclass(frozen=True, order=True)
+class Change:
+    """A mutant, named by what was changed in which function: that stays when others are changed."""
+
+    function: str
+    before: str
+    after: str
+
+    def is_in(self, modules: list[str]) -> bool:
+        """Whether the function is of one of these modules."""
+        return any(self.function.startswith(f"{module}.") for module in modules)
+
+
+class Reasons:
+    """Why mutants may survive: each by itself, or by the kind of change."""
+
+    def __init__(self, pinned: Mapping[str, Any]) -> None:
+        self._of_one = {
+            Change(one["function"], one["before"], one["after"]): one["reason"] for one in pinned["survivor"]
+        }
+        self._of_a_kind = [
+            (re.compile(f"{one['before']} => {one['after']}", re.DOTALL), one["reason"]) for one in pinned["kind"]
+        ]
+
+    def of(self, change: Change) -> str | None:
+        """The reason; None: it has to be killed."""
+        both = f"{change.before} => {change.after}"
+        kinds = (reason for pattern, reason in self._of_a_kind if pattern.fullmatch(both))
+        return self._of_one.get(change) or next(kinds, None)
+
+    def stale(self, modules: list[str], alive: frozenset[Change]) -> list[Change]:
+        """Those of a single mutant of ``modules`` that has been killed since, or is not there any more."""
+        return sorted(change for change in self._of_one.keys() - alive if change.is_in(modules))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What became of all mutants of a room."""
+
+    on: str
+    """The day, in UTC, as 2026-11-23."""
+    sources: str
+    """The digest of the modules that were changed."""
+    statuses: Mapping[str, Counter[str]]
+    """By module, how many of its mutants have which status. A module without mutants is not there."""
+    alive: frozenset[Change]
+
+    @property
+    def total(self) -> Counter[str]:
+        """Of all modules."""
+        return sum(self.statuses.values(), Counter())
+
+
+def percent_killed(statuses: Counter[str]) -> float:
+    """Of all, those that never end among the killed; 0 of none."""
+    return 100 * killed(statuses) / max(1, statuses.total())
+
+
+def killed(statuses: Counter[str]) -> int:
+    """How many, those that never end among them."""
+    return sum(statuses[status] for status in KILLED)
+
+
+def line_of(statuses: Counter[str]) -> str:
+    """The figures in one line."""
+    counts = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
+    return f"{statuses.total()} mutants: {counts}; {percent_killed(statuses):.1f} % killed"
+
+
+# --------------------------------------------------------------------------------------------------------------- rooms
+
+
+def modules_in(root: Path, room: Mapping[str, Any]) -> list[str]:
+    """The modules of the package in ``root`` that are in a room, which may say ``folder.*``."""
+    files = (file.relative_to(root).with_suffix("") for file in (root / PACKAGE).rglob("*.py"))
+    names = (".".join(file.parts) for file in files if file.name != "__init__")
+    return sorted(name for name in names if any(fnmatchcase(name, pattern) for pattern in room["modules"]))
+
+
+def digest_of(root: Path, modules: list[str]) -> str:
+    """Twelve hexadecimal digits that are others when one of the modules is."""
+    digest = hashlib.sha256()
+    for module in sorted(modules):
+        source = root.joinpath(*module.split(".")).with_suffix(".py").read_bytes()
+        digest.update(f"{module} {len(source)}\n".encode() + source)
+    return digest.hexdigest()[:12]
+
+
+# ---------------------------------------------------------------------------------------------------------------- kept
+
+
+def encoded(results: Mapping[str, Measured]) -> str:
+    """As a file keeps it, in one order, so that a difference shows what was measured anew."""
+    rooms = {
+        name: {
+            "on": room.on,
+            "sources": room.sources,
+            "statuses": room.statuses,
+            "alive": [[one.function, one.before, one.after] for one in sorted(room.alive)],
+        }
+        for name, room in results.items()
+    }
+    return json.dumps(rooms, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def decoded(text: str) -> dict[str, Measured]:
+    """The opposite of ``encoded``."""
+    return {
+        name: Measured(
+            room["on"],
+            room["sources"],
+            {module: Counter(counts) for module, counts in room["statuses"].items()},
+            frozenset(Change(*one) for one in room["alive"]),
+        )
+        for name, room in json.loads(text).items()
+    }
