@@ -1,56 +1,219 @@
-"""Each module is imported by a test of its own kind: what only passes by on the way to something else is not tested."""
+"""Each module has a test module of its own, which uses what it offers: what only passes by is not tested."""
 
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 import rocketmq_spark
 
 PACKAGE = Path(rocketmq_spark.__file__).parent
 TESTS = Path(__file__).parents[1]
+OURS = ("rocketmq_spark", "connector_tests")
+PRIVATE = re.compile("_(?!_)")
+SUPPORT = "connector_tests.support."
 KINDS = ("unit", "properties", "vectors", "oracle", "integration", "faults", "spark", "examples", "typing")
-COMMANDS = {"cli.demo_queries", "cli.demo_screen"}
-"""Of the demo, which ``examples/test_demo.py`` starts as a process of its own."""
-THROUGH = {
-    "embedded.cluster": "embedded",
-    "embedded.servers": "embedded.cluster",
-    "remoting.send_question": "remoting.broker",
-    "remoting.tls": "remoting.tcp",
-    "sink.failed_rows": "",
-    "sink.sending": "",
-    "sink.writer": "source.datasource",
-    "wire.arrow.record_columns": "wire.arrow.columns",
+
+OWN = {
+    "_version": "unit/test_decoder_choice.py",
+    "cli.broker": "integration/test_cli_broker.py",
+    "cli.main": "unit/test_cli_main.py",
+    "cli.name_server": "integration/test_cli_broker.py",
+    "cli.topic": "unit/test_cli_topic.py",
+    "conditions": "unit/test_errors.py",
+    "consumer.balanced_hash": "unit/test_allocation.py",
+    "consumer.broker_names": "unit/test_addresses.py",
+    "consumer.offset_file": "unit/test_local_offset_store.py",
+    "consumer.ports": "integration/test_simulated_broker.py",
+    "consumer.sliding_window": "unit/test_process_queue.py",
+    "consumer.survey": "unit/test_settlement.py",
+    "embedded.acl": "integration/test_acl_broker.py",
+    "embedded.admin": "integration/test_idle_broker.py",
+    "embedded.certificate": "integration/test_tls_broker.py",
+    "embedded.cluster": "integration/test_embedded_cluster.py",
+    "embedded.ivy": "integration/test_jars.py",
+    "embedded.jvm": "integration/test_paused_jvm.py",
+    "options.connection": "unit/test_options.py",
+    "options.kinds": "unit/test_options.py",
+    "options.read": "unit/test_options.py",
+    "options.table": "unit/test_options.py",
+    "options.write": "unit/test_options.py",
+    "pull.outage_notes": "unit/test_range_puller.py",
+    "remoting.clock": "unit/test_executor_client.py",
+    "remoting.cluster": "integration/test_first_offsets.py",
+    "remoting.looker": "unit/test_looks.py",
+    "remoting.send_result": "integration/test_broker_operations.py",
+    "sink.columns": "unit/test_sink_columns.py",
+    "sink.message_ids": "properties/test_message_encoder.py",
+    "sink.task": "unit/test_sink_task.py",
+    "source.bad_messages": "unit/test_bad_message_settling.py",
+    "source.datasource": "unit/test_stream_reader.py",
+    "source.implementation": "unit/test_decoder_choice.py",
+    "source.schema": "unit/test_stream_reader.py",
+    "source.stream.available_now": "unit/test_batch_planner.py",
+    "source.stream.backlog": "unit/test_progress.py",
+    "source.stream.refused_reader": "unit/test_stream_reader.py",
+    "wire.arrow.column_table": "unit/test_columns.py",
+    "wire.arrow.decoder": "unit/test_decoder_choice.py",
+    "wire.arrow.native_columns": "unit/test_native_decoder.py",
+    "wire.arrow.record_index": "unit/test_property_table.py",
+    "wire.body.groups": "unit/test_bodies.py",
+    "wire.body.heartbeat": "unit/test_bodies.py",
+    "wire.body.locks": "unit/test_bodies.py",
+    "wire.body.offset_tables": "unit/test_bodies.py",
+    "wire.body.routes": "unit/test_bodies.py",
+    "wire.body.stats": "unit/test_bodies.py",
+    "wire.message.stored_message": "unit/test_message.py",
+    "wire.message.sys_flag": "unit/test_codes.py",
+    "wire.remoting.fields": "unit/test_headers.py",
+    "wire.remoting.pull": "unit/test_broker.py",
 }
-"""Tested through the one that uses them; "" is the package's own door."""
+"""The test module that is a module's own where it is not called ``test_`` and the module's name."""
+
+THROUGH = {
+    "consumer.resets": ("unit/test_resets.py", "consumer.membership"),
+    "embedded.servers": ("integration/test_embedded_cluster.py", "embedded.cluster"),
+    "remoting.send_question": ("unit/test_broker.py", "remoting.broker"),
+    "remoting.stream": ("unit/test_tcp.py", "remoting.tcp"),
+    "remoting.tls": ("unit/test_tls.py", "remoting.tcp"),
+    "wire.arrow.bad_messages": ("unit/test_bad_messages.py", "wire.arrow.columns"),
+    "wire.arrow.columns": ("unit/test_columns.py", "wire.arrow.decoder"),
+    "wire.arrow.record_columns": ("unit/test_columns.py", "wire.arrow.columns"),
+}
+"""The test module that is a module's own, and the module whose names it uses, which imports it."""
+
+BY_NAME = {
+    "cli.demo": ("examples/test_demo.py", '"demo"'),
+    "cli.demo_queries": ("examples/test_demo.py", '"demo"'),
+    "cli.demo_screen": ("examples/test_demo.py", '"demo"'),
+    "cli.send": ("integration/test_cli_topic_and_send.py", '"send"'),
+    "sink.sending": ("integration/test_cli_topic_and_send.py", '"send"'),
+    "sink.writer": ("spark/test_writing.py", '.format("rocketmq")'),
+}
+"""The test module of what a command or Spark starts, and what it tells them."""
 
 
-def imported(file: Path) -> set[str]:
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            names |= {one.name for one in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module is not None:
-            names |= {node.module, *(f"{node.module}.{one.name}" for one in node.names)}
-    return {name.removeprefix("rocketmq_spark.") for name in names if name.startswith("rocketmq_spark.")}
-
-
-def modules() -> set[str]:
+def modules() -> list[str]:
     files = (path.relative_to(PACKAGE).with_suffix("") for path in PACKAGE.rglob("*.py") if path.stem != "__init__")
-    return {".".join(path.parts) for path in files}
+    return sorted(".".join(path.parts) for path in files)
 
 
-def unseen() -> set[str]:
-    files = [file for kind in KINDS for file in (TESTS / kind).rglob("*.py")]
-    return modules() - set().union(*map(imported, files))
+def imported(tree: ast.Module) -> dict[str, str]:
+    """Where the names come from that a module imports from the package or the tests' support, in full."""
+    names: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {one.asname or one.name: one.name for one in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            names |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
+    return {name: behind_doors(origin) for name, origin in names.items() if origin.startswith(OURS)}
 
 
-def test_each_module_is_imported_by_a_test_or_known_to_be_tested_through_another() -> None:
-    assert unseen() == THROUGH.keys() | COMMANDS
+def behind_doors(origin: str) -> str:
+    """Where that is defined which a room's ``__init__`` only hands on."""
+    room, _, name = origin.rpartition(".")
+    door = PACKAGE.parent.joinpath(*room.split("."), "__init__.py")
+    return imported(parsed(door)).get(name, origin) if room and door.exists() else origin
 
 
-def test_who_a_module_is_tested_through_imports_it() -> None:
-    for module, user in THROUGH.items():
-        path = PACKAGE.joinpath(*user.split(".")) if user else PACKAGE
-        file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-        assert any(name == module or name.startswith(f"{module}.") for name in imported(file)), (module, user)
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def used(tree: ast.Module, within: ast.AST | None = None) -> set[str]:
+    """What runs of what ``tree`` imports, or ``within`` a part of it: not what are only types."""
+    origins = imported(tree)
+    nodes = list(running(within or tree))
+    names = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    dotted = {ast.unparse(node).partition(".") for node in nodes if isinstance(node, ast.Attribute)}
+    of_modules = {behind_doors(f"{origins[name]}.{rest}") for name, _, rest in dotted if name in origins}
+    return {origins[name] for name in names & origins.keys()} | of_modules
+
+
+def running(node: ast.AST) -> Iterator[ast.AST]:
+    """All below a node but annotations."""
+    for field, value in ast.iter_fields(node):
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST) and field not in {"annotation", "returns"}:
+                yield child
+                yield from running(child)
+
+
+def used_by_test(test: Path) -> set[str]:
+    """By a test module itself, the fixtures that it asks for, or helpers of these two."""
+    tree = parsed(test)
+    asked = {one.arg for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) for one in node.args.args}
+    names = used(tree)
+    for conftest in {TESTS / "conftest.py", test.parent / "conftest.py"}:
+        names |= used_by_fixtures(parsed(conftest), asked) if conftest.exists() else set()
+    helpers = {PACKAGE.parent.joinpath(*name.split(".")[:3]) for name in names if name.startswith(SUPPORT)}
+    return names.union(*(used(parsed(helper.with_suffix(".py"))) for helper in helpers))
+
+
+def used_by_fixtures(conftest: ast.Module, asked: set[str]) -> set[str]:
+    functions = (node for node in conftest.body if isinstance(node, ast.FunctionDef) and node.name in asked)
+    return set().union(*(used(conftest, function) for function in functions))
+
+
+def is_used(module: str, names: set[str]) -> bool:
+    """Whether a public name of ``module`` is among these."""
+    begin = f"rocketmq_spark.{module}."
+    return any(name.startswith(begin) and not PRIVATE.match(name, len(begin)) for name in names)
+
+
+def named_alike(module: str) -> list[Path]:
+    name = f"test_{module.rpartition('.')[2]}.py"
+    return [file for kind in KINDS for file in (TESTS / kind).rglob(name)]
+
+
+def has_own_test(module: str) -> bool:
+    """That uses it, under the module's own name."""
+    return any(is_used(module, used_by_test(test)) for test in named_alike(module))
+
+
+def test_each_module_has_a_test_module_of_its_own() -> None:
+    assert {module for module in modules() if not has_own_test(module)} == OWN.keys() | THROUGH.keys() | BY_NAME.keys()
+
+
+@pytest.mark.parametrize("module", OWN)
+def test_a_test_module_of_another_name_uses_it(module: str) -> None:
+    assert is_used(module, used_by_test(TESTS / OWN[module]))
+
+
+@pytest.mark.parametrize("module", THROUGH)
+def test_who_a_module_is_tested_through_imports_it_and_has_the_test(module: str) -> None:
+    test, user = THROUGH[module]
+    origins = imported(parsed(PACKAGE.joinpath(*user.split(".")).with_suffix(".py"))).values()
+    assert any(f"{origin}.".startswith(f"rocketmq_spark.{module}.") for origin in origins)
+    assert is_used(THROUGH[user][1] if user in THROUGH else user, used_by_test(TESTS / test))
+
+
+@pytest.mark.parametrize("module", BY_NAME)
+def test_what_is_started_by_name_is_named(module: str) -> None:
+    test, name = BY_NAME[module]
+    assert name in (TESTS / test).read_text(encoding="utf-8")
+
+
+IMPORT = "from rocketmq_spark.wire.body.groups import decode_consumer_ids as ids\n"
+
+
+@pytest.mark.parametrize("line", ["", "def f(a: ids) -> ids: ...", "ids = 1", "a: ids", "print(decode_consumer_ids)"])
+def test_a_name_that_is_imported_and_does_not_run_is_not_used(line: str) -> None:
+    assert not is_used("wire.body.groups", used(ast.parse(IMPORT + line)))
+
+
+@pytest.mark.parametrize(
+    ("module", "lines"),
+    [
+        ("wire.body.groups", IMPORT + "def f(a=ids): ..."),
+        ("wire.body.groups", "from rocketmq_spark.wire.body import groups\ngroups.decode_consumer_ids(b'')"),
+        ("options.read", "from rocketmq_spark.options import ReadOptions\nReadOptions.parse({})"),
+        ("sink.sending", "import rocketmq_spark\nrocketmq_spark.send('t', [])"),
+    ],
+)
+def test_a_name_that_runs_is_used_wherever_it_was_imported_from(module: str, lines: str) -> None:
+    assert is_used(module, used(ast.parse(lines)))

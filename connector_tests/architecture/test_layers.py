@@ -124,7 +124,8 @@ def lines_of(modules: Callable[[str], bool]) -> int:
 
 def test_most_of_the_package_is_pure() -> None:
     """By its lines, and transitively: what a contract keeps from sockets, threads, clocks and Spark."""
-    assert lines_of(is_listed_pure) / lines_of(lambda _: True) >= PURE_SHARE
+    share = lines_of(is_listed_pure) / lines_of(lambda _: True)
+    assert share >= PURE_SHARE, f"{share:.1%} of the package's lines are pure; wanted are {PURE_SHARE:.0%}"
 
 
 @pytest.fixture
