@@ -49,6 +49,12 @@ def test_a_range_stays_what_was_put_until_it_is_finished() -> None:
     assert window((10, 20), (0, 10)).in_flight == ((0, 10), (10, 20))
 
 
+def test_a_part_is_finished_behind_others_that_it_does_not_touch() -> None:
+    process_queue = window((0, 1), (5, 10))
+    assert process_queue.remove(6, 8) == 0
+    assert process_queue.in_flight == ((0, 1), (5, 6), (8, 10))
+
+
 def test_an_empty_window_may_move_back() -> None:
     """After a reset to 3 the offsets from 10 to 100 are to be read again: 100 must not be committed for [3, 10)."""
     process_queue = window((0, 100))

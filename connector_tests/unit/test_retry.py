@@ -4,7 +4,7 @@ import pytest
 
 from connector_tests.support.refusals import refused
 from rocketmq_spark.conditions import CONDITIONS
-from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, RouteError, TransportError
+from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.remoting.retry import (
     ASKING,
     EXCUSED_QUIET_MS,
@@ -92,6 +92,14 @@ def test_what_is_in_the_table_is_not_final_for_everything() -> None:
 @pytest.mark.parametrize("condition", ["OFFSETS_GONE", "BAD_FRAME", "UNKNOWN_OPTION"])
 def test_what_another_attempt_cannot_help_is_final(condition: str) -> None:
     assert outlook_of_request(RocketMQError(condition)) is FINAL
+
+
+def test_credentials_that_are_refused_are_final_by_whatever_code() -> None:
+    """ACL 1.0 refuses with SYSTEM_ERROR, which may pass."""
+    error = BrokerError(
+        "CREDENTIALS_REFUSED", address="a:1", request="PULL_MESSAGE", code=int(ResponseCode.SYSTEM_ERROR), remark=""
+    )
+    assert (outlook_of_request(error), outlook_of_pull(error), outlook_of_write(error)) == (FINAL, FINAL, FINAL)
 
 
 def test_a_pause_is_twice_the_one_before_and_never_longer_than_the_longest() -> None:
@@ -222,6 +230,13 @@ def test_what_is_excused_may_fail_for_ever_and_then_has_its_limit_again() -> Non
     patience.check(11 * LIMIT_MS - 1)
     with pytest.raises(TransportError, match="CLUSTER_UNREACHABLE"):
         patience.check(11 * LIMIT_MS)
+
+
+def test_the_end_of_its_limit_is_said_again_after_an_excuse() -> None:
+    patience = Patience()
+    assert patience.failed(BROKER, CUT, now_ms=0, limit_ms=0)
+    patience.excuse({BROKER}, 10)
+    assert patience.failed(BROKER, CUT, now_ms=11, limit_ms=0)
 
 
 def test_an_excuse_is_for_nobody_else() -> None:
