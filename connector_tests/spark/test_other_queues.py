@@ -80,6 +80,13 @@ def forgetful() -> Iterator[EmbeddedCluster]:
         yield cluster
 
 
+def empty(cluster: EmbeddedCluster, topic: Topic, filler: Topic) -> None:
+    for _ in range(3 * FILE_BYTES // FILLER_BYTES):
+        filler.send_batches(1, FILLER_BYTES)
+    cluster.expire_messages()
+    eventually(lambda: all(one.min_offset == one.max_offset for one in topic.bounds().values()), "retention")
+
+
 def test_a_queue_that_was_emptied_after_it_had_been_read_begins_anew(
     spark: SparkSession, forgetful: EmbeddedCluster, group: str, tmp_path: Path
 ) -> None:
@@ -90,14 +97,31 @@ def test_a_queue_that_was_emptied_after_it_had_been_read_begins_anew(
     sent = emptied.send(10)
     with query.running():
         eventually(lambda: query.bodies() == sorted(sent), "all rows")
-        for _ in range(3 * FILE_BYTES // FILLER_BYTES):
-            filler.send_batches(1, FILLER_BYTES)
-        forgetful.expire_messages()
-        eventually(lambda: all(one.min_offset == one.max_offset for one in emptied.bounds().values()), "retention")
+        empty(forgetful, emptied, filler)
         forgetful.mqadmin("cleanExpiredCQ", "-b", forgetful.broker_addr())
         eventually(lambda: {one.max_offset for one in emptied.bounds().values()} == {0}, "a queue without an end")
         sent += emptied.send(5)
         eventually(lambda: query.bodies() == sorted(sent), "what was sent after that")
         eventually(lambda: emptied.lag(group) == 0, "and committed")
+    for topic in topics:
+        topic.close()
+
+
+def test_a_queue_that_was_empty_when_it_was_met_is_not_taken_for_another_of_its_name(
+    spark: SparkSession, forgetful: EmbeddedCluster, group: str, tmp_path: Path
+) -> None:
+    """What a topic made anew holds below the place in the old one used to be skipped, silently."""
+    topics = [Topic(forgetful, forgetful.create_topic(unique_name(name), 1)) for name in ("deleted", "filler")]
+    deleted, filler = topics
+    deleted.send(10)
+    empty(forgetful, deleted, filler)
+    query = Stream(spark, forgetful, deleted.name, group, tmp_path, {"failOnDataLoss": "false"})
+    with query.running() as running:
+        eventually(lambda: running.lastProgress is not None, "a first progress")
+    forgetful.delete_topic(deleted.name)
+    forgetful.create_topic(deleted.name, 1)
+    sent = deleted.send(14)
+    query.run_to_end()
+    assert query.bodies() == sorted(sent)
     for topic in topics:
         topic.close()

@@ -1033,6 +1033,26 @@ def test_what_is_known_of_a_queue_outlives_retention() -> None:
     assert ranges == [QueueRange(A, 0, 14)]
 
 
+def test_a_queue_that_was_empty_when_it_was_met_is_known_from_another_of_its_name() -> None:
+    """No broker tells a store time of it: the next start took the new topic's first messages for what retention had
+    deleted."""
+    member = SteadyMember({A: holding(10, min_offset=10, stored_at_ms=-1), B: holding(10)}, has_news=True)
+    end, _ = read(planner(member, failOnDataLoss="false"), SourceOffset())
+    assert end.queues[A][:2] == (10, 10)
+    member.make_anew(A, 14)
+    _, ranges = read(planner(member, failOnDataLoss="false"), end)
+    assert ranges == [QueueRange(A, 0, 14)]
+
+
+def test_a_queue_that_was_empty_when_it_was_met_is_the_same_when_it_has_grown() -> None:
+    member = SteadyMember({A: holding(10, min_offset=10, stored_at_ms=-1), B: holding(10)}, has_news=True)
+    end, _ = read(planner(member), SourceOffset())
+    member.hold(A, holding(13, min_offset=10, stored_at_ms=9_000))
+    end, ranges = read(planner(member), end)
+    assert ranges == [QueueRange(A, 10, 13)]
+    assert end.queues[A] == QueueProgress(10, 13, 9_000)
+
+
 @pytest.mark.parametrize("is_new_start", [False, True])
 def test_a_clock_that_was_put_back_is_no_sign_of_another_topic(is_new_start: bool) -> None:
     """It was, at each restart; or everything was read twice."""

@@ -8,6 +8,7 @@ from rocketmq_spark.source.data_loss import RECREATED, REPLACED, RETENTION, TRUN
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.planning import (
     Position,
+    later_of,
     lost_ranges,
     moved_back,
     plan_batch,
@@ -92,6 +93,23 @@ def test_the_last_store_time_is_never_forgotten(known_ms: int, last_ms: int, exp
     bounds, checkpoint = {A: QueueBounds(10, 60, last_ms)}, SourceOffset({A: at(20, known_ms)})
     planned = plan_batch({A: Position(20)}, bounds, limit=None, checkpoint=checkpoint)
     assert planned[A].last_store_timestamp_ms == expected_ms
+
+
+@pytest.mark.parametrize(
+    ("bounds", "known_ms", "expected_ms"),
+    [
+        pytest.param(QueueBounds(60, 60, 0), None, 1, id="all was deleted before it was met"),
+        pytest.param(QueueBounds(60, 60, 0), 0, 1, id="or before anything was known"),
+        pytest.param(QueueBounds(60, 60, 0), 5_000, 5_000, id="something is known"),
+        pytest.param(QueueBounds(60, 60, 5_000), None, 5_000, id="the broker still knows"),
+        pytest.param(QueueBounds(10, 60, 0), None, 0, id="there are messages of an unknown time"),
+        pytest.param(QueueBounds(0, 0, 0), None, 0, id="there never was a message"),
+    ],
+)
+def test_what_is_below_the_position_in_an_emptied_queue_is_never_its_own(
+    bounds: QueueBounds, known_ms: int | None, expected_ms: int
+) -> None:
+    assert later_of(None if known_ms is None else at(60, known_ms), bounds) == expected_ms
 
 
 def test_a_position_below_what_was_known_is_noticed() -> None:

@@ -27,8 +27,8 @@ VERSION: Final = 2
 
 
 class QueueProgress(NamedTuple):
-    """One queue in an offset. ``last_store_timestamp_ms`` is the queue's newest message's when the batch was
-    planned."""
+    """One queue in an offset. ``last_store_timestamp_ms`` is the queue's newest message's when the batch was planned;
+    0: not known; 1: there was none left."""
 
     begin_offset: int
     end_offset: int

@@ -26,6 +26,10 @@ class Position:
 
 NOTHING_READ: Final = SourceOffset()
 
+BEFORE_ALL_MS: Final = 1
+"""The last store time of a queue whose messages were all deleted before anybody asked. No message is as old: whatever
+is seen below our position is another queue's. 0 would say that nothing is known."""
+
 
 def position_of(
     queue: MessageQueue,
@@ -67,8 +71,10 @@ def _within(queue: MessageQueue, offset: int, bounds: QueueBounds, checkpoint: Q
 
 def later_of(known: QueueProgress | None, bounds: QueueBounds) -> int:
     """The last store time to remember in ms: knowledge is never lost to an emptied queue or a clock that was put
-    back."""
-    return max(0, bounds.last_store_timestamp_ms, 0 if known is None else known.last_store_timestamp_ms)
+    back. Of a queue that was empty when it was met: ``BEFORE_ALL_MS``."""
+    later_ms = max(0, bounds.last_store_timestamp_ms, 0 if known is None else known.last_store_timestamp_ms)
+    is_emptied = 0 < bounds.min_offset == bounds.max_offset
+    return BEFORE_ALL_MS if is_emptied and later_ms == 0 else later_ms
 
 
 def plan_batch(
