@@ -135,6 +135,17 @@ class PeacefulGroup(RuleBasedStateMachine):
         self.produce(queue, 3)
         self.runner(number).go_on(stops=(READ, IDLE))
 
+    @precondition(lambda self: self.group.alive() and self.startable())
+    @rule(number=NUMBERS, queue=NUMBERS, other=NUMBERS)
+    def move_a_batch(self, number: int, queue: int, other: int) -> None:
+        """Another one joins in the middle of it, and everybody notices."""
+        runner = self.runner(number)
+        self.begin_a_batch(number, queue)
+        self.start(other, available_now=False, point=IDLE)
+        self.pass_time(21_000)
+        if runner.is_alive:
+            runner.go_on(stops=(IDLE,))
+
     @precondition(lambda self: self.group.alive())
     @rule(number=NUMBERS, steps=STEPS)
     def go_on(self, number: int, steps: int) -> None:

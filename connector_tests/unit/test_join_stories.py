@@ -191,6 +191,23 @@ def test_a_broker_that_takes_no_commits_ends_the_query_at_its_limit_and_is_not_a
         assert group.cluster.now - before < 500, "requests and turns, of which each idle call takes one"
 
 
+def test_a_queue_whose_commit_a_timer_has_made_good_is_read_on() -> None:
+    """Nobody watched it any more, and what had come meanwhile was left until something else happened."""
+    with SimulatedGroup(ONE_QUEUE) as group:
+        group.cluster.produce(QUEUE, 5)
+        runner = group.start(group.query("A"))
+        runner.go_on(stops=(LOG_COMMITS,))
+        group.cluster.brokers["a"].write_refusal = FORBIDDEN
+        group.cluster.produce(QUEUE, 1)
+        runner.go_on()
+        runner.go_on()
+        group.cluster.brokers["a"].write_refusal = None
+        group.pass_time(6_000)
+        assert group.cluster.group_offset(QUEUE) == 5
+        runner.go_on()
+        assert group.witness.is_all_read()
+
+
 def test_a_refused_commit_of_a_queue_that_went_to_another_member_is_its_business() -> None:
     with SimulatedGroup({"t": {"a": 2}}, options={"clusterTimeoutMs": "60000"}) as group:
         queue = group.cluster.queues()[1]

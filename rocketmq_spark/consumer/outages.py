@@ -78,9 +78,10 @@ class Outages:
         self.news += self._commits.failed(_commits_of(queue), error, now_ms=now_ms, limit_ms=limit_ms)
 
     def forget_commits(self, queue: MessageQueue) -> None:
-        """The queue's offset is stored, or another member's to store."""
+        """The queue's offset is stored, or another member's to store. Where it was refused before, that is news: the
+        queue may be planned again."""
         if self._commits.is_anything_failing:
-            self._commits.forget(_commits_of(queue))
+            self.news += self._commits.succeeded(_commits_of(queue))
 
     def forget_brokers_that_left(self) -> None:
         """No route names them any more, so they are not asked."""
