@@ -1,11 +1,11 @@
-"""What public functions raise themselves is in their docstrings; and what docstrings promise can be raised."""
+"""What public functions raise, or private ones for them, their docstrings say; what these promise can be raised."""
 
 from __future__ import annotations
 
 import ast
 import builtins
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -19,15 +19,47 @@ BUILTIN_ERRORS = {name for name, value in vars(builtins).items() if isinstance(v
 REFERENCE = re.compile(r"``[\w.]+``|\bwhat\b|from every call")
 
 Function = ast.FunctionDef
+Raised = tuple[str, str]
 
 
-def raised_in(function: Function) -> Iterator[tuple[str, str]]:
+def raised_in(function: Function) -> Iterator[Raised]:
     """(class, condition) of each of our errors that is raised in the body itself."""
     for node in _own_nodes(function):
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and isinstance(node.exc.func, ast.Name):
             first = node.exc.args[0] if node.exc.args else None
             if node.exc.func.id in ERROR_CLASSES and isinstance(first, ast.Constant):
                 yield node.exc.func.id, str(first.value)
+
+
+def raised_by(function: Function, privates: Mapping[str, Function], seen: frozenset[str] = frozenset()) -> set[Raised]:
+    """In the body itself and in those private ones of the same module that it calls, unless it may catch theirs."""
+    caught = {id(call) for call in caught_in(function)}
+    called = {
+        called_name(node) for node in _own_nodes(function) if isinstance(node, ast.Call) and id(node) not in caught
+    }
+    below = (raised_by(privates[name], privates, seen | called) for name in called & privates.keys() - seen)
+    return set(raised_in(function)).union(*below)
+
+
+def caught_in(function: Function) -> Iterator[ast.AST]:
+    """What stands in the body of a ``try`` that has an ``except``."""
+    for node in _own_nodes(function):
+        if isinstance(node, ast.Try) and node.handlers:
+            for statement in node.body:
+                yield from (statement, *_own_nodes(statement))
+
+
+def called_name(call: ast.Call) -> str:
+    """Of a function of the module, or a method of the same object."""
+    if isinstance(call.func, ast.Attribute):
+        return call.func.attr if isinstance(call.func.value, ast.Name) and call.func.value.id in {"self", "cls"} else ""
+    return getattr(call.func, "id", "")
+
+
+def private_functions(tree: ast.AST) -> dict[str, Function]:
+    """Those of the module and of its classes, whose names start with one underscore."""
+    functions = (node for node in ast.walk(tree) if isinstance(node, Function))
+    return {one.name: one for one in functions if one.name.startswith("_") and not one.name.startswith("__")}
 
 
 def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:
@@ -40,7 +72,7 @@ def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:
 def public_functions(tree: ast.AST, above: str = "") -> Iterator[tuple[Function, str]]:
     """Functions that others may call, and what their docstrings and those of their classes say."""
     for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.ClassDef | Function) and not node.name.startswith("_"):
+        if isinstance(node, ast.ClassDef | Function) and (not node.name.startswith("_") or node.name == "__init__"):
             said = f"{above}\n{ast.get_docstring(node) or ''}"
             if isinstance(node, Function):
                 yield node, said
@@ -49,11 +81,13 @@ def public_functions(tree: ast.AST, above: str = "") -> Iterator[tuple[Function,
 
 
 def silent(source: str) -> list[str]:
-    """Public functions that raise what they do not say."""
+    """Public functions that raise what they do not say; a constructor's say is its class's."""
+    tree = ast.parse(source)
+    privates = private_functions(tree)
     return [
         f"{function.name}: {name}[{condition}]"
-        for function, said in public_functions(ast.parse(source))
-        for name, condition in raised_in(function)
+        for function, said in public_functions(tree)
+        for name, condition in sorted(raised_by(function, privates))
         if (name, condition) not in promises(said)
     ]
 
@@ -85,7 +119,7 @@ OTHERS = {"SSLError"} | {
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.relative_to(PACKAGE).as_posix())
-def test_what_a_public_function_raises_itself_it_says_with_the_condition(file: Path) -> None:
+def test_what_a_public_function_raises_it_says_with_the_condition(file: Path) -> None:
     assert silent(file.read_text(encoding="utf-8")) == []
 
 
@@ -100,6 +134,36 @@ RAISING = 'def ask():\n    """{}"""\n    raise RouteError("NO_MASTER", broker="a
 @pytest.mark.parametrize("said", ["Ask.", "Raises RouteError.", "Raises RouteError[NO_BROKER].", "Raises NO_MASTER."])
 def test_a_function_that_does_not_say_so_is_found(said: str) -> None:
     assert silent(RAISING.format(said)) == ["ask: RouteError[NO_MASTER]"]
+
+
+BY_ANOTHER = """
+class Broker:
+    def __init__(self):
+        self._check()
+
+    def ask(self):
+        {}
+
+    def _check(self):
+        _really_check()
+
+def _really_check():
+    raise RouteError("NO_MASTER", broker="a", topic="t")
+"""
+
+
+def test_what_is_raised_by_private_functions_is_found_and_so_is_a_constructor() -> None:
+    found = ["__init__: RouteError[NO_MASTER]"]
+    assert silent(BY_ANOTHER.format("self._check()")) == [*found, "ask: RouteError[NO_MASTER]"]
+    assert silent(BY_ANOTHER.format("_really_check()")) == [*found, "ask: RouteError[NO_MASTER]"]
+    assert silent(BY_ANOTHER.format("another._check()")) == found
+
+
+def test_what_may_be_caught_is_not_asked_for() -> None:
+    assert silent(BY_ANOTHER.format("try: self._check()\n        except RouteError: pass")) == silent(
+        BY_ANOTHER.format("pass")
+    )
+    assert len(silent(BY_ANOTHER.format("try: self._check()\n        finally: pass"))) == 2
 
 
 def test_one_that_does_is_not() -> None:

@@ -269,7 +269,8 @@ def test_the_first_record_is_read_as_it_is_stored_whatever_follows() -> None:
 def test_a_first_record_that_is_damaged_is_an_error(body: bytes) -> None:
     with pytest.raises(RemoteProtocolError) as caught:
         first_of(body)
-    problem = caught.value.context["problem"]
+    problem = str(caught.value.__cause__)
+    assert isinstance(caught.value.__cause__, ValueError)
     assert caught.value.context == {"index": 0, "position": 0, "length_bytes": len(body), "problem": problem}
 
 

@@ -17,7 +17,10 @@ DEFAULT_FOLDER: Final = "~/.rocketmq_offsets"
 
 
 class LocalOffsetFile:
-    """``path`` and ``path.bak``; an ``OffsetFile``. Folders are made when something is written."""
+    """``path`` and ``path.bak``; an ``OffsetFile``. Folders are made when something is written.
+
+    Both methods raise OptionError[LOCAL_OFFSETS_UNUSABLE] when the system refuses to read or to write.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -28,6 +31,7 @@ class LocalOffsetFile:
         return str(self._path)
 
     def read(self) -> tuple[bytes | None, bytes | None]:
+        """The content of the file and of the one before it; None for one that is not there."""
         with self._failing_clearly():
             return _content(self._path), _content(self._before)
 

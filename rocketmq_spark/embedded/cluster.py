@@ -55,6 +55,9 @@ class EmbeddedCluster:
     acl : whether brokers let only those in who sign their requests; see ``security_options``, ``create_user``.
     tls : whether servers take only those who speak TLS. Their certificate is made for this cluster.
 
+    What waits for a server raises EmbeddedBrokerError[CLUSTER_STATE] when it has not registered within 30 s; so does
+    what kills, pauses or resumes one that has no JVM of its own.
+
     Threads: one at a time.
     """
 

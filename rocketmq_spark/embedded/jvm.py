@@ -108,7 +108,10 @@ class ChildJvm:
 
     @property
     def java(self) -> Any:
-        """Its classes as attributes, such as ``java.java.lang.System``; waits until the gateway is up."""
+        """Its classes as attributes, such as ``java.java.lang.System``; waits until the gateway is up.
+
+        Raises EmbeddedBrokerError[NO_JAVA] where Java is too old, JVM_FAILED where the JVM has ended or says nothing.
+        """
         if self._gateway is None:
             self._gateway = self._connect()
         return self._gateway.jvm

@@ -54,9 +54,10 @@ def send_back(
         -1: to the dead letter queue at once
     max_reconsume_times : what has been sent back so often goes to the dead letter queue; by default the group's, 16
 
-    Raises what ``ReadOptions.parse`` raises, OptionError[BAD_OPTION_VALUE] without ``retryTopic`` too, and
-    NotSentBackError[NOT_SENT_BACK] that names the rows which were not taken. A batch that fails by it is replayed, and
-    sends back once more what was taken: sent-back rows come at least once.
+    Raises what ``ReadOptions.parse`` raises, OptionError[BAD_OPTION_VALUE] without ``retryTopic`` too,
+    OptionError[MISSING_COLUMNS] for rows without one of the four, and NotSentBackError[NOT_SENT_BACK] that names the
+    rows which were not taken. A batch that fails by it is replayed, and sends back once more what was taken: sent-back
+    rows come at least once.
     """
     from rocketmq_spark.sink.message_sender import MessageSender
 

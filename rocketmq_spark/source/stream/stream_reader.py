@@ -96,7 +96,11 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @raising_alone
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """The end of the next batch; ``start`` itself, to the letter, when there is nothing to read."""
+        """The end of the next batch; ``start`` itself, to the letter, when there is nothing to read.
+
+        Raises whatever ends the query, as ``docs/reference/errors.md`` has it; OptionError[BAD_OPTION_VALUE] for a
+        ``limit`` that is neither a number of rows nor all that there is.
+        """
         begin = self._offsets.read(start)
         end = self._running(begin).latest_offset(begin, _max_offsets(limit))
         return start if end is begin else self._offsets.write(replace(end, planned_with=planned_with(self._options)))
