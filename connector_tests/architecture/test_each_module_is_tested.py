@@ -78,7 +78,6 @@ THROUGH = {
     "consumer.resets": ("unit/test_resets.py", "consumer.membership"),
     "embedded.servers": ("integration/test_embedded_cluster.py", "embedded.cluster"),
     "remoting.send_question": ("unit/test_broker.py", "remoting.broker"),
-    "remoting.stream": ("unit/test_tcp.py", "remoting.tcp"),
     "remoting.tls": ("unit/test_tls.py", "remoting.tcp"),
     "wire.arrow.bad_messages": ("unit/test_bad_messages.py", "wire.arrow.columns"),
     "wire.arrow.columns": ("unit/test_columns.py", "wire.arrow.decoder"),

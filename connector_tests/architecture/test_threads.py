@@ -1,4 +1,5 @@
-"""Who makes a lock says in its docstring which threads may do what, and what the lock covers."""
+"""Who makes a lock says in its docstring which threads may do what, and what the lock covers; who changes, that it is
+one thread's or how it is not."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ import rocketmq_spark
 
 PACKAGE = Path(rocketmq_spark.__file__).parent
 FOR_THREADS = {"Lock", "RLock", "Condition", "Semaphore", "Event", "Barrier", "Thread", "SimpleQueue"}
+WHOSE = re.compile(r"[Tt]hread|\bturn\b")
 SAYS_SO = re.compile(r"^\s*(?:.*\s)?Threads: ", re.MULTILINE)
 
 
@@ -53,6 +55,70 @@ def test_who_makes_or_takes_a_lock_says_what_threads_may_do() -> None:
     sources = {file.relative_to(PACKAGE).as_posix(): file.read_text(encoding="utf-8") for file in PACKAGE.rglob("*.py")}
     assert sum(len(list(makers(ast.parse(source)))) for source in sources.values()) >= 10
     assert {name: found for name, source in sources.items() if (found := silent(source))} == {}
+
+
+ROOMS_OF_MANY_THREADS = ("consumer", "options", "pull", "remoting", "sink", "source", "wire")
+CHANGING = {
+    "add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popleft", "remove", "setdefault",
+    "subtract", "update",
+}  # fmt: skip
+"""Methods of Python's own tables."""
+
+
+def changes_itself(node: ast.ClassDef) -> bool:
+    """Whether a method other than the constructor gives an attribute another value, or changes a table in one."""
+    methods = (one for one in node.body if isinstance(one, ast.FunctionDef) and one.name != "__init__")
+    return any(is_change(part) for method in methods for part in ast.walk(method))
+
+
+def is_change(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call):
+        function = node.func
+        return isinstance(function, ast.Attribute) and function.attr in CHANGING and is_own(function.value)
+    targets = node.targets if isinstance(node, ast.Assign | ast.Delete) else [getattr(node, "target", None)]
+    return any(is_own(target) for target in targets)
+
+
+def is_own(node: ast.AST | None) -> bool:
+    """An attribute of ``self``, or an item of one."""
+    while isinstance(node, ast.Subscript | ast.Attribute):
+        if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "self":
+            return True
+        node = node.value
+    return False
+
+
+def unclear(source: str) -> list[str]:
+    """Public classes that change, and say neither for themselves nor for their module whose they are."""
+    tree = ast.parse(source)
+    said = ast.get_docstring(tree) or ""
+    classes = (node for node in tree.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_"))
+    changing = (node for node in classes if changes_itself(node))
+    return [one.name for one in changing if not WHOSE.search(f"{said} {ast.get_docstring(one) or ''}")]
+
+
+def test_who_changes_says_whether_threads_may_share_it() -> None:
+    files = [file for room in ROOMS_OF_MANY_THREADS for file in (PACKAGE / room).rglob("*.py")]
+    sources = {file.relative_to(PACKAGE).as_posix(): file.read_text(encoding="utf-8") for file in files}
+    assert {name: found for name, source in sources.items() if (found := unclear(source))} == {}
+
+
+STATE = 'class Table:\n    """What is known.{}"""\n    def f(self):\n        {}'
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["self.a = 1", "self._a += 1", "self._a[0] = 1", "del self._a[0]", "self._a.update(b)", "self._a[1].append(0)"],
+)
+def test_a_class_that_changes_and_does_not_say_so_is_found(line: str) -> None:
+    assert unclear(STATE.format("", line)) == ["Table"]
+    assert unclear(STATE.format(" Not thread-safe.", line)) == []
+    assert unclear('"""Each has its turn."""\n' + STATE.format("", line)) == []
+
+
+@pytest.mark.parametrize("line", ["a = self.b", "other.a = 1", "b.append(self.a)", "self.ask()"])
+def test_one_that_does_not_change_need_not_say_so(line: str) -> None:
+    assert unclear(STATE.format("", line)) == []
 
 
 CLASS = 'class Pool:\n    """Connections.{}"""\n    def __init__(self):\n        self._table = threading.Lock()'

@@ -34,3 +34,9 @@ def test_a_table_may_have_queues_as_keys() -> None:
 def test_a_key_that_is_no_queue_is_named() -> None:
     with pytest.raises(RemoteProtocolError, match="a key of offsetTable"):
         decode_body("offsets", b'{"offsetTable":{"orders":5}}', lambda it: by_queue(it, "offsetTable", as_int64))
+
+
+def test_a_key_in_quotes_that_is_torn_is_named() -> None:
+    with pytest.raises(RemoteProtocolError) as raised:
+        decode_body("offsets", b'{"offsetTable":{"{":5}}', lambda it: by_queue(it, "offsetTable", as_int64))
+    assert (raised.value.condition, raised.value.context["subject"]) == ("BAD_BODY", "key")

@@ -110,6 +110,11 @@ def test_every_error_is_a_rocketmq_error(error_class: type[RocketMQError]) -> No
     assert issubclass(error_class, RocketMQError)
 
 
+def test_an_error_shows_its_condition_and_context_in_a_traceback_s_locals() -> None:
+    error = RocketMQError("NO_MASTER", broker="broker-a", topic="orders")
+    assert repr(error) == "RocketMQError('NO_MASTER', {'broker': 'broker-a', 'topic': 'orders'})"
+
+
 def test_a_wrong_option_is_a_value_error() -> None:
     assert issubclass(OptionError, ValueError)
 

@@ -21,6 +21,7 @@ from rocketmq_spark.model import (
     flat,
     java_string_order,
     nested,
+    retry_topic,
 )
 from rocketmq_spark.wire.message.stored_message import decode_messages
 
@@ -160,3 +161,17 @@ def test_a_broker_without_a_master_has_no_address() -> None:
     brokers = (BrokerData("cluster", "a", {0: "a:1"}), BrokerData("cluster", "b", {1: "slave:1"}))
     subject = route(brokers=brokers)
     assert [subject.master_address(name) for name in ("a", "b", "unknown")] == ["a:1", None, None]
+
+
+def test_queues_of_a_route_are_in_java_s_order_whatever_their_brokers_are_called() -> None:
+    """Members that took them in another order would own each other's."""
+    names = ("\U0001f600", "\uff5e")
+    brokers = tuple(BrokerData("cluster", name, {0: "a:1"}) for name in names)
+    subject = route(*(QueueData(name, 1, 1, BOTH) for name in names[::-1]), brokers=brokers)
+    assert [one.broker_name for one in subject.read_queues()] == list(names)
+    assert [one.broker_name for one in subject.write_queues()] == list(names)
+    assert list(nested(dict.fromkeys(subject.read_queues()[::-1]))["orders"]) == list(names)
+
+
+def test_what_a_group_has_sent_back_is_in_a_topic_of_its_own() -> None:
+    assert retry_topic("orders-app") == "%RETRY%orders-app"

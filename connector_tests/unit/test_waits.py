@@ -3,6 +3,8 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
+import pytest
+
 from rocketmq_spark.remoting.waits import FIRST_PAUSE_MS, LONGEST_PAUSE_MS, Repeated, Wait, WaitLines
 
 LIMIT_MS = 300_000
@@ -125,3 +127,22 @@ def test_causes_that_are_sentences_are_told_in_one() -> None:
     assert WaitLines().lines(waits, 0) == [
         "waiting for a (for as long as it takes): It is down; b (for as long as it takes): It too."
     ]
+
+
+def test_three_are_all_that_are_named() -> None:
+    (line,) = WaitLines().lines([Wait(what, 0, None, "c") for what in "abc"], 0)
+    assert line.endswith("c (for as long as it takes): c")
+
+
+@pytest.mark.parametrize(
+    ("lasted_ms", "said"), [(300, "0.3 s"), (9_056, "9.1 s"), (9_940, "9.9 s"), (10_000, "10 s"), (57_999, "57 s")]
+)
+def test_durations_are_told_as_people_read_them(lasted_ms: int, said: str) -> None:
+    lines = WaitLines()
+    lines.lines([Wait("a", 0, None, "c")], 0)
+    assert lines.lines([], lasted_ms) == [f"no longer waiting, after {said}, for a"]
+
+
+@pytest.mark.parametrize(("limit_ms", "said"), [(1, "1 s"), (1_000, "1 s"), (2_002_001, "2003 s")])
+def test_what_is_left_is_rounded_up(limit_ms: int, said: str) -> None:
+    assert WaitLines().lines([Wait("a", 0, limit_ms, "c")], 0) == [f"waiting for a (at most {said} more): c"]

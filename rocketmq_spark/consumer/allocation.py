@@ -220,6 +220,8 @@ class AllocateMachineRoomNearby:
     MembershipError[NO_MACHINE_ROOM] when the resolver does not know where a broker or this client runs. Another client
     in no known room gets nothing, and is warned of once: Java divides nothing more then. It fails by itself, if it asks
     the same resolver.
+
+    Not thread-safe.
     """
 
     strategy: AllocateMessageQueueStrategy

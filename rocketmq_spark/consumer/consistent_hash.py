@@ -22,7 +22,7 @@ class ConsistentHashRouter:
     """A ring of virtual nodes, and the node at or after the hash of a key.
 
     A node that is named twice gets twice as many virtual nodes: their numbers go on from those it has on the ring. Of
-    two virtual nodes with one hash, the later one takes the place.
+    two virtual nodes with one hash, the later one takes the place. Threads: any, it does not change.
     Source: ``common/consistenthash/ConsistentHashRouter.java``.
     """
 

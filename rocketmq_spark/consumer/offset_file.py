@@ -31,7 +31,6 @@ class LocalOffsetFile:
         return str(self._path)
 
     def read(self) -> tuple[bytes | None, bytes | None]:
-        """The content of the file and of the one before it; None for one that is not there."""
         with self._failing_clearly():
             return _content(self._path), _content(self._before)
 

@@ -17,6 +17,8 @@ class ProcessQueue(SlidingWindow):
 
     ``dropped`` is a one-way latch: a queue that is lost and comes back gets a new ProcessQueue. ``life`` tells the two
     apart: of one member's ProcessQueues no two have the same.
+
+    Not thread-safe.
     """
 
     __slots__ = ("_dropped", "life", "queue")

@@ -39,7 +39,7 @@ P = ParamSpec("P")
 
 
 class Servers:
-    """The servers of the topics that are read."""
+    """The servers of the topics that are read. Not thread-safe."""
 
     def __init__(self, options: ReadOptions, cluster: Cluster, routes: RouteTable, outages: Outages) -> None:
         self._options = options

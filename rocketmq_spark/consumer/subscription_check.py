@@ -30,6 +30,8 @@ class SubscriptionCheck:
 
     Who does not answer counts as equal, and is asked once more at the next change. The group's retry topic makes no
     difference here: Java's push consumers always read it, its pull consumers never do.
+
+    Not thread-safe.
     """
 
     def __init__(

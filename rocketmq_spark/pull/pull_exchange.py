@@ -23,7 +23,10 @@ from rocketmq_spark.wire.remoting.refusal import not_supported, refusal
 
 
 class PullExchange:
-    """Numbers pulls, and finds the pull that an answer belongs to. Each that is asked is completed once."""
+    """Numbers pulls, and finds the pull that an answer belongs to. Each that is asked is completed once.
+
+    Not thread-safe.
+    """
 
     def __init__(self, address: str, arenas: Arenas, timeout_ms: int, now_ms: int) -> None:
         self._address = address

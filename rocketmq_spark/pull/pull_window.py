@@ -40,6 +40,8 @@ class PullWindow:
     expected of each pull in flight, is at most ``max_bytes``; and one more: what is needed next for delivery is pulled
     in any case. Expected is the largest of the last answers: a run of large ones begins with one. It is forgotten bit
     by bit, so that a single one costs some round trips, and one in every ten still counts.
+
+    Not thread-safe.
     """
 
     def __init__(self, begin_offset: int, end_offset: int, *, max_depth: int, max_bytes: int) -> None:

@@ -20,7 +20,10 @@ T = TypeVar("T")
 
 
 class NameServers:
-    """Asks one name server at a time, beginning with the one that answered last, and the next where that fails."""
+    """Asks one name server at a time, beginning with the one that answered last, and the next where that fails.
+
+    Threads: any.
+    """
 
     def __init__(self, addresses: Sequence[str], pool: ConnectionPool, timeout_ms: int) -> None:
         self._peers = tuple(Peer(address, pool, timeout_ms) for address in addresses)

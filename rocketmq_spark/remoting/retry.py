@@ -182,6 +182,8 @@ class Patience:
 
     A subject is asked again after a pause, see ``ASKING``; whoever pulls has pauses of its own. One that has failed
     for its whole limit is an error; until then whoever asks goes on with what does answer.
+
+    Not thread-safe.
     """
 
     def __init__(self, outlook_of: Callable[[RocketMQError], Outlook] = outlook_of_request) -> None:

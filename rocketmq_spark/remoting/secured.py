@@ -54,7 +54,7 @@ def _connect_tls(tls: Tls, address: str, timeout_ms: int) -> Stream:
 
 class PlainStream:
     """``raw``; where the server ends it without having answered anything, because it wants TLS, that is
-    TransportError[TLS_WANTED]."""
+    TransportError[TLS_WANTED]. Threads: as for any ``Stream``."""
 
     def __init__(self, raw: Stream, address: str) -> None:
         self.address = address

@@ -78,7 +78,10 @@ class WaitLines:
 
 class Repeated:
     """When to say what comes again and again and is most often told by others: not the first time, and then ever more
-    rarely."""
+    rarely.
+
+    Not thread-safe.
+    """
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()

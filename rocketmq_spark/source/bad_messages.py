@@ -28,7 +28,7 @@ QUEUE_OFFSET: Final = "queueOffset"
 
 
 class BadMessages:
-    """Those of one range of ``queue``, in the order of their offsets."""
+    """Those of one range of ``queue``, in the order of their offsets. Not thread-safe."""
 
     def __init__(self, queue: MessageQueue, options: ReadOptions, client: ExecutorClient) -> None:
         self._queue = queue

@@ -48,7 +48,7 @@ class LostRange:
 
 @dataclass
 class LossCount:
-    """What has been lost so far, as far as that can be counted: what was read is not."""
+    """What has been lost so far, as far as that can be counted: what was read is not. Not thread-safe."""
 
     offsets: int = 0
     ranges: int = 0

@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 class AvailableNowTargets:
-    """Where each queue of the topics ended when the query started."""
+    """Where each queue of the topics ended when the query started. Not thread-safe."""
 
     def __init__(self, patience_ms: int) -> None:
         self.offsets: dict[MessageQueue, int] = {}

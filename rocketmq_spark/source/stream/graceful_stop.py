@@ -46,6 +46,8 @@ class DrainRequest:
     """The source runner's end. Making it creates the folder; ``close`` removes it.
 
     ``_state`` is as of the last look, and as of what the runner has done: the files may be cleaned away, that not.
+
+    Not thread-safe: it is the runner's, and others ask through the files.
     """
 
     def __init__(self) -> None:

@@ -22,7 +22,10 @@ MOST_NAMED: Final = 10
 
 
 class MissingQueues:
-    """Since when which queues are away, and whether ``missingQueues`` lets the query go on without them."""
+    """Since when which queues are away, and whether ``missingQueues`` lets the query go on without them.
+
+    Not thread-safe.
+    """
 
     def __init__(self, options: ReadOptions) -> None:
         self._is_dropping = options.missing_queues == "drop"

@@ -102,7 +102,10 @@ class SourceOffset:
 
 
 class OffsetReader:
-    """Reads offsets from JSON values, and the last one but once: Spark hands it in again at each idle call."""
+    """Reads offsets from JSON values, and the last one but once: Spark hands it in again at each idle call.
+
+    Not thread-safe.
+    """
 
     def __init__(self) -> None:
         self._offset = SourceOffset()

@@ -59,7 +59,10 @@ class RocketMQInputPartition(InputPartition):
 
 
 class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A streaming reader. Building it opens nothing, starts nothing and joins nothing."""
+    """A streaming reader. Building it opens nothing, starts nothing and joins nothing.
+
+    Not thread-safe: Spark's source runner is one thread.
+    """
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options

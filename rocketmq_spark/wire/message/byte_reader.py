@@ -7,7 +7,10 @@ from typing import Any
 
 
 class ByteReader:
-    """Reads fields one after another. ValueError names the field that the bytes are too short for."""
+    """Reads fields one after another. ValueError names the field that the bytes are too short for.
+
+    Not thread-safe.
+    """
 
     __slots__ = ("_data", "_position")
 

@@ -19,6 +19,8 @@ class FrameBuffer:
     A frame within one chunk is a view of it, one across chunks is collected once; nothing is copied twice. Memory: the
     unfinished frame as far as it has arrived, not as far as it was announced. An error is final: the stream is out of
     step, and every further ``next_frame`` raises it again.
+
+    Not thread-safe.
     """
 
     def __init__(self, peer: str, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:

@@ -50,6 +50,8 @@ class FrameArena:
 
     A frame is a view, and as long as anybody has it, or a part of it, its bytes stay as they are. Memory: twice the
     unfinished frame as far as it has arrived, not as far as it was announced.
+
+    Not thread-safe.
     """
 
     def __init__(self, peer: str, arenas: Arenas, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
