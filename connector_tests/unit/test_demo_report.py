@@ -157,6 +157,11 @@ def test_of_several_sentences_the_last_is_shown_because_causes_come_first() -> N
     assert cause_of(failure) == "[ROCKETMQ_TOPIC_NOT_FOUND] Not there."
 
 
+def test_a_sentence_that_holds_another_is_shown_whole() -> None:
+    whole = "[ROCKETMQ_CLUSTER_UNREACHABLE] No answer: [ROCKETMQ_CONNECT_FAILED] No connection."
+    assert cause_of(f"TransportError: {whole}") == whole
+
+
 def test_of_any_other_failure_the_first_line_is_shown() -> None:
     assert cause_of("\nout of memory\n at java") == "out of memory"
     assert cause_of("") == ""

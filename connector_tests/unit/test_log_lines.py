@@ -6,10 +6,12 @@ import logging
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
-from rocketmq_spark.source.log_lines import LineFormatter
+from rocketmq_spark.source.log_lines import LineFormatter, speak_as
 
 PROGRAM = """
 import logging
@@ -33,6 +35,54 @@ def test_a_traceback_follows_its_line() -> None:
     lines = LineFormatter().format(record).splitlines()
     assert lines[0].endswith(" ERROR rocketmq_spark []: failed")
     assert lines[-1] == "ValueError: no"
+
+
+@pytest.mark.parametrize(
+    ("level", "word"),
+    [(logging.DEBUG, "DEBUG"), (logging.INFO, "INFO"), (logging.WARNING, "WARN"), (logging.CRITICAL, "ERROR")],
+)
+def test_a_line_has_its_time_and_level_as_spark_writes_them_and_all_who_say_it(level: int, word: str) -> None:
+    formatter = LineFormatter()
+    formatter.speaker = {"group": "g", "batch": "3"}
+    line = formatter.format(logging.LogRecord("rocketmq_spark.x", level, "x.py", 1, "it is %s", ("so",), None))
+    assert re.fullmatch(rf"\d\d/\d\d/\d\d \d\d:\d\d:\d\d {word} rocketmq_spark \[group=g batch=3\]: it is so", line)
+
+
+@contextmanager
+def own_logger(monkeypatch: pytest.MonkeyPatch) -> Iterator[logging.Logger]:
+    """The package's, as in a process where nobody has set up anything. Not a fixture: pytest sets up its own after."""
+    logger = logging.getLogger("rocketmq_spark")
+    before = logger.level, logger.propagate, logger.handlers
+    logger.propagate, logger.handlers = False, []
+    monkeypatch.setattr(sys.modules[LineFormatter.__module__], "_HANDLERS", [])
+    try:
+        yield logger
+    finally:
+        logger.propagate, logger.handlers = before[1:]
+        logger.setLevel(before[0])
+
+
+def test_a_process_without_logging_gets_one_handler_however_often_it_speaks_as_another(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with own_logger(monkeypatch) as logger:
+        speak_as("WARN", group="g")
+        logger.info("not said")
+        logger.warning("first")
+        speak_as("INFO", group="h")
+        logger.info("second")
+        assert len(logger.handlers) == 1
+    lines = [line.partition(" rocketmq_spark ")[2] for line in capsys.readouterr().err.splitlines()]
+    assert lines == ["[group=g]: first", "[group=h]: second"]
+
+
+def test_whose_logging_is_set_up_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = logging.NullHandler()
+    with own_logger(monkeypatch) as logger:
+        logger.addHandler(theirs)
+        logger.setLevel(logging.ERROR)
+        speak_as("DEBUG", group="g")
+        assert (logger.handlers, logger.level) == ([theirs], logging.ERROR)
 
 
 def lines_of(program: str) -> list[str]:
