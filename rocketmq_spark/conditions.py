@@ -166,8 +166,7 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         "CLUSTER_UNREACHABLE": Condition(
             "{doing} was tried for {waited_ms} ms without success; the last failure: {cause}",
             "Bring the servers back, or raise 'clusterTimeoutMs' ({limit_ms} ms now). Nothing is lost: "
-            "a restart from the checkpoint goes on where this query stopped. Where a broker is gone for good and the "
-            "last batch has ranges of it, the restart names these for option 'giveUp'.",
+            "a restart from the checkpoint goes on where this query stopped.",
         ),
         "RUN_ENDED": Condition(
             "The process that plans this query was told to end (SIGTERM or SIGHUP) {ended_for_ms} ms ago, and has left "
@@ -219,6 +218,10 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "{address} did not store the offset of group {group!r} for {queue}: it has been reset by an operator.",
             "Reading goes on from where it was reset to.",
         ),
+        "NO_NAME_SERVER": Condition(
+            "No name server says where topic {topic!r} is, of {addresses}: {cause}",
+            "Bring one back, and see that each machine that runs tasks reaches it.",
+        ),
         "TOPIC_NOT_FOUND": Condition(
             "Name server {address} knows no broker that has topic {topic!r}.",
             "If there is no such topic, correct its name or create it, with 'rocketmq-spark topic create {topic}' say; "
@@ -250,6 +253,12 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         "STATIC_TOPIC": Condition(
             "Topic {topic!r} is a static topic, made by 'mqadmin updateStaticTopic'; these cannot be read or written.",
             "Let its producers write to an ordinary topic, made by 'mqadmin updateTopic'.",
+        ),
+        "QUEUE_AWAY": Condition(
+            "Name server {address} knows no broker any more that has topic {topic!r}; its queue {queue_id} was on "
+            "{broker}.",
+            "Bring that back, and see that it registers. 'missingQueuesTimeoutMs' says how long a task waits, and "
+            "'missingQueues' 'fail' that it does not.",
         ),
         "QUEUES_MISSING": Condition(
             "Queues that this query has read are away: out of the route, without read permission, or no queues of "

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from connector_tests.support.manual_clock import ManualClock
+from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.pull.pull_request import Completion, PulledRange, PullRequest
 from rocketmq_spark.remoting.retry import PULLING
@@ -82,7 +83,8 @@ class SimulatedNetwork:
     """The PullClient of a RangePuller.
 
     While answers are in flight, ``receive`` brings one of them, the one that ``choose(how many)`` says, unless
-    ``is_slow``, and others while ``brings_more`` says so.
+    ``is_slow``, and others while ``brings_more`` says so. Where a pull is sent without an address, the name servers
+    are asked, and ``no_route`` says whether they fail, and how.
     While none is, it lasts its full time by the clock, and no time by the wall; to go on for ever so is an error.
     """
 
@@ -93,12 +95,14 @@ class SimulatedNetwork:
         choose: Callable[[int], int] = lambda _: 0,
         is_slow: Callable[[], bool] = lambda: False,
         brings_more: Callable[[], bool] = lambda: False,
+        no_route: Callable[[], RocketMQError | None] = lambda: None,
     ) -> None:
         self._answer = answer
         self._clock = clock
         self._choose = choose
         self._is_slow = is_slow
         self._brings_more = brings_more
+        self._no_route = no_route
         self._in_flight: list[PullRequest] = []
         self._nothing_for_ms = 0
         self.pulls: list[tuple[int, int]] = []
@@ -112,6 +116,10 @@ class SimulatedNetwork:
         self, queue: MessageQueue, requests: Sequence[PullRequest], address: str | None = None
     ) -> list[Completion]:
         assert queue == QUEUE
+        failure = self._no_route() if address is None else None
+        if failure is not None:
+            self._nothing_for_ms = 0
+            return [(request, failure) for request in requests]
         for request in requests:
             offset = request.next_offset
             assert not any(offset == other.next_offset for other in self._in_flight), "pulled twice"

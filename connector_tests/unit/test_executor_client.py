@@ -9,7 +9,7 @@ import pytest
 
 from connector_tests.support.scripted_broker import answer
 from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
-from rocketmq_spark.errors import BrokerError, RouteError, TransportError
+from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import Message, MessageQueue, QueueRange, StoredMessage
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.executor_client import ExecutorClient
@@ -187,9 +187,31 @@ def test_a_refusal_is_told(cluster: ScriptedCluster, client: ExecutorClient) -> 
     assert error.code == ResponseCode.NO_PERMISSION
 
 
-def test_a_name_server_that_is_down_is_told_and_not_raised(cluster: ScriptedCluster, client: ExecutorClient) -> None:
-    cluster.down.add(NAME_SERVER)
-    assert isinstance(told(client), TransportError)
+def test_name_servers_that_are_down_are_told_by_name_and_not_raised(cluster: ScriptedCluster) -> None:
+    cluster.down |= {NAME_SERVER, "other:9876"}
+    client = ExecutorClient(options(namesrvAddr=f"{NAME_SERVER};other:9876"), cluster.pool, cluster.pulling)
+    error = told(client)
+    assert isinstance(error, TransportError)
+    assert str(error).startswith(
+        "[ROCKETMQ_NO_NAME_SERVER] No name server says where topic 'T' is, of ns:9876;other:9876: "
+        "[ROCKETMQ_CONNECT_FAILED] No connection to ns:9876: refused."
+    )
+
+
+def test_what_a_name_server_refuses_for_good_is_told_as_it_is(cluster: ScriptedCluster, client: ExecutorClient) -> None:
+    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED))
+    error = told(client)
+    assert isinstance(error, RocketMQError)
+    assert error.condition == "NOT_A_NAME_SERVER"
+
+
+def test_a_range_whose_name_servers_are_down_is_read_on_where_it_was_surveyed(two: ScriptedCluster) -> None:
+    """A lost connection used to be waited for by asking name servers alone, though the broker was back."""
+    client = client_of(two)
+    assert body_of(told(client, "a:10911")) == b"a"
+    two.down.add(NAME_SERVER)
+    two.brokers["a"].next_session().hang_up()
+    assert read(client, "a:10911") == [b"a"]
 
 
 ATTEMPTS: dict[RequestCode, Callable[[ExecutorClient], None]] = {

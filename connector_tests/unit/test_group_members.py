@@ -23,10 +23,9 @@ from rocketmq_spark.consumer.group_members import (
 )
 from rocketmq_spark.consumer.manner import STRATEGY
 from rocketmq_spark.consumer.membership import Membership
-from rocketmq_spark.consumer.outages import broker_subject
 from rocketmq_spark.errors import BrokerError, MembershipError, TransportError
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.remoting.retry import ASKING
+from rocketmq_spark.remoting.retry import ASKING, broker_subject
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from rocketmq_spark.source.partition_reader import SMALL_BATCH_BYTES, SMALL_BATCH_ROWS, each_once, merged
+from rocketmq_spark.errors import TransportError
+from rocketmq_spark.model import MessageQueue, QueueRange
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.source.partition_reader import SMALL_BATCH_BYTES, SMALL_BATCH_ROWS, each_once, merged, read_ranges
+from rocketmq_spark.source.schema import default_schema
 
 
 def batch(*offsets: int) -> pa.RecordBatch:
@@ -71,3 +75,15 @@ def test_few_rows_that_are_large_are_no_small_batch() -> None:
     together = list(merged([third, third, third, third, whole, third]))
     assert [one.num_rows for one in together] == [3, 1, 1, 1]
     assert together[2] is whole
+
+
+def test_a_task_that_no_name_server_answers_says_so_and_has_nothing_given_up() -> None:
+    """It used to say that the range of a broker which nobody had asked was to be given up."""
+    nobody = {"namesrvAddr": "127.0.0.1:1", "consumerGroup": "G", "subscribe": "T"}
+    options = ReadOptions.parse({**nobody, "clusterTimeoutMs": "1", "brokerTimeoutMs": "100"})
+    with pytest.raises(TransportError) as raised:
+        list(read_ranges([QueueRange(MessageQueue("T", "a", 0), 5, 8)], options, default_schema()))
+    assert raised.value.condition == "CLUSTER_UNREACHABLE"
+    assert "Reaching the name servers was tried for" in str(raised.value)
+    assert "No name server says where topic 'T' is, of 127.0.0.1:1: [ROCKETMQ_CONNECT_FAILED]" in str(raised.value)
+    assert "giveUp" not in str(raised.value)

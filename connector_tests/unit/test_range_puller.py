@@ -23,8 +23,9 @@ from rocketmq_spark.wire.remoting.codes import ResponseCode
 from rocketmq_spark.wire.remoting.pull import PullAnswer, PullResult, PullStatus
 
 LOST_CONNECTION = TransportError("CONNECTION_LOST", address="a:1", reason="cut")
+NO_NAME_SERVER = TransportError("NO_NAME_SERVER", topic="orders", addresses="n:1;m:1", cause="cut")
 NO_ROUTE = RouteError("TOPIC_NOT_FOUND", topic="orders", address="a:1")
-AWAY = RouteError("TOPIC_AWAY", topic="orders", address="a:1", brokers="broker-a (b:1)")
+AWAY = RouteError("QUEUE_AWAY", topic="orders", address="a:1", queue_id=0, broker="broker-a (b:1)")
 NO_MASTER = RouteError("NO_MASTER", broker="broker-a", topic="orders")
 LIMIT_MS = 60_000
 MISSING_MS = 20_000
@@ -50,12 +51,16 @@ class Run:
         begin: int = 0,
         end: int = 100,
         missing_ms: int = MISSING_MS,
-        waited: OutageNotes | None = None,
+        waited: Callable[[str], OutageNotes] | None = None,
         began_ms: int = BEGAN_MS,
+        silent_ms: int = 0,
     ) -> None:
+        """``silent_ms``: for so long no name server answers."""
         self.clock = ManualClock(began_ms)
         self._began_ms = began_ms
-        self.network = SimulatedNetwork(answer, self.clock)
+        self.network = SimulatedNetwork(
+            answer, self.clock, no_route=lambda: NO_NAME_SERVER if self.took_ms < silent_ms else None
+        )
         wanted = QueueRange(QUEUE, begin, end)
         self.puller = RangePuller(
             wanted,
@@ -104,11 +109,49 @@ def test_a_topic_that_goes_while_it_is_read_is_not_told_as_one_that_does_not_exi
     assert run.rows() == list(range(100))
     (begun, *_) = caplog.messages
     assert begun == (
-        f"waiting for broker {QUEUE.broker_name} (at most 19 s more): [ROCKETMQ_TOPIC_AWAY] Name server a:1 knows no "
-        f"broker any more that has topic 'orders'; it was on {QUEUE.broker_name} ({SURVEYED}). Bring these back, and "
-        "see that they register. 'missingQueuesTimeoutMs' and 'missingTopicTimeoutMs' say how long a query waits; the "
-        "larger counts."
+        f"waiting for broker {QUEUE.broker_name} (at most 19 s more): [ROCKETMQ_QUEUE_AWAY] Name server a:1 knows no "
+        f"broker any more that has topic 'orders'; its queue 0 was on {QUEUE.broker_name} ({SURVEYED}). Bring that "
+        "back, and see that it registers. 'missingQueuesTimeoutMs' says how long a task waits, and 'missingQueues' "
+        "'fail' that it does not."
     )
+
+
+def test_name_servers_that_are_down_are_what_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    """A task used to say that it waits for the broker, of which nobody knew anything."""
+    run = Run(lambda _offset, _count: LOST_CONNECTION, silent_ms=2 * LIMIT_MS)
+    with pytest.raises(TransportError) as raised:
+        run.pulled()
+    assert str(raised.value).startswith("[ROCKETMQ_CLUSTER_UNREACHABLE] Reaching the name servers was tried for ")
+    assert LIMIT_MS <= run.took_ms <= LIMIT_MS + 2 * PULLING.longest_ms
+    begun, *more = caplog.messages
+    assert begun == f"waiting for the name servers (at most 59 s more): {NO_NAME_SERVER}"
+    assert more
+    assert all(line.startswith("still waiting for the name servers (for ") for line in more)
+
+
+def test_while_no_name_server_answers_the_address_of_the_plan_is_tried(caplog: pytest.LogCaptureFixture) -> None:
+    queue = SimulatedQueue(max_offset=100)
+
+    def answer(offset: int, count: int) -> PullAnswer:
+        return LOST_CONNECTION if run.took_ms < 5_000 else queue.pull(offset, count)
+
+    run = Run(answer, silent_ms=LIMIT_MS)
+    assert run.rows() == list(range(100))
+    assert set(run.network.addresses) == {SURVEYED}
+    assert [line.split(",")[0].split(" (")[0] for line in caplog.messages] == [
+        "waiting for the name servers",
+        "no longer waiting",
+    ]
+
+
+def test_a_broker_that_stays_silent_when_name_servers_are_back_has_all_its_time(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    run = Run(lambda _offset, _count: LOST_CONNECTION, silent_ms=LIMIT_MS // 2)
+    with pytest.raises(TransportError, match="Reaching broker broker-a was tried for"):
+        run.pulled()
+    assert LIMIT_MS * 3 // 2 <= run.took_ms <= LIMIT_MS * 3 // 2 + 2 * PULLING.longest_ms
+    assert any(line.startswith("waiting for broker broker-a") for line in caplog.messages)
 
 
 def test_of_a_pull_that_fails_once_nothing_is_said(caplog: pytest.LogCaptureFixture) -> None:
@@ -238,6 +281,10 @@ def test_a_queue_that_nobody_serves_is_an_error_at_once_where_nobody_waits(failu
 LATER_MS = BEGAN_MS + 10 * LIMIT_MS
 
 
+def notes_in(folder: Path, batch_id: str = "one") -> Callable[[str], OutageNotes]:
+    return lambda subject: OutageNotes(batch_id, subject, folder)
+
+
 def attempts(
     folder: Path,
     answer: Callable[[int, int], PullAnswer],
@@ -248,7 +295,7 @@ def attempts(
     """How long so many attempts take that follow each other, as Spark makes them, until one reads the range."""
     now_ms = began_ms
     for _ in range(count):
-        run = Run(answer, waited=OutageNotes(batch_id, "broker-a", folder), began_ms=now_ms)
+        run = Run(answer, waited=notes_in(folder, batch_id), began_ms=now_ms)
         try:
             run.rows()
         except RocketMQError:
@@ -256,6 +303,22 @@ def attempts(
         else:
             return run.clock() - began_ms
     return now_ms - began_ms
+
+
+def test_four_attempts_wait_for_name_servers_no_longer_than_one(tmp_path: Path) -> None:
+    def attempt(began_ms: int) -> Run:
+        run = Run(
+            lambda _offset, _count: LOST_CONNECTION,
+            waited=notes_in(tmp_path),
+            began_ms=began_ms,
+            silent_ms=9 * LIMIT_MS,
+        )
+        with pytest.raises(TransportError, match="Reaching the name servers was tried for"):
+            run.rows()
+        return run
+
+    first = attempt(BEGAN_MS)
+    assert attempt(first.clock() + 100).took_ms <= PULLING.longest_ms
 
 
 @pytest.mark.parametrize("failure", [LOST_CONNECTION, NO_MASTER])
@@ -299,7 +362,7 @@ def test_a_broker_that_answers_within_an_attempt_has_all_its_time_from_then_on(t
 
 
 def test_what_others_waited_before_this_attempt_was_answered_does_not_count(tmp_path: Path) -> None:
-    answer, notes = silent_after_one(), OutageNotes("one", "broker-a", tmp_path)
+    answer, notes = silent_after_one(), OutageNotes("one", "broker broker-a", tmp_path)
 
     def answer_and_note(offset: int, count: int) -> PullAnswer:
         result = answer(offset, count)
@@ -316,6 +379,36 @@ def test_where_nothing_can_be_noted_each_attempt_counts_for_itself(tmp_path: Pat
     assert attempts(file, lambda _offset, _count: LOST_CONNECTION, count=2) >= 2 * LIMIT_MS
 
 
+def side_by_side(task: Callable[[], None], count: int = 2) -> None:
+    threads = [threading.Thread(target=task) for _ in range(count)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+
+
+def test_a_file_that_another_task_takes_away_keeps_nobody_from_noting(tmp_path: Path) -> None:
+    """Whoever noted looked at all files of the folder, and was put off where one was gone by then."""
+    (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
+    notes = notes_in(tmp_path)("broker broker-a")
+    notes.gave_up(BEGAN_MS)
+    assert notes.since_ms(BEGAN_MS) == BEGAN_MS
+
+
+def test_threads_of_a_process_do_not_write_into_each_others_files(tmp_path: Path) -> None:
+    """One renamed what the other had just begun to write, and the note was empty."""
+    read: list[int | None] = []
+
+    def note_and_read() -> None:
+        notes = notes_in(tmp_path)("broker broker-a")
+        for _ in range(250):
+            notes.gave_up(BEGAN_MS)
+            read.append(notes.since_ms(BEGAN_MS))
+
+    side_by_side(note_and_read, count=8)
+    assert set(read) == {BEGAN_MS}
+
+
 def test_tasks_that_run_side_by_side_share_the_note(tmp_path: Path) -> None:
     """Speculation, and tasks of other queues of the same broker."""
     took_ms: list[int] = []
@@ -323,11 +416,7 @@ def test_tasks_that_run_side_by_side_share_the_note(tmp_path: Path) -> None:
     def read() -> None:
         took_ms.append(attempts(tmp_path, lambda _offset, _count: LOST_CONNECTION))
 
-    tasks = [threading.Thread(target=read) for _ in range(2)]
-    for one in tasks:
-        one.start()
-    for one in tasks:
-        one.join()
+    side_by_side(read)
     assert max(took_ms) <= LIMIT_MS + PULLING.longest_ms + 4 * 100
 
 

@@ -13,7 +13,7 @@ from rocketmq_spark.remoting.retry import (
     Outlook,
     Patience,
     Pauses,
-    is_outage,
+    is_outage_of_broker,
     outlook_of_pull,
     outlook_of_request,
     outlook_of_send,
@@ -304,7 +304,7 @@ def test_what_was_due_and_could_not_be_tried_may_be_but_wakes_nobody_before_its_
     [(UNREACHABLE, True), (CUT, True), (NO_MASTER, True), (GARBAGE, False), (refused(99_999), False)],
 )
 def test_an_outage_is_what_was_tried_for_as_long_as_it_may_be(error: RocketMQError, is_one: bool) -> None:
-    assert is_outage(error) is is_one
+    assert is_outage_of_broker(error) is is_one
 
 
 def test_what_is_waited_for_is_said_with_how_long_it_stays_quiet() -> None:

@@ -223,12 +223,13 @@ def test_notes_of_a_batch_are_kept_while_it_is_planned_again_and_taken_away_with
     def notes_left_by_a_task_of(planned: dict[str, Any]) -> int:
         partition = one.partitions(SourceOffset().to_json(), planned)[0]
         assert isinstance(partition, RocketMQInputPartition)
-        OutageNotes(partition.batch_id, "broker-a").gave_up(0)
+        for subject in ("broker broker-a", "the name servers"):
+            OutageNotes(partition.batch_id, subject).gave_up(0)
         return len(list(tmp_path.glob("rocketmq-spark-outages-*/*")))
 
     try:
-        assert [notes_left_by_a_task_of(end) for _ in range(3)] == [1, 2, 3]
-        assert notes_left_by_a_task_of(SourceOffset({queue(0): QueueProgress(9, 12, 5)}).to_json()) == 1
+        assert [notes_left_by_a_task_of(end) for _ in range(3)] == [2, 4, 6]
+        assert notes_left_by_a_task_of(SourceOffset({queue(0): QueueProgress(9, 12, 5)}).to_json()) == 2
     finally:
         one.stop()
     assert not list(tmp_path.glob("rocketmq-spark-outages-*"))

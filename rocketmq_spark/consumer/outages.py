@@ -10,25 +10,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from rocketmq_spark.consumer.route_table import RouteTable
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import MessageQueue
-from rocketmq_spark.remoting.retry import Patience
+from rocketmq_spark.remoting.retry import Patience, broker_subject
 from rocketmq_spark.remoting.waits import Wait, WaitLines
 
 if TYPE_CHECKING:
     from rocketmq_spark.remoting.clock import Clock
 
 log = logging.getLogger(__name__)
-
-NAME_SERVERS: Final = "the name servers"
-
-
-def broker_subject(broker_name: str) -> str:
-    """By which a broker's outage is known."""
-    return f"broker {broker_name}"
 
 
 def topic_subject(topic: str) -> str:

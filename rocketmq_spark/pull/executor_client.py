@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import lru_cache
 from weakref import WeakKeyDictionary
 
-from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError
+from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import Message, MessageQueue, QueueBounds, QueueRange, StoredMessage
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.pull_connection import PullConnection
@@ -18,7 +18,7 @@ from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.peer import Question, code_only
 from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
-from rocketmq_spark.remoting.retry import refreshes_route
+from rocketmq_spark.remoting.retry import Outlook, outlook_of_request, refreshes_route
 from rocketmq_spark.remoting.routes import RouteCache
 from rocketmq_spark.wire.body.told_losses import encode_told_losses
 from rocketmq_spark.wire.remoting.codes import RequestCode
@@ -42,6 +42,7 @@ class ExecutorClient:
         self._pool = pool
         self._pulling = pulling
         self._names: WeakKeyDictionary[PullConnection, str | None] = WeakKeyDictionary()
+        self._name_servers = options.name_servers
         self._routes = RouteCache(NameServers(options.name_servers, pool, options.broker_timeout_ms))
 
     @staticmethod
@@ -62,10 +63,10 @@ class ExecutorClient:
 
     def _connection(self, queue: MessageQueue, address: str | None) -> PullConnection:
         """To the queue's broker. After a reconnection the address may be another's."""
-        address = address or self._routes.master(queue)
+        address = address or self._master(queue)
         if self._pulling.notices_loss(address):
             self._routes.forget(queue.topic)
-            address = self._routes.master(queue)
+            address = self._master(queue)
         connection = self._pulling.connection(address)
         if connection not in self._names:
             self._names[connection] = self._name_at(address, queue.topic)
@@ -73,6 +74,19 @@ class ExecutorClient:
         if name is not None and name != queue.broker_name:
             raise RouteError("WRONG_BROKER", address=address, broker=queue.broker_name, other=name)
         return connection
+
+    def _master(self, queue: MessageQueue) -> str:
+        """Raises TransportError[NO_NAME_SERVER], which is no trouble of the broker's, RouteError[NO_MASTER], and what
+        ``NameServers.topic_route`` raises that another attempt would not change."""
+        try:
+            return self._routes.master(queue)
+        except RouteError:
+            raise
+        except RocketMQError as error:
+            if outlook_of_request(error) is Outlook.FINAL:
+                raise
+            addresses = ";".join(self._name_servers)
+            raise TransportError("NO_NAME_SERVER", topic=queue.topic, addresses=addresses, cause=str(error)) from error
 
     def _name_at(self, address: str, topic: str) -> str | None:
         """What the broker there calls itself: the queues in its statistics are named after it, and whoever may read a
@@ -97,7 +111,7 @@ class ExecutorClient:
         for queue in queues:
             if queue not in found:
                 with suppress(RocketMQError):
-                    found |= Broker(self._routes.master(queue), self._pool, self._timeout_ms).topic_stats(queue.topic)
+                    found |= Broker(self._master(queue), self._pool, self._timeout_ms).topic_stats(queue.topic)
         return {queue: found[queue] for queue in queues if queue in found}
 
     def tell_lost(self, client_id: str, ranges: Collection[QueueRange]) -> None:
@@ -107,7 +121,7 @@ class ExecutorClient:
         fields, body = header.to_fields(), encode_told_losses(ranges)
         command = RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO, fields=fields, body=body)
         try:
-            address = self._routes.master(next(iter(ranges)).queue)
+            address = self._master(next(iter(ranges)).queue)
             Broker(address, self._pool, self._timeout_ms).ask(Question(command, code_only))
         except RocketMQError as error:
             log.debug("the member %s was not told of losses: %s", client_id, error)
@@ -116,7 +130,7 @@ class ExecutorClient:
         """``Broker.send_back`` at the message's broker. After an error that ``refreshes_route`` the next call asks
         for it."""
         try:
-            address = self._routes.master(MessageQueue(message.topic, message.broker_name, 0))
+            address = self._master(MessageQueue(message.topic, message.broker_name, 0))
             Broker(address, self._pool, self._timeout_ms).send_back(
                 self._group, message, delay_level=delay_level, max_reconsume_times=max_reconsume_times
             )
@@ -128,7 +142,7 @@ class ExecutorClient:
         """``Broker.send_dead_letter`` at the broker of ``queue``. After an error that ``refreshes_route`` the next
         call asks for it."""
         try:
-            broker = Broker(self._routes.master(queue), self._pool, self._timeout_ms)
+            broker = Broker(self._master(queue), self._pool, self._timeout_ms)
             broker.send_dead_letter(self._group, message, queue.broker_name)
         except RocketMQError as error:
             self._doubt_route(queue.topic, error)

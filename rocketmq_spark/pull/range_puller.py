@@ -7,7 +7,7 @@ reads from the network, so a range is one thread's. While rows are decoded, answ
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, RouteError
@@ -15,7 +15,15 @@ from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.pull_request import Completion, PullAction, PulledRange, PullRequest, pull_action
 from rocketmq_spark.pull.pull_window import PullWindow
-from rocketmq_spark.remoting.retry import PULLING, Outlook, Patience, outlook_of_pull, refreshes_route
+from rocketmq_spark.remoting.retry import (
+    NAME_SERVERS,
+    PULLING,
+    Outlook,
+    Patience,
+    broker_subject,
+    outlook_of_pull,
+    refreshes_route,
+)
 from rocketmq_spark.remoting.waits import WaitLines
 from rocketmq_spark.wire.remoting.pull import PullAnswer, PullResult
 
@@ -58,7 +66,7 @@ class PullClient(Protocol):
 
 
 class Waited(Protocol):
-    """Since when others have waited for the broker in vain: OutageNotes."""
+    """Since when others have waited for the same in vain: OutageNotes."""
 
     def since_ms(self, now_ms: int) -> int | None: ...
 
@@ -77,7 +85,11 @@ class RangePuller:
     brokers, and a wrong one answers politely: before anything is said to be lost, the name servers are asked where the
     queue is.
 
-    ``waited``: what others have waited for the broker before, whose time counts until it has answered here.
+    Where no name server answers, that is what is waited for. Nobody knows of the broker then, so it is tried where it
+    was surveyed.
+
+    ``waited``: what others have waited for the broker or the name servers before; their time counts until the broker
+    has answered here.
     """
 
     def __init__(
@@ -88,7 +100,7 @@ class RangePuller:
         address: str | None = None,
         limit_ms: int,
         missing_ms: int,
-        waited: Waited | None = None,
+        waited: Callable[[str], Waited] | None = None,
         clock: Clock,
     ) -> None:
         self._wanted = wanted
@@ -105,7 +117,7 @@ class RangePuller:
         self._pause_ms = PULLING.shortest_ms
         self._patience = Patience(outlook_of_pull)
         self._lines = WaitLines()
-        self._broker = f"broker {wanted.queue.broker_name}"
+        self._broker = broker_subject(wanted.queue.broker_name)
         self._waited = waited
         self._is_heard = False
         self._absent_since_ms: int | None = None
@@ -131,7 +143,10 @@ class RangePuller:
         if requests:
             if self._must_ask_where:
                 self._ask_where()
-            _hand_out(self._client.pull(self._wanted.queue, requests, self._address))
+            completions = self._client.pull(self._wanted.queue, requests, self._address)
+            if self._address is None and not any(_is_without_route(answer) for _, answer in completions):
+                self._is_over(NAME_SERVERS)
+            _hand_out(completions)
 
     def _ask_where(self) -> None:
         """The next pull goes to where the name servers then have the queue."""
@@ -181,47 +196,57 @@ class RangePuller:
 
     def _went_well(self) -> None:
         self._heard()
+        self._is_over(NAME_SERVERS)
         self._pause_ms = PULLING.shortest_ms
         self._absent_since_ms = None
 
     def _heard(self) -> None:
-        if self._patience.succeeded(self._broker):
-            self._say()
+        self._is_over(self._broker)
         if self._waited is not None and not self._is_heard:
-            self._waited.answered()
+            self._waited(self._broker).answered()
         self._is_heard = True
+
+    def _is_over(self, subject: str) -> None:
+        if self._patience.succeeded(subject):
+            self._say()
 
     def _failed(self, request: PullRequest, error: RocketMQError) -> None:
         error = self._of_a_known_topic(error)
         outlook = outlook_of_pull(error)
         if outlook is Outlook.FINAL:
             raise error
-        if refreshes_route(error):
+        if _is_without_route(error):
+            self._address = self._surveyed
+            self._asked_anew.discard(request)
+        elif refreshes_route(error):
             self._ask_where()
-        now_ms = self._clock()
-        limit_ms = self._missing_ms if outlook is Outlook.UNSERVED else self._limit_ms
-        since_ms = None if self._waited is None or self._is_heard else self._waited.since_ms(now_ms)
-        self._patience.failed(
-            self._broker, error, now_ms=now_ms, limit_ms=limit_ms, since_ms=since_ms, quiet_ms=QUIET_MS
-        )
+        self._be_patient(error, self._missing_ms if outlook is Outlook.UNSERVED else self._limit_ms)
+        self._window.busy()
+        self._postponed.append(request)
+
+    def _be_patient(self, error: RocketMQError, limit_ms: int) -> None:
+        """Raises what has lasted too long. A broker's time begins when a name server answers."""
+        subject, now_ms = NAME_SERVERS if _is_without_route(error) else self._broker, self._clock()
+        since_ms = None if self._waited is None or self._is_heard else self._waited(subject).since_ms(now_ms)
+        self._patience.failed(subject, error, now_ms=now_ms, limit_ms=limit_ms, since_ms=since_ms, quiet_ms=QUIET_MS)
+        if self._patience.is_failing(NAME_SERVERS):
+            subject = NAME_SERVERS
+            self._patience.excuse((self._broker,), now_ms)
         self._say()
         try:
             self._patience.check(now_ms)
         except RocketMQError:
             if self._waited is not None:
-                self._waited.gave_up(self._patience.since_ms(self._broker))
+                self._waited(subject).gave_up(self._patience.since_ms(subject))
             raise
-        self._window.busy()
-        self._postponed.append(request)
 
     def _of_a_known_topic(self, error: RocketMQError) -> RocketMQError:
         """The topic was there when the range was planned: it is its broker that is away, most likely."""
         if error.condition != "TOPIC_NOT_FOUND":
             return error
-        brokers = self._wanted.queue.broker_name + ("" if self._surveyed is None else f" ({self._surveyed})")
-        return RouteError(
-            "TOPIC_AWAY", topic=self._wanted.queue.topic, address=error.context["address"], brokers=brokers
-        )
+        queue, address = self._wanted.queue, error.context["address"]
+        broker = queue.broker_name + ("" if self._surveyed is None else f" ({self._surveyed})")
+        return RouteError("QUEUE_AWAY", topic=queue.topic, address=address, queue_id=queue.queue_id, broker=broker)
 
     def _say(self) -> None:
         for line in self._lines.lines(self._patience.waits(), self._clock()):
@@ -234,7 +259,8 @@ class RangePuller:
         now_ms = self._clock()
         self._absent_since_ms = now_ms if self._absent_since_ms is None else self._absent_since_ms
         waited_ms, offset = now_ms - self._absent_since_ms, request.next_offset
-        if waited_ms >= ABSENT_LIMIT_MS and self._window.give_up(request, self._to_its_end(result)):
+        is_told = not self._patience.is_failing(NAME_SERVERS)
+        if waited_ms >= ABSENT_LIMIT_MS and is_told and self._window.give_up(request, self._to_its_end(result)):
             log.warning("giving up queue=%s offset=%d reason=%s", self._wanted.queue, offset, result.reason)
         elif waited_ms >= max(ABSENT_LIMIT_MS, self._limit_ms):
             raise RemoteProtocolError(
@@ -260,6 +286,10 @@ class RangePuller:
         self._postponed.clear()
 
 
+def _is_without_route(answer: PullAnswer) -> bool:
+    return isinstance(answer, RocketMQError) and answer.condition == "NO_NAME_SERVER"
+
+
 def _hand_out(completions: Sequence[Completion]) -> None:
     """To the ranges that asked: those that are asked for ahead share connections with the one that is read."""
     for completion in completions:
@@ -272,7 +302,7 @@ def puller_of(
     options: ReadOptions,
     clock: Clock,
     address: str | None = None,
-    waited: Waited | None = None,
+    waited: Callable[[str], Waited] | None = None,
 ) -> RangePuller:
     """The puller of an executor, which waits as long as the options say."""
     return RangePuller(

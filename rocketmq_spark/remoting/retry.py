@@ -81,6 +81,8 @@ OUTLOOKS: Final[Mapping[int | str, Outlooks]] = MappingProxyType(
         "NO_READABLE_QUEUE": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED, _UNSERVED),
         "TOPIC_NOT_FOUND": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED, _UNSERVED),
         "TOPIC_AWAY": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED, _UNSERVED),
+        "QUEUE_AWAY": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED, _UNSERVED),
+        "NO_NAME_SERVER": Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),
         "STATIC_TOPIC": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED, _UNSERVED),
         # stored, and less safely than was asked for
         "NOT_DURABLE": Outlooks(_FINAL, _FINAL, _FINAL, _PASSES),
@@ -104,8 +106,12 @@ def outlook_of_pull(error: RocketMQError) -> Outlook:
     return _outlooks(error).pull
 
 
-def is_outage(error: RocketMQError) -> bool:
-    """Whether a pull that failed so was tried for as long as it may be: something passes, and has not passed."""
+def is_outage_of_broker(error: RocketMQError) -> bool:
+    """Whether a pull that failed so was tried for as long as it may be: something passes, and has not passed. While no
+    name server answers that says nothing of its broker."""
+    cause = error.__cause__
+    if isinstance(cause, RocketMQError) and cause.condition == "NO_NAME_SERVER":
+        return False
     return error.condition == "CLUSTER_UNREACHABLE" or outlook_of_pull(error) is not Outlook.FINAL
 
 
@@ -162,6 +168,14 @@ SEND_ATTEMPTS: Final = 3
 """Without a pause, for each goes to another queue."""
 
 # -------------------------------------------------------------------------------------------------------- for how long
+
+NAME_SERVERS: Final = "the name servers"
+"""By which their outage is known."""
+
+
+def broker_subject(broker_name: str) -> str:
+    """By which a broker's outage is known."""
+    return f"broker {broker_name}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from types import MappingProxyType
 from typing import Final
@@ -23,7 +24,7 @@ from rocketmq_spark.pull.outage_notes import OutageNotes
 from rocketmq_spark.pull.pull_request import PulledRange
 from rocketmq_spark.pull.range_puller import RangePuller, puller_of
 from rocketmq_spark.remoting.clock import monotonic_ms
-from rocketmq_spark.remoting.retry import is_outage
+from rocketmq_spark.remoting.retry import is_outage_of_broker
 from rocketmq_spark.source.bad_messages import QUEUE_OFFSET, BadMessages
 from rocketmq_spark.source.data_loss import RETENTION, LostRange, deleted, report_losses
 from rocketmq_spark.source.given_up import as_option
@@ -105,7 +106,7 @@ def _puller(
     batch_id: str | None,
 ) -> RangePuller:
     broker_name = wanted.queue.broker_name
-    waited = None if batch_id is None else OutageNotes(batch_id, broker_name)
+    waited = None if batch_id is None else partial(OutageNotes, batch_id)
     return puller_of(wanted, client, options, monotonic_ms, masters.get(broker_name), waited)
 
 
@@ -204,7 +205,7 @@ class _RangeReader:
         try:
             yield from self._puller.pulled()
         except RocketMQError as error:
-            if not is_outage(error):
+            if not is_outage_of_broker(error):
                 raise
             at_this_broker = self._logged_at_this_broker()
             raise TransportError(

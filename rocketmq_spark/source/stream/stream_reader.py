@@ -23,6 +23,7 @@ from rocketmq_spark.model import QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.outage_notes import OutageNotes
 from rocketmq_spark.remoting.clock import monotonic_ms
+from rocketmq_spark.remoting.retry import NAME_SERVERS, broker_subject
 from rocketmq_spark.source.data_loss import LostRange
 from rocketmq_spark.source.given_up import named_together, without_given_up
 from rocketmq_spark.source.log_lines import speak_as
@@ -72,7 +73,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._progress = ProgressReporter()
         self._stops_at_what_is_there = False
         self._notes: set[tuple[str, str]] = set()
-        """Plans of the batch that runs, and brokers, of which tasks on this machine may have left notes."""
+        """Plans of the batch that runs, and whom they wait for, of which tasks on this machine may have left notes."""
         self._planned_end: dict[str, Any] | None = None
         self._read_again: dict[str, Any] | None = None
         """The end of the batch that a restart reads again."""
@@ -142,7 +143,8 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             max_records=self._options.max_records_per_partition,
         )
         batch_id = uuid4().hex
-        self._notes |= {(batch_id, queue_range.queue.broker_name) for queue_range in wanted}
+        subjects = {NAME_SERVERS, *(broker_subject(one.queue.broker_name) for one in wanted)}
+        self._notes |= {(batch_id, subject) for subject in subjects}
         return [self._partition(task, logged, batch_id, told_lost) for task in tasks]
 
     def _partition(
@@ -167,8 +169,8 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _take_notes_away(self) -> None:
         """The batch is over: nobody reads what its tasks have noted of brokers."""
-        for batch_id, broker_name in self._notes:
-            OutageNotes(batch_id, broker_name).answered()
+        for batch_id, subject in self._notes:
+            OutageNotes(batch_id, subject).answered()
         self._notes.clear()
 
     def _running(self, checkpoint: SourceOffset) -> SourceRun:
