@@ -19,7 +19,7 @@ import rocketmq_spark
 PACKAGE = Path(rocketmq_spark.__file__).parent
 PROJECT = PACKAGE.parent
 
-ROOMS = ("consumer", "options", "pull", "remoting", "sink", "source", "wire")
+ROOMS = ("consumer", "options", "pull", "remoting", "said", "sink", "source", "wire")
 """Where each module is pure, or named here as a shell."""
 
 SHELLS = {

@@ -133,8 +133,12 @@ def test_what_cannot_be_sent_fails_with_its_row_and_nothing_is_sent(
 ) -> None:
     frame = spark.range(100).selectExpr("IF(id = 57, '', CAST(id AS STRING)) AS body").coalesce(1)
     writer = frame.write.format("rocketmq").mode("append").option("namesrvAddr", cluster.namesrv_addr)
-    with pytest.raises(PythonException, match=r"UNSENDABLE_ROW\] Row 57 of partition 0 of write \S+.*body is empty"):
+    with pytest.raises(
+        PythonException, match=r"UNSENDABLE_ROW\] Row 57 of partition 0 of write \S+.*body is empty"
+    ) as raised:
         writer.option("topic", messages.name).save()
+    assert str(raised.value).count("UNSENDABLE_ROW") == 1
+    assert "write_rows" not in str(raised.value), "the way to the error helps nobody who writes"
     assert messages.bounds_are_empty()
 
 

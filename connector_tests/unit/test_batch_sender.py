@@ -182,6 +182,35 @@ def test_what_is_not_durable_is_sent_again_unless_that_is_accepted(cluster: Scri
     assert "acceptNotDurable" in str(error)
 
 
+def test_what_is_waited_for_is_said_at_once_at_growing_intervals_and_when_it_is_over(
+    cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A sink used to say nothing for five minutes, and then to fail."""
+    Answers(cluster.brokers["a"], *([ResponseCode.SYSTEM_BUSY] * 14), ResponseCode.SUCCESS)
+    write(cluster, [pinned(BATCHES[0])], clusterTimeoutMs="300000")
+    begun, *more, over = caplog.messages
+    assert begun.startswith("waiting for queue T@a:0 (at most 299 s more): [ROCKETMQ_BROKER_REFUSED] ")
+    assert [line.split(",")[0] for line in more] == ["still waiting for queue T@a:0 (for 17 s now"]
+    assert over == "no longer waiting, after 19 s, for queue T@a:0"
+
+
+def test_of_what_is_stored_after_a_moment_nothing_is_said(
+    cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    Answers(cluster.brokers["a"], ResponseCode.SYSTEM_BUSY, ResponseCode.SUCCESS)
+    write(cluster, [pinned(BATCHES[0])])
+    assert caplog.messages == []
+
+
+def test_a_topic_that_is_waited_for_before_a_row_can_be_sent_is_said(
+    cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer(ResponseCode.TOPIC_NOT_EXIST))
+    with pytest.raises(RouteError):
+        sender(cluster, Time(), missingTopicTimeoutMs="5000").queue_of(Place("T", sharding_key="k"))
+    assert caplog.messages[0].startswith("waiting for topic T (at most 4 s more): [ROCKETMQ_TOPIC_NOT_FOUND] ")
+
+
 def test_a_topic_that_may_not_be_written_to_is_waited_for_no_longer_than_a_missing_one(
     cluster: ScriptedCluster,
 ) -> None:

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from rocketmq_spark.source.log_lines import LineFormatter, speak_as
+from rocketmq_spark.said.log_lines import LineFormatter, names_of, speak_as
 
 PROGRAM = """
 import logging
-from rocketmq_spark.source.log_lines import speak_as
+from rocketmq_spark.said.log_lines import speak_as
 log = logging.getLogger("rocketmq_spark.consumer.outages")
 speak_as({level!r}, group="g", clientId="10.0.0.5@77#1")
 log.debug("a request failed")
@@ -83,6 +83,29 @@ def test_whose_logging_is_set_up_keeps_it(monkeypatch: pytest.MonkeyPatch) -> No
         logger.setLevel(logging.ERROR)
         speak_as("DEBUG", group="g")
         assert (logger.handlers, logger.level) == ([theirs], logging.ERROR)
+
+
+class Context:
+    """What Spark tells the second attempt of the fourth task of a batch, where no query is streaming."""
+
+    def __init__(self, **properties: str) -> None:
+        self._properties = properties
+
+    def getLocalProperty(self, key: str) -> str | None:
+        return self._properties.get(key)
+
+    def partitionId(self) -> int:
+        return 3
+
+    def attemptNumber(self) -> int:
+        return 1
+
+
+def test_a_task_is_named_as_far_as_spark_tells_it() -> None:
+    assert names_of(None) == {}
+    assert names_of(Context()) == {"task": "3.1"}
+    streaming = {"sql.streaming.queryId": "0f3a", "streaming.sql.batchId": "7"}
+    assert names_of(Context(**streaming)) == {"query": "0f3a", "batch": "7", "task": "3.1"}
 
 
 def lines_of(program: str) -> list[str]:

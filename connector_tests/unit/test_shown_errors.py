@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from rocketmq_spark.errors import TransportError
-from rocketmq_spark.source.shown_errors import alone, iterating_alone, raising_alone
+from rocketmq_spark.said.shown_errors import alone, iterating_alone, raising_alone
 
 REFUSED = TransportError("CONNECT_FAILED", address="n:9876", reason="refused")
 

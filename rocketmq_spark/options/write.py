@@ -87,6 +87,16 @@ class WriteOptions(ConnectionOptions):
         "it such a row fails the task. What brokers refuse fails it in any case.",
     )
 
+    log_level: str = option(
+        "logLevel",
+        choice("DEBUG", "INFO", "WARN", "ERROR"),
+        section=Section.WRITE,
+        default="INFO",
+        doc="Which of the connector's lines tasks write to standard error, where Spark shows them among its own. "
+        "`WARN`, and so `INFO`: what is waited for, and rows that go to the dead letter topic. `DEBUG`: the stack of "
+        "an error that ends a task, too.",
+    )
+
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> WriteOptions:
         """Options from what the user wrote; names in any case.

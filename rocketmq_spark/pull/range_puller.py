@@ -24,7 +24,7 @@ from rocketmq_spark.remoting.retry import (
     outlook_of_pull,
     refreshes_route,
 )
-from rocketmq_spark.remoting.waits import WaitLines
+from rocketmq_spark.remoting.waits import QUIET_MS, WaitLines
 from rocketmq_spark.wire.remoting.pull import PullAnswer, PullResult
 
 if TYPE_CHECKING:
@@ -44,9 +44,6 @@ ABSENT_LIMIT_MS: Final = 30_000
 
 RECEIVE_MS: Final = 200
 """Waited for at once; what has not been answered in its time is noticed between two waits."""
-
-QUIET_MS: Final = 1_000
-"""A pull may fail and succeed a moment later; of that nothing is said."""
 
 
 class PullClient(Protocol):

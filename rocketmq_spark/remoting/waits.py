@@ -16,6 +16,9 @@ FIRST_PAUSE_MS: Final = 15_000
 
 LONGEST_PAUSE_MS: Final = 600_000
 
+QUIET_MS: Final = 1_000
+"""A request may fail and succeed a moment later; of that nothing is said."""
+
 MOST_NAMED: Final = 3
 """Waits that one line names; the others it counts."""
 

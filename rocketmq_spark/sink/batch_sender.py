@@ -5,6 +5,7 @@ Brokers handle the requests of one connection at once, so what is sent one after
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable
@@ -24,8 +25,11 @@ from rocketmq_spark.remoting.retry import WRITING, Outlook, Patience, outlook_of
 from rocketmq_spark.remoting.routes import RouteCache
 from rocketmq_spark.remoting.send_question import encoded_question
 from rocketmq_spark.remoting.send_result import SendResult, SendStatus
+from rocketmq_spark.remoting.waits import QUIET_MS, WaitLines
 from rocketmq_spark.sink.queue_choice import named_queue, queue_by_hash, sharded_queues
 from rocketmq_spark.sink.send_batches import Place, SendBatch
+
+log = logging.getLogger(__name__)
 
 IN_FLIGHT_BYTES: Final = 4 * 1024 * 1024
 """At most so much of a task is on its way, unless a single batch has more."""
@@ -55,6 +59,7 @@ class BatchSender:
         self._sleep = sleep
         self._routes = RouteCache(NameServers(options.name_servers, pool, options.broker_timeout_ms))
         self._patience = Patience(outlook_of_write)
+        self._lines = WaitLines()
         self._brokers = Patience(outlook_of_write)
         self._in_flight: deque[_Sent] = deque()
         self._bytes_in_flight = 0
@@ -101,7 +106,7 @@ class BatchSender:
             pause_ms = WRITING.after(pause_ms)
             self._sleep(pause_ms / 1000)
             sent = self._sent(sent.batch)
-        self._patience.succeeded(_subject(sent.batch))
+        self._is_over(_subject(sent.batch))
 
     # ---------------------------------------------------------------------------------------------- one attempt
 
@@ -161,8 +166,17 @@ class BatchSender:
         limit_ms = self._options.cluster_timeout_ms
         if outlook is Outlook.UNSERVED:
             limit_ms = min(limit_ms, self._options.missing_topic_timeout_ms)
-        self._patience.failed(subject, error, now_ms=now_ms, limit_ms=limit_ms)
+        self._patience.failed(subject, error, now_ms=now_ms, limit_ms=limit_ms, quiet_ms=QUIET_MS)
+        self._say()
         self._patience.check(now_ms)
+
+    def _is_over(self, subject: str) -> None:
+        if self._patience.succeeded(subject):
+            self._say()
+
+    def _say(self) -> None:
+        for line in self._lines.lines(self._patience.waits(), self._clock()):
+            log.warning("%s", line)
 
     # -------------------------------------------------------------------------------------------------- queues
 
@@ -183,7 +197,7 @@ class BatchSender:
             except RocketMQError as error:
                 self._be_patient(f"topic {topic}", topic, error)
             else:
-                self._patience.succeeded(f"topic {topic}")
+                self._is_over(f"topic {topic}")
                 return queues
             pause_ms = WRITING.after(pause_ms)
             self._sleep(pause_ms / 1000)

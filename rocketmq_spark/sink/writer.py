@@ -16,6 +16,8 @@ from pyspark.sql.types import StructType
 
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.options import WriteOptions
+from rocketmq_spark.said.log_lines import names_of, speak_as
+from rocketmq_spark.said.shown_errors import raising_alone
 from rocketmq_spark.sink.columns import id_positions, resolve_columns
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ class RocketMQWriter(DataSourceArrowWriter):
         self._columns = columns_in(schema, options)
         self._job = f"write {uuid.uuid4()}"
 
+    @raising_alone
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Stored:
         return _write(iterator, self._columns, self._job, self._options)
 
@@ -60,6 +63,7 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
         self._options = options
         self._columns = columns_in(schema, options)
 
+    @raising_alone
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Stored:
         context = _task_context()
         job = f"query {context.getLocalProperty(QUERY_ID)} batch {context.getLocalProperty(BATCH_ID)}"
@@ -83,7 +87,10 @@ def _write(
     from rocketmq_spark.sink.batch_sender import BatchSender
     from rocketmq_spark.sink.task import Columns, Task, write_rows
 
-    task = Task(job, _task_context().partitionId())
+    context = _task_context()
+    topic = {} if options.topic is None else {"topic": options.topic}
+    speak_as(options.log_level, producerGroup=options.producer_group, **topic, **names_of(context))
+    task = Task(job, context.partitionId())
     return Stored(write_rows(iterator, Columns(*columns), task, options, BatchSender.of_this_process(options)))
 
 

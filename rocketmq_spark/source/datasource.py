@@ -16,7 +16,7 @@ from rocketmq_spark.consumer.consume_from_where import starting_point
 from rocketmq_spark.consumer.strategy_names import strategy_of
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.options import ReadOptions, WriteOptions
-from rocketmq_spark.source.shown_errors import alone, raising_alone
+from rocketmq_spark.said.shown_errors import alone, raising_alone
 from rocketmq_spark.source.spark_version import check_spark
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from rocketmq_spark.model import QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.waits import Wait
+from rocketmq_spark.said.log_lines import speak_as
 from rocketmq_spark.source.data_loss import LostRange
-from rocketmq_spark.source.log_lines import speak_as
 from rocketmq_spark.source.stream.batch_planner import BatchPlanner
 from rocketmq_spark.source.stream.graceful_stop import DrainRequest
 from rocketmq_spark.source.stream.offsets import SourceOffset

@@ -24,12 +24,12 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.outage_notes import OutageNotes
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.retry import NAME_SERVERS, broker_subject
+from rocketmq_spark.said.log_lines import names_of, speak_as
+from rocketmq_spark.said.shown_errors import iterating_alone, raising_alone
 from rocketmq_spark.source.data_loss import LostRange
 from rocketmq_spark.source.given_up import named_together, without_given_up
-from rocketmq_spark.source.log_lines import speak_as
 from rocketmq_spark.source.partitioning import Task, tasks_of
 from rocketmq_spark.source.schema import check_schema
-from rocketmq_spark.source.shown_errors import iterating_alone, raising_alone
 from rocketmq_spark.source.stream.checkpoint_changes import planned_with, warnings_of
 from rocketmq_spark.source.stream.offsets import OffsetReader, SourceOffset
 from rocketmq_spark.source.stream.progress import ProgressReporter, told_waits
@@ -194,7 +194,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         assert isinstance(partition, RocketMQInputPartition)
         group = self._options.consumer_group
-        speak_as(self._options.log_level, group=group, clientId=partition.client_id, **_task())
+        speak_as(self._options.log_level, group=group, clientId=partition.client_id, **names_of(TaskContext.get()))
         batches = read_ranges(
             partition.ranges,
             self._options,
@@ -206,19 +206,6 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             planned_by=partition.client_id,
         )
         return iterating_alone(batches)
-
-
-def _task() -> dict[str, str]:
-    """Which task of which query runs here, as far as Spark tells."""
-    context = TaskContext.get()
-    if context is None:
-        return {}
-    known = {
-        "query": context.getLocalProperty("sql.streaming.queryId"),
-        "batch": context.getLocalProperty("streaming.sql.batchId"),
-        "task": f"{context.partitionId()}.{context.attemptNumber()}",
-    }
-    return {name: value for name, value in known.items() if value is not None}
 
 
 def _max_offsets(limit: ReadLimit) -> int | None:

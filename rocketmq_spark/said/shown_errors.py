@@ -35,7 +35,7 @@ def raising_alone(call: Callable[P, T]) -> Callable[P, T]:
         try:
             return call(*given, **named)
         except RocketMQError as error:
-            log.debug("this ends the query", exc_info=error)
+            log.debug("this ends the query or its task", exc_info=error)
             raise alone(error) from None
 
     return called

@@ -3,8 +3,9 @@
     26/01/05 14:03:22 WARN rocketmq_spark [group=orders-app clientId=10.0.0.5@77#1]: waiting for broker broker-a ...
 
 Time, level and place are as in Spark's default log pattern. In brackets stands who speaks: the consumer group and the
-client id, which the query's progress shows too (``clientId``); on executors, where Spark tells it, the query's id, its
-batch and the task. Spark tells a source runner neither the id nor the name of its query.
+client id, which the query's progress shows too (``clientId``); of a sink the producer group and its topic; on
+executors, where Spark tells it, the query's id, its batch and the task. Spark tells a source runner neither the id nor
+the name of its query.
 
 Nothing is set up in a user's own process, nor where somebody has set up logging already: level and look are theirs.
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Protocol
 
 LOGGER: Final = "rocketmq_spark"
 _TIME: Final = "%y/%m/%d %H:%M:%S"
@@ -35,6 +36,28 @@ class LineFormatter(logging.Formatter):
 
 _FORMATTER: Final = LineFormatter()
 _HANDLERS: Final[list[logging.Handler]] = []
+
+
+class TaskContext(Protocol):
+    """What Spark tells a task of itself."""
+
+    def getLocalProperty(self, key: str) -> str | None: ...
+
+    def partitionId(self) -> int: ...
+
+    def attemptNumber(self) -> int: ...
+
+
+def names_of(task: TaskContext | None) -> dict[str, str]:
+    """Which task of which query runs here, as far as Spark tells."""
+    if task is None:
+        return {}
+    known = {
+        "query": task.getLocalProperty("sql.streaming.queryId"),
+        "batch": task.getLocalProperty("streaming.sql.batchId"),
+        "task": f"{task.partitionId()}.{task.attemptNumber()}",
+    }
+    return {name: value for name, value in known.items() if value is not None}
 
 
 def speak_as(level: str, **speaker: str) -> None:
