@@ -4,7 +4,7 @@ import pytest
 
 from connector_tests.support.queues import queues
 from rocketmq_spark.errors import DataLossError
-from rocketmq_spark.model import QueueBounds, QueueRange
+from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.source.data_loss import (
     MOST_NAMED,
     RECREATED,
@@ -66,8 +66,50 @@ def test_losses_add_up() -> None:
     count = LossCount()
     count.add(LOST)
     count.add([])
-    count.add(LOST[:1])
-    assert count == LossCount(offsets=217 + 117, ranges=3), "what was read is not lost"
+    count.add([LostRange(B, 200, 205, RETENTION)])
+    assert (count.offsets, count.ranges) == (217 + 5, 3), "what was read is not lost"
+
+
+@pytest.mark.parametrize(
+    ("lost", "offsets", "ranges"),
+    [
+        ([(A, 0, 10), (A, 0, 10)], 10, 1),
+        ([(A, 0, 10), (A, 5, 15)], 15, 2),
+        ([(A, 5, 15), (A, 0, 10)], 15, 2),
+        ([(A, 0, 10), (A, 3, 5), (A, 10, 12)], 12, 2),
+        ([(A, 0, 10), (A, 20, 30), (A, 8, 22)], 30, 3),
+        ([(A, 0, 10), (A, 20, 30), (A, 10, 20), (A, 0, 30)], 30, 3),
+        ([(A, 0, 10), (B, 0, 10)], 20, 2),
+    ],
+)
+@pytest.mark.parametrize("tells", [(), (0,), (1,), (0, 1, 2, 3)])
+def test_an_offset_that_several_tell_to_be_lost_is_lost_once(
+    lost: list[tuple[MessageQueue, int, int]], offsets: int, ranges: int, tells: tuple[int, ...]
+) -> None:
+    """What the planner had found and a task found again was counted twice. ``tells``: which are told by tasks."""
+    count = LossCount()
+    for number, one in enumerate(lost):
+        if number in tells:
+            count.add_told({QueueRange(*one)})
+        else:
+            count.add([LostRange(*one, RETENTION)])
+    assert (count.offsets, count.ranges) == (offsets, ranges)
+
+
+def test_offsets_of_a_topic_that_was_made_anew_are_others() -> None:
+    count = LossCount()
+    count.add([LostRange(A, 0, 10, RETENTION), LostRange(B, 0, 10, RETENTION)])
+    count.add([LostRange(A, 10, 12, RECREATED)])
+    count.add([LostRange(A, 0, 10, RETENTION), LostRange(B, 0, 10, RETENTION)])
+    assert (count.offsets, count.ranges) == (30, 3)
+
+
+def test_a_line_and_an_error_count_each_offset_once(caplog: pytest.LogCaptureFixture) -> None:
+    overlapping = [LostRange(A, 0, 10, RETENTION), LostRange(A, 5, 12, RETENTION)]
+    report_losses(overlapping, is_failure=False)
+    assert caplog.messages[0].startswith("12 offsets are lost")
+    with pytest.raises(DataLossError, match="12 offsets are not in the brokers any more"):
+        report_losses(overlapping, is_failure=True)
 
 
 def test_of_a_range_only_what_is_below_the_first_offset_that_is_left_is_deleted() -> None:

@@ -8,7 +8,7 @@ import pytest
 from connector_tests.support.queues import queues
 from rocketmq_spark.model import QueueBounds
 from rocketmq_spark.remoting.waits import Wait
-from rocketmq_spark.source.data_loss import LossCount
+from rocketmq_spark.source.data_loss import RETENTION, LossCount, LostRange
 from rocketmq_spark.source.stream.backlog import Backlog
 from rocketmq_spark.source.stream.drain import Control
 from rocketmq_spark.source.stream.progress import MOST_TOLD, ProgressReporter, told_waits
@@ -87,6 +87,12 @@ def test_while_something_waits_its_time_goes_on(backlog: Backlog) -> None:
     assert report(reporter, backlog, now_ms=6_000) != report(reporter, backlog, now_ms=6_001)
 
 
+def lost(count: int) -> LossCount:
+    losses = LossCount()
+    losses.add([LostRange(A, 0, count, RETENTION)])
+    return losses
+
+
 def test_a_report_without_lag_is_made_once_for_each_survey_and_count(backlog: Backlog) -> None:
     reporter = ProgressReporter()
     backlog.surveyed({A: 10}, {A: QueueBounds(0, 10, 5_000)}, is_whole=True)
@@ -97,8 +103,8 @@ def test_a_report_without_lag_is_made_once_for_each_survey_and_count(backlog: Ba
     waits = report(reporter, backlog, late_proofs=1, waiting_for=[{"what": "broker a"}])
     assert waits == late | {"waitingFor": [{"what": "broker a"}]}
     assert report(reporter, backlog, late_proofs=1) == late
-    lossy = report(reporter, backlog, late_proofs=1, losses=LossCount(offsets=465, ranges=4))
-    assert lossy == late | {"lost": {"offsets": 465, "ranges": 4}}
+    lossy = report(reporter, backlog, late_proofs=1, losses=lost(465))
+    assert lossy == late | {"lost": {"offsets": 465, "ranges": 1}}
     backlog.surveyed({B: 4}, {B: QueueBounds(0, 4, 4_000)}, is_whole=True)
     assert report(reporter, backlog, late_proofs=1)["maxOffsets"] == {"orders": {"broker-a": {"1": 4}}}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Final
 
 from rocketmq_spark.errors import DataLossError
@@ -46,27 +46,41 @@ class LostRange:
         return f"[{self.begin_offset}, {self.end_offset}) of {self.queue}"
 
 
-@dataclass
 class LossCount:
-    """What has been lost so far, as far as that can be counted: what was read is not. Not thread-safe."""
+    """What has been lost so far, as far as that can be counted: what was read is not. An offset is lost once, whoever
+    tells of it: planner and tasks find the same, and a task that is tried again finds it again. Not thread-safe."""
 
-    offsets: int = 0
-    ranges: int = 0
-
-    told: set[QueueRange] = field(default_factory=set)
-    """By tasks."""
+    def __init__(self) -> None:
+        self.offsets = 0
+        self.ranges = 0
+        """Of them, each of which had something new."""
+        self._counted: dict[MessageQueue, list[tuple[int, int]]] = {}
+        self._told: set[QueueRange] = set()
 
     def add(self, lost: Collection[LostRange]) -> None:
-        unread = [one for one in lost if not one.was_read]
-        self.offsets += sum(map(len, unread))
-        self.ranges += len(unread)
+        """What was found at once. Where the end of a queue is gone, its numbers are other messages' from then on."""
+        for one in lost:
+            if one.was_read:
+                self._counted.pop(one.queue, None)
+            else:
+                self._count(one.queue, one.begin_offset, one.end_offset)
 
     def add_told(self, told: Iterable[QueueRange]) -> None:
-        """What tasks have told, each range once: a task that is tried again finds it again."""
-        new = set(told) - self.told
-        self.told |= new
-        self.offsets += sum(map(len, new))
-        self.ranges += len(new)
+        """All that tasks have told by now."""
+        new = set(told) - self._told
+        self._told |= new
+        for one in sorted(new, key=lambda one: (one.queue.sort_key(), one.begin_offset)):
+            self._count(one.queue, one.begin_offset, one.end_offset)
+
+    def _count(self, queue: MessageQueue, begin_offset: int, end_offset: int) -> None:
+        counted = self._counted.get(queue, [])
+        touched = [one for one in counted if one[0] <= end_offset and begin_offset <= one[1]]
+        known = sum(min(end_offset, end) - max(begin_offset, begin) for begin, end in touched)
+        begins, ends = zip((begin_offset, end_offset), *touched, strict=True)
+        self._counted[queue] = [*(one for one in counted if one not in touched), (min(begins), max(ends))]
+        new = end_offset - begin_offset - known
+        self.offsets += new
+        self.ranges += new > 0
 
 
 def deleted(ranges: Iterable[QueueRange], bounds: Mapping[MessageQueue, QueueBounds]) -> tuple[LostRange, ...]:
@@ -96,7 +110,9 @@ def report_losses(lost: Collection[LostRange], *, is_failure: bool) -> None:
 
 
 def _offsets(lost: Iterable[LostRange]) -> int:
-    return sum(map(len, lost))
+    count = LossCount()
+    count.add([replace(one, cause=RETENTION) for one in lost])
+    return count.offsets
 
 
 def _told(lost: Iterable[LostRange]) -> str:

@@ -340,7 +340,7 @@ class BatchPlanner:
 
     def _has_all(self, survey: Survey) -> bool:
         """Whether it is known of every queue that is ours where it is. Who owns none may not have been told."""
-        is_heard = survey.owned <= self._positions.keys() and not self._missing.waited_for
+        is_heard = survey.owned <= self._positions.keys() and not self._missing.is_any_away
         return is_heard and (bool(survey.owned) or survey.is_complete)
 
     def _at_rest(self, start: SourceOffset, survey: Survey) -> dict[MessageQueue, QueueProgress]:

@@ -45,6 +45,11 @@ class MissingQueues:
         """Queues without which the query goes on, until they are back."""
         return frozenset(self._since_ms) if self._is_dropping else frozenset()
 
+    @property
+    def is_any_away(self) -> bool:
+        """Whether there are queues in which nobody knows what waits."""
+        return bool(self._since_ms)
+
     def is_due(self, now_ms: int) -> bool:
         """Whether to look again for what is away, then ``see`` decides: after a pause, because a broker that did not
         have a queue says nothing when it has, and at the limit of one, as far as is known."""
