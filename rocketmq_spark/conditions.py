@@ -64,7 +64,8 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         ),
         "CHECKPOINT_OF_ANOTHER": Condition(
             "The checkpoint was written with {option!r} {before!r}, and now it is {now!r}. {loses}",
-            "Set it back, or start with a new checkpoint location; 'startingOffsets' can name where each queue begins.",
+            "Set it back, or start with a new checkpoint location: the query then goes on where the group is, or, with "
+            "'groupOffsets' set to 'ignore', begins at 'startingOffsets' and moves the group there.",
         ),
         "LOCAL_OFFSETS_UNUSABLE": Condition(
             "The offsets of this query are kept in {file}, which cannot be used: {problem}.",
@@ -282,8 +283,8 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         # ---- data
         "OFFSETS_GONE": Condition(
             "{count} offsets are not in the brokers any more: {ranges}.",
-            "Set 'failOnDataLoss' to false to go on without them, or start with a new checkpoint location "
-            "and reset the group.",
+            "Set 'failOnDataLoss' to false to go on without them, or begin anew: with a new checkpoint location, and "
+            "'groupOffsets' set to 'ignore', which moves the group to 'startingOffsets' unless others are in it.",
         ),
         "MESSAGE_GONE": Condition(
             "Its broker does not hold message {message} any more.",

@@ -10,13 +10,14 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.source.stream.checkpoint_changes import CHANGES, Outcome, planned_with, warnings_of
 from rocketmq_spark.source.stream.offsets import PlannedWith, QueueProgress, SourceOffset
 
-BEFORE = PlannedWith("g", "CLUSTERING", "*")
+BEFORE = PlannedWith("g", "CLUSTERING", "*", "orders,payments", "false")
 QUEUES = {queue(0): QueueProgress(0, 5), queue(0, topic="payments"): QueueProgress(0, 7)}
 CHECKPOINT = SourceOffset(QUEUES, BEFORE)
-LEFT_OUT = (
-    "the checkpoint was written with 'subscribe' payments, and now it is orders. What that loses: Nothing yet. Its "
-    "positions stay, and it is read on there when it is subscribed again; what its brokers delete until then is lost."
+NOTHING_YET = (
+    "What that loses: Nothing yet. Its positions stay, and it is read on there when it is subscribed again; what its "
+    "brokers delete until then is lost."
 )
+LEFT_OUT = f"the checkpoint was written with 'subscribe' orders,payments, and now it is orders. {NOTHING_YET}"
 
 
 def options(**given: str) -> ReadOptions:
@@ -26,6 +27,8 @@ def options(**given: str) -> ReadOptions:
 
 def test_an_offset_tells_the_options_that_count() -> None:
     assert planned_with(options(subExpression="TagA")) == replace_filter("TagA")
+    given = {"subscribe": "payments,orders", "retryTopic": "true"}
+    assert planned_with(options(**given)) == BEFORE._replace(retry_topic="true")
 
 
 def replace_filter(text: str) -> PlannedWith:
@@ -55,9 +58,29 @@ def test_a_topic_that_is_left_out_is_a_warning() -> None:
     assert warnings_of(CHECKPOINT, options(subscribe="orders")) == [LEFT_OUT]
 
 
+def test_a_topic_that_was_left_out_before_is_no_news() -> None:
+    """It was said at each start, of a checkpoint that had been written with the same topics as these."""
+    since = replace(CHECKPOINT, planned_with=planned_with(options(subscribe="orders")))
+    assert warnings_of(since, options(subscribe="orders")) == []
+    assert warnings_of(since, options(subscribe="orders,payments")) == []
+
+
+def test_of_a_topic_in_which_the_query_has_never_been_there_is_nothing_to_keep() -> None:
+    nowhere = replace(CHECKPOINT, queues={queue(0): QueueProgress(0, 5)})
+    assert warnings_of(nowhere, options(subscribe="orders")) == []
+
+
 def test_a_retry_topic_that_is_not_read_any_more_is_one_too() -> None:
-    with_retries = replace(CHECKPOINT, queues={queue(0, topic="%RETRY%g"): QueueProgress(0, 5)})
-    assert len(warnings_of(with_retries, options())) == 1
+    """It was said to have been in 'subscribe'."""
+    retries = BEFORE._replace(retry_topic="true")
+    with_retries = SourceOffset({**QUEUES, queue(0, topic="%RETRY%g"): QueueProgress(0, 5)}, retries)
+    (line,) = warnings_of(with_retries, options())
+    assert line == (
+        "the checkpoint was written with 'retryTopic' true, and now it is false. What that loses: Nothing yet. Its "
+        "positions stay, and what was sent back waits there, as long as its brokers keep it, until it is read again."
+    )
+    assert warnings_of(with_retries, options(retryTopic="true")) == []
+    assert warnings_of(replace(with_retries, queues=QUEUES), options()) == []
 
 
 def test_another_filter_is_a_warning() -> None:
@@ -83,7 +106,8 @@ def test_another_group_is_an_error_that_says_what_would_be_lost() -> None:
         "[ROCKETMQ_CHECKPOINT_OF_ANOTHER] The checkpoint was written with 'consumerGroup' 'g', and now it is 'h'. "
         "The larger of the checkpoint's and the group's offsets counts: where the new group has read further, this "
         "query would skip what it has never read, and where it has not, the group what its members have never read. "
-        "Set it back, or start with a new checkpoint location; 'startingOffsets' can name where each queue begins."
+        "Set it back, or start with a new checkpoint location: the query then goes on where the group is, or, with "
+        "'groupOffsets' set to 'ignore', begins at 'startingOffsets' and moves the group there."
     )
 
 
@@ -98,7 +122,11 @@ def test_a_query_that_read_by_itself_cannot_share_from_now_on() -> None:
 def test_a_checkpoint_of_before_tells_of_topics_only() -> None:
     old = SourceOffset(QUEUES)
     assert warnings_of(old, options(consumerGroup="h", subExpression="TagA")) == []
-    assert warnings_of(old, options(consumerGroup="h", subscribe="orders")) == [LEFT_OUT]
+    assert warnings_of(old, options(consumerGroup="h", subscribe="orders")) == [
+        f"the checkpoint has positions of payments, and 'subscribe' is orders. {NOTHING_YET}"
+    ]
+    noting = replace(old, planned_with=PlannedWith("g", "CLUSTERING", "*"))
+    assert warnings_of(noting, options(subscribe="orders")) == warnings_of(old, options(subscribe="orders"))
 
 
 def test_a_new_checkpoint_has_nothing_to_say() -> None:

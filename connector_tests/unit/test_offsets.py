@@ -18,6 +18,8 @@ OFFSET = SourceOffset({queue(1): QueueProgress(7, 7, 1763712000123), queue(0): Q
 
 PLANNED_WITH = PlannedWith("g", "CLUSTERING", "TagA || TagB")
 OPTIONS = PLANNED_WITH.to_json()
+PLANNED_WITH_TOPICS = PLANNED_WITH._replace(subscribe="orders,payments", retry_topic="true")
+ALL_OPTIONS = PLANNED_WITH_TOPICS.to_json()
 
 
 def test_it_is_written_as_the_module_says() -> None:
@@ -38,6 +40,18 @@ def test_checkpoints_of_version_2_stay_readable() -> None:
     )
     offset = SourceOffset.from_json(json.loads(text))
     assert (offset, offset.planned_with) == (OFFSET, PLANNED_WITH)
+    assert json.dumps(offset.to_json()) == text
+
+
+def test_checkpoints_of_version_3_stay_readable() -> None:
+    """As the text above."""
+    text = (
+        '{"v": 3, "queues": {"orders": {"broker-a": {"0": [120, 180, 1763712000000], "1": [7, 7, 1763712000123]}}}, '
+        '"options": {"consumerGroup": "g", "messageModel": "CLUSTERING", "subExpression": "TagA || TagB", '
+        '"subscribe": "orders,payments", "retryTopic": "true"}}'
+    )
+    offset = SourceOffset.from_json(json.loads(text))
+    assert (offset, offset.planned_with) == (OFFSET, PLANNED_WITH_TOPICS)
     assert json.dumps(offset.to_json()) == text
 
 
@@ -85,7 +99,10 @@ def with_numbers(*numbers: object, queue_id: str = "0") -> dict[str, Any]:
 @pytest.mark.parametrize(
     "value",
     [
-        pytest.param({"v": 3, "queues": {}}, id="a later version"),
+        pytest.param({"v": 4, "queues": {}}, id="a later version"),
+        pytest.param({"v": 3, "queues": {}, "options": OPTIONS}, id="version 3 without topics"),
+        pytest.param({"v": 2, "queues": {}, "options": ALL_OPTIONS}, id="version 2 with topics"),
+        pytest.param({"v": 3, "queues": {}, "options": {**ALL_OPTIONS, "retryTopic": True}}, id="no text"),
         pytest.param({"v": 2, "queues": {}}, id="version 2 without options"),
         pytest.param({"v": 1, "queues": {}, "options": OPTIONS}, id="version 1 with options"),
         pytest.param({"v": 2, "queues": {}, "options": {**OPTIONS, "more": "x"}}, id="an option that is not known"),
@@ -167,8 +184,8 @@ def test_a_batchs_ranges_are_in_javas_order_of_names() -> None:
 
 
 def test_a_refusal_shows_the_versions() -> None:
-    with pytest.raises(OptionError, match=r"version 3, not 1 or 2, in \{'v': 3"):
-        SourceOffset.from_json({"v": 3, "queues": {"orders": {}}})
+    with pytest.raises(OptionError, match=r"version 4, not 1 to 3, in \{'v': 4"):
+        SourceOffset.from_json({"v": 4, "queues": {"orders": {}}})
 
 
 def test_a_refusal_of_a_huge_value_stays_short() -> None:

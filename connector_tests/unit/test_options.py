@@ -103,6 +103,8 @@ def test_two_names_of_one_option_must_not_differ() -> None:
         ("failondataloss1", "failOnDataLoss"),
         ("name_server", "nameServer"),
         ("topicsToRead", "topic"),  # no more than half of it
+        ("group", "consumerGroup"),  # nearer to 'groupOffsets' by its letters
+        ("Addr", "namesrvAddr"),
     ],
 )
 def test_an_unknown_name_is_refused_with_the_nearest_known_one(written: str, meant: str) -> None:
@@ -116,7 +118,15 @@ def test_an_unknown_name_is_refused_with_the_nearest_known_one(written: str, mea
 
 
 def test_an_unknown_name_like_no_other_is_refused_without_a_suggestion() -> None:
-    assert refusal({**REQUIRED, "zzzzqqqq": "x"}).context == {"option": "zzzzqqqq", "suggestion": ""}
+    error = refusal({**REQUIRED, "zzzzqqqq": "x"})
+    assert error.context == {"option": "zzzzqqqq", "suggestion": "No option has a name like it."}
+    assert "  " not in str(error)
+
+
+def test_an_unknown_name_is_told_before_what_it_was_meant_for_is_missed() -> None:
+    without_group = {name: text for name, text in REQUIRED.items() if name != "consumerGroup"}
+    assert "Did you mean 'consumerGroup'?" in str(refusal({**without_group, "group": "x"}))
+    assert refusal(without_group).condition == "MISSING_OPTION"
 
 
 @pytest.mark.parametrize("name", ["owner", "provider", "option.subscribe"])

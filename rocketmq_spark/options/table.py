@@ -122,14 +122,15 @@ def parse_table(table: type, given: Mapping[str, str]) -> dict[str, Any]:
 
     Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | BAD_OPTION_VALUE | CONTRADICTORY_OPTIONS].
     """
+    known = {spelling.lower(): spelling for _, row in rows(table) for spelling in row.spellings}
+    for name in given:
+        if name.lower() not in known:
+            raise _unknown(name, known)
     wanted = {name.lower(): text for name, text in given.items()}
     values: dict[str, Any] = {}
     for attribute, row in rows(table):
         text = _take(row, wanted)
         values[attribute] = None if text is None else row.parse(text)
-    for name in given:
-        if name.lower() in wanted:
-            raise _unknown(name, table)
     return values
 
 
@@ -153,8 +154,10 @@ def _take(row: Option, wanted: dict[str, str]) -> str | None:
     return row.default
 
 
-def _unknown(name: str, table: type) -> OptionError:
-    known = {spelling.lower(): spelling for _, row in rows(table) for spelling in row.spellings}
+def _unknown(name: str, known: Mapping[str, str]) -> OptionError:
+    """``known``: the spellings, by what they are in lower case. Meant is first what has the name as its last word."""
+    last_word = name[:1].upper() + name[1:].lower()
     nearest = difflib.get_close_matches(name.lower(), known, cutoff=0.5)
-    suggestion = f"Did you mean {known[nearest[0]]!r}?" if nearest else ""
+    meant = [spelling for spelling in known.values() if spelling.endswith(last_word)] or [known[one] for one in nearest]
+    suggestion = f"Did you mean {meant[0]!r}?" if meant else "No option has a name like it."
     return OptionError("UNKNOWN_OPTION", option=name, suggestion=suggestion)

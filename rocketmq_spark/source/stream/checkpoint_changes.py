@@ -1,6 +1,7 @@
 """What becomes of a checkpoint whose query has other options now: decided by what it would lose. Pure.
 
-An offset tells which topics it is of, and since version 2 the group, message model and filter that it was planned with.
+An offset tells of which topics it has positions, since version 2 the group, message model and filter that it was
+planned with, and since version 3 the topics.
 The guide's table is made from this one; what is not in it may change without a word.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.options import BROADCASTING, ReadOptions
@@ -23,8 +24,13 @@ class Outcome(Enum):
     WARNING = "warning"
 
 
-Difference = tuple[str, str]
-"""What the checkpoint has, and what the options say."""
+class Difference(NamedTuple):
+    """What the checkpoint has, and what the options say. ``is_noted``: the checkpoint tells that it was written with
+    just this; else it has positions of it."""
+
+    before: str
+    now: str
+    is_noted: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +46,30 @@ class Change:
 
 def planned_with(options: ReadOptions) -> PlannedWith:
     """What offsets of these options tell."""
-    return PlannedWith(options.consumer_group, options.message_model, options.sub_expression)
+    reads_retries = "true" if options.reads_retry_topic else "false"
+    return PlannedWith(
+        options.consumer_group, options.message_model, options.sub_expression, _subscribe(options), reads_retries
+    )
 
 
-def _topics_left_out(offset: SourceOffset, _before: object, options: ReadOptions) -> Difference | None:
-    left_out = {queue.topic for queue in offset.queues} - set(options.read_topics)
-    return (", ".join(sorted(left_out)), ",".join(options.topics)) if left_out else None
+def _subscribe(options: ReadOptions) -> str:
+    return ",".join(sorted(options.topics))
+
+
+def _topics_left_out(offset: SourceOffset, before: PlannedWith | None, options: ReadOptions) -> Difference | None:
+    left_out = {queue.topic for queue in offset.queues} - {*options.read_topics, options.retry_topic}
+    if before is None or before.subscribe is None:
+        return Difference(",".join(sorted(left_out)), _subscribe(options), is_noted=False) if left_out else None
+    is_news = not left_out.isdisjoint(before.subscribe.split(","))
+    return Difference(before.subscribe, _subscribe(options)) if is_news else None
+
+
+def _retries_left_out(offset: SourceOffset, before: PlannedWith | None, options: ReadOptions) -> Difference | None:
+    if options.retry_topic in options.read_topics or all(one.topic != options.retry_topic for one in offset.queues):
+        return None
+    if before is None or before.retry_topic is None:
+        return Difference(options.retry_topic, "false", is_noted=False)
+    return _differing(before.retry_topic, "false")
 
 
 def _group(_offset: object, before: PlannedWith | None, options: ReadOptions) -> Difference | None:
@@ -69,7 +93,7 @@ def _model(before: PlannedWith | None, options: ReadOptions) -> Difference | Non
 
 
 def _differing(before: str, now: str) -> Difference | None:
-    return None if before == now else (before, now)
+    return None if before == now else Difference(before, now)
 
 
 CHANGES: Final = (
@@ -111,6 +135,14 @@ CHANGES: Final = (
         "until then is lost.",
         _topics_left_out,
     ),
+    Change(
+        "the retry topic left out",
+        "retryTopic",
+        Outcome.WARNING,
+        "Nothing yet. Its positions stay, and what was sent back waits there, as long as its brokers keep it, until it "
+        "is read again.",
+        _retries_left_out,
+    ),
 )
 
 
@@ -118,16 +150,22 @@ def warnings_of(offset: SourceOffset, options: ReadOptions) -> list[str]:
     """What is to be said to the query that goes on from ``offset``.
 
     Raises OptionError[CHECKPOINT_OF_ANOTHER] for the first change that is an error. Offsets of version 1 tell only of
-    topics.
+    what they have positions of.
     """
     told = []
     for change in CHANGES:
         difference = change.between(offset, offset.planned_with, options)
         if difference is None:
             continue
-        before, now = difference
         if change.outcome is Outcome.ERROR:
+            before, now = difference.before, difference.now
             raise OptionError("CHECKPOINT_OF_ANOTHER", option=change.option, before=before, now=now, loses=change.loses)
-        was_and_is = f"the checkpoint was written with '{change.option}' {before}, and now it is {now}"
-        told.append(f"{was_and_is}. What that loses: {change.loses}")
+        told.append(f"{_was_and_is(change.option, difference)}. What that loses: {change.loses}")
     return told
+
+
+def _was_and_is(option: str, difference: Difference) -> str:
+    before, now, is_noted = difference
+    if is_noted:
+        return f"the checkpoint was written with '{option}' {before}, and now it is {now}"
+    return f"the checkpoint has positions of {before}, and '{option}' is {now}"

@@ -1,15 +1,16 @@
 """The offset that Spark's checkpoint keeps: canonical, versioned, and enough by itself to read its batch.
 
-    {"v": 2, "queues": {"orders": {"broker-a": {"0": [120, 180, 1763712000000], "1": [7, 7, 1763712000123]}}},
-     "options": {"consumerGroup": "orders-app", "messageModel": "CLUSTERING", "subExpression": "*"}}
+    {"v": 3, "queues": {"orders": {"broker-a": {"0": [120, 180, 1763712000000], "1": [7, 7, 1763712000123]}}},
+     "options": {"consumerGroup": "orders-app", "messageModel": "CLUSTERING", "subExpression": "*",
+                 "subscribe": "orders,payments", "retryTopic": "false"}}
 
 Each queue holds ``[begin, end, last store time in epoch ms]``: the batch reads ``[begin, end)``, so the end offset
 alone gives the ranges of a batch, however it came about. A queue that the batch does not read has ``begin == end``.
 Spark compares offsets as text, so there is exactly one spelling: sorted keys, and integers only.
 
 ``options`` are those of the query that planned the batch without which its numbers say something else, see
-``checkpoint_changes``. Version 1 is the same without them; it is read, and goes on as version 2 with the next batch.
-Who knows version 1 only refuses version 2 by its number.
+``checkpoint_changes``. Version 1 is the same without them, version 2 without the topics; they are read, and go on as
+version 3 with the next batch. Who knows an older version only refuses a newer one by its number.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import MessageQueue, QueueRange, flat, nested
 
 WITHOUT_OPTIONS: Final = 1
-VERSION: Final = 2
+WITHOUT_TOPICS: Final = 2
+VERSION: Final = 3
 
 
 class QueueProgress(NamedTuple):
@@ -42,18 +44,29 @@ class QueueProgress(NamedTuple):
 
 
 class PlannedWith(NamedTuple):
-    """Options of the query that planned a batch, as the user writes them."""
+    """Options of the query that planned a batch, as the user writes them; topics in order, and None for both options in
+    offsets of version 2."""
 
     consumer_group: str
     message_model: str
     sub_expression: str
+    subscribe: str | None = None
+    retry_topic: str | None = None
+
+    @property
+    def version(self) -> int:
+        """Of the offset that tells them."""
+        return WITHOUT_TOPICS if self.subscribe is None else VERSION
 
     def to_json(self) -> dict[str, str]:
         """By the options' names."""
-        return dict(zip(_OPTIONS, self, strict=True))
+        return {name: text for name, text in zip(_OPTIONS[VERSION], self, strict=True) if text is not None}
 
 
-_OPTIONS: Final = ("consumerGroup", "messageModel", "subExpression")
+_OPTIONS: Final = {
+    WITHOUT_TOPICS: ("consumerGroup", "messageModel", "subExpression"),
+    VERSION: ("consumerGroup", "messageModel", "subExpression", "subscribe", "retryTopic"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +99,7 @@ class SourceOffset:
         }
         if self.planned_with is None:
             return {"v": WITHOUT_OPTIONS, "queues": nested(numbers)}
-        return {"v": VERSION, "queues": nested(numbers), "options": self.planned_with.to_json()}
+        return {"v": self.planned_with.version, "queues": nested(numbers), "options": self.planned_with.to_json()}
 
     @classmethod
     def from_json(cls, value: object) -> SourceOffset:
@@ -130,8 +143,8 @@ def _text(value: object) -> str:
 
 
 def _queues(value: Any) -> Iterator[tuple[MessageQueue, QueueProgress]]:
-    if value["v"] not in (WITHOUT_OPTIONS, VERSION):
-        raise ValueError(f"version {value['v']!r}, not {WITHOUT_OPTIONS} or {VERSION},")
+    if value["v"] not in (WITHOUT_OPTIONS, WITHOUT_TOPICS, VERSION):
+        raise ValueError(f"version {value['v']!r}, not {WITHOUT_OPTIONS} to {VERSION},")
     for queue, numbers in flat(value["queues"]):
         yield queue, _progress(numbers)
 
@@ -139,7 +152,7 @@ def _queues(value: Any) -> Iterator[tuple[MessageQueue, QueueProgress]]:
 def _planned_with(value: Any) -> PlannedWith | None:
     if value["v"] == WITHOUT_OPTIONS:
         return None
-    texts = [value["options"][name] for name in _OPTIONS]
+    texts = [value["options"][name] for name in _OPTIONS[value["v"]]]
     if not all(isinstance(text, str) for text in texts):
         raise TypeError(f"not texts: {texts}")
     return PlannedWith(*texts)
