@@ -40,10 +40,10 @@ class ProgressReporter:
         first of them has been waiting at least (see ``WaitingTimes``), by this machine's clock, ``now_ms``, against
         the broker's store times; both are 0 when all is planned. ``lag``: the sum of the messages; None while
         queues of ours are not heard of, also those that ``missingQueues`` drops; they are in neither map.
-        ``lateProofs``: how many ranges were in the sink only after their queue had been lost, since this start of the query: what of a
-        queue that did not come back is another member's to commit, which may have read it again. ``lost``: what was
-        found to be lost since then, where ``failOnDataLoss`` is false. ``waitingFor``: see ``told_waits``; [] while
-        everything answers. ``control``: for ``rocketmq_spark.stop``.
+        ``lateProofs``: how many ranges were in the sink only after their queue had been lost, since this start of the
+        query: what of a queue that did not come back is another member's to commit, which may have read it again.
+        ``lost``: what was found to be lost since then, where ``failOnDataLoss`` is false. ``waitingFor``: see
+        ``told_waits``; [] while everything answers. ``control``: for ``rocketmq_spark.stop``.
         """
         known = backlog.surveys, late_proofs, losses.ranges
         if self._at_rest is not None and self._at_rest[0] == known and not waiting_for:
