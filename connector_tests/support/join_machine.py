@@ -376,9 +376,15 @@ class ChangingGroup(TroubledGroup):
 
 
 class ChangingOldGroup(ChangingGroup):
-    """The same with brokers of RocketMQ 4, which keep the group's offsets of a deleted topic."""
+    """The same with brokers of RocketMQ 4, which keep the group's offsets of a deleted topic too: again only who has
+    read the queues can tell."""
 
     broker_version = OLD_VERSION
+
+    @precondition(lambda self: len(self.group.queries) == 1)
+    @rule(number=NUMBERS, count=st.integers(0, 12))
+    def make_anew(self, number: int, count: int) -> None:
+        super().make_anew(number, count)
 
 
 def interleave(machine: type[PeacefulGroup], how: settings, parts: Parts | None = None) -> Counter[str]:

@@ -151,8 +151,10 @@ class SimulatedBroker:
             del stored_ms[kept:]
 
     def retain(self) -> None:
-        """Delete what the group has read."""
-        self.min_offsets |= self.offsets
+        """Delete what the group has read; of a topic that was made anew an old broker may say more than there is."""
+        for queue, read_to in self.offsets.items():
+            deleted_to = min(read_to, len(self.stored_ms.get(queue, ())))
+            self.min_offsets[queue] = max(deleted_to, self.min_offsets.get(queue, 0))
 
     def stored_at(self, queue: MessageQueue, offset: int) -> int | None:
         is_there = self.min_offsets.get(queue, 0) <= offset < len(self.stored_ms.get(queue, ()))
