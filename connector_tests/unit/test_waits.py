@@ -70,6 +70,18 @@ def test_a_new_outage_after_the_end_is_said_at_once_again() -> None:
     assert subject.lines([BROKER], 2_500 + FIRST_PAUSE_MS)[0].startswith("still")
 
 
+def test_a_wait_that_takes_the_place_of_another_says_so() -> None:
+    """Of one outage two lines with two limits said that somebody was waited for: the broker, and then its queues."""
+    subject = WaitLines()
+    subject.lines([BROKER, TOPIC], 1_500)
+    away = Wait("4 queues", 121_000, 121_000 + 60_000, "nobody serves them.")
+    assert subject.lines([away, TOPIC], 121_000) == [
+        "waiting for 4 queues (at most 60 s more): nobody serves them; no longer, after 120 s, for broker a"
+    ]
+    assert subject.lines([away], 121_200) == []
+    assert subject.lines([], 131_500) == ["no longer waiting, after 130 s, for topic t; 4 queues"]
+
+
 def test_a_second_outage_is_said_though_something_else_has_lasted_since_the_first() -> None:
     """It was not, and a query whose other broker was gone for good ended without a word of this one."""
     subject = WaitLines()

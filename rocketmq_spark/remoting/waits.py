@@ -60,7 +60,8 @@ class WaitLines:
             self._told |= {wait.what: wait.since_ms for wait in new}
             self._begun_ms = now_ms
             self._next_ms, self._pause_ms = now_ms + FIRST_PAUSE_MS, 2 * FIRST_PAUSE_MS
-            return [f"waiting for {_named(_begun(wait, now_ms) for wait in new)}"]
+            begun, over = _named(_begun(wait, now_ms) for wait in new), self._replaced(waits, now_ms)
+            return [f"waiting for {begun.removesuffix('.')}; {over}" if over else f"waiting for {begun}"]
         if self._told and not lasting:
             return [self._over(now_ms)]
         if lasting and now_ms >= self._next_ms:
@@ -71,6 +72,14 @@ class WaitLines:
     def _has_returned(self, wait: Wait, now_ms: int) -> bool:
         """Whether it was over and is another one now, which the others must not hide; with a pause, as it may flap."""
         return wait.since_ms > self._told[wait.what] and now_ms - self._begun_ms >= FIRST_PAUSE_MS
+
+    def _replaced(self, waits: Collection[Wait], now_ms: int) -> str:
+        """Those that are over while others begin, which may be the same outage by another name."""
+        over = self._told.keys() - {wait.what for wait in waits}
+        if not over:
+            return ""
+        since_ms = [self._told.pop(what) for what in sorted(over)]
+        return f"no longer, after {_seconds(now_ms - min(since_ms))}, for {_named(sorted(over))}"
 
     def _over(self, now_ms: int) -> str:
         longest_ms = now_ms - min(self._told.values())
