@@ -55,6 +55,16 @@ def test_a_broker_that_is_busy_is_asked_again(cluster: ScriptedCluster) -> None:
     assert len(answers.asked) == 2
 
 
+def test_a_broker_that_is_waited_for_is_said_and_that_it_is_back(
+    cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    Answers(cluster, *[answer(ResponseCode.SYSTEM_BUSY)] * 6, answer())
+    assert sender(cluster).problem_with(MESSAGE) is None
+    begun, over = caplog.messages
+    assert begun.startswith("waiting for broker a (at most 9 s more): [ROCKETMQ_BROKER_REFUSED] ")
+    assert over.startswith("no longer waiting, after 1.")
+
+
 def test_a_broker_that_stays_busy_is_a_problem_once_its_limit_is_over(cluster: ScriptedCluster) -> None:
     answers = Answers(cluster, answer(ResponseCode.SYSTEM_BUSY))
     busy = sender(cluster, limit_ms=0)

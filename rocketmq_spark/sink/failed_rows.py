@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rocketmq_spark.errors import NotSentBackError, OptionError
 from rocketmq_spark.model import StoredMessage
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.said.log_lines import names_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
@@ -86,9 +87,11 @@ def _send(failed: DataFrame | Iterable[Row], sender: MessageSender) -> list[Refu
 
 
 def _send_from_executors(failed: DataFrame, sender: MessageSender) -> list[Refused]:
+    from pyspark import TaskContext
     from pyspark.sql.functions import col, udf
 
     def send(*values: Any) -> str | None:
+        sender.speak_as(**names_of(TaskContext.get()))
         return sender.problem_with(StoredMessage(*values))
 
     _check_columns(failed.columns)

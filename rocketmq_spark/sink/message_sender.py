@@ -5,6 +5,7 @@ Connections are the process's own, one for each broker; the pulls have theirs be
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 
@@ -14,6 +15,10 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.executor_client import ExecutorClient
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.retry import SENDING_BACK, Outlook, Patience, outlook_of_request
+from rocketmq_spark.remoting.waits import QUIET_MS, WaitLines
+from rocketmq_spark.said.log_lines import speak_as
+
+log = logging.getLogger(__name__)
 
 
 class MessageSender:
@@ -31,6 +36,11 @@ class MessageSender:
         self._max_reconsume_times = max_reconsume_times
         self._client_of = client_of
         self._patience = Patience()
+        self._lines = WaitLines()
+
+    def speak_as(self, **task: str) -> None:
+        """Of the group, in a process of Spark's: what is waited for is said there."""
+        speak_as(self._options.log_level, group=self._options.consumer_group, **task)
 
     def problem_with(self, message: StoredMessage) -> str | None:
         """Send a message back; why that did not succeed, or None.
@@ -56,10 +66,17 @@ class MessageSender:
             outlook = outlook_of_request(error)
             if outlook is Outlook.FINAL:
                 raise
-            self._patience.failed(subject, error, now_ms=monotonic_ms(), limit_ms=self._limit_ms(outlook))
+            now_ms, limit_ms = monotonic_ms(), self._limit_ms(outlook)
+            self._patience.failed(subject, error, now_ms=now_ms, limit_ms=limit_ms, quiet_ms=QUIET_MS)
+            self._say()
             return False
-        self._patience.succeeded(subject)
+        if self._patience.succeeded(subject):
+            self._say()
         return True
+
+    def _say(self) -> None:
+        for line in self._lines.lines(self._patience.waits(), monotonic_ms()):
+            log.warning("%s", line)
 
     def _limit_ms(self, outlook: Outlook) -> int:
         is_unserved = outlook is Outlook.UNSERVED
