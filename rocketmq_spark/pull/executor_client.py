@@ -111,7 +111,7 @@ class ExecutorClient:
         for queue in queues:
             if queue not in found:
                 with suppress(RocketMQError):
-                    found |= Broker(self._master(queue), self._pool, self._timeout_ms).topic_stats(queue.topic)
+                    found |= Broker(self._routes.master(queue), self._pool, self._timeout_ms).topic_stats(queue.topic)
         return {queue: found[queue] for queue in queues if queue in found}
 
     def tell_lost(self, client_id: str, ranges: Collection[QueueRange]) -> None:
