@@ -386,8 +386,9 @@ class ClusterDoor:
         return self._routes[topic]
 
     def knows(self, broker_name: str) -> bool:
-        """Whether a route that the owner was told last shows the broker: it can ask no other."""
-        return any(route.master_address(broker_name) is not None for route in self._routes.values())
+        """Whether a route that the owner was told last shows the broker where it is: it can ask no other."""
+        address = self.cluster.brokers[broker_name].address
+        return any(route.master_address(broker_name) == address for route in self._routes.values())
 
     def broker(self, address: str) -> BrokerDoor:
         return BrokerDoor(self, self.cluster.broker_at(address))
