@@ -296,6 +296,8 @@ def test_what_was_due_and_could_not_be_tried_may_be_but_wakes_nobody_before_its_
     assert patience.next_try_ms == 200 + ASKING.shortest_ms, "it was not due, so nothing changes for it"
     patience.forget("the name servers")
     assert patience.next_try_ms == 2 * ASKING.shortest_ms
+    patience.postpone(2 * ASKING.shortest_ms)
+    assert patience.next_try_ms == 4 * ASKING.shortest_ms, "twice as long each time"
     assert patience.since_ms(BROKER) == 0
 
 

@@ -251,10 +251,11 @@ class Patience:
 
     def postpone(self, now_ms: int) -> None:
         """Everything that is due has just had its chance, and what was not tried could not be: others failed before
-        it. It may be tried at any time, but nobody needs to be woken for it before its pause."""
+        it. It may be tried at any time, but nobody needs to be woken for it before its pause, which grows."""
         for subject, trouble in self._troubles.items():
             if now_ms >= trouble.due_ms:
-                self._troubles[subject] = replace(trouble, due_ms=now_ms + trouble.pause_ms)
+                pause_ms = ASKING.after(trouble.pause_ms)
+                self._troubles[subject] = replace(trouble, pause_ms=pause_ms, due_ms=now_ms + trouble.pause_ms)
 
     @property
     def next_try_ms(self) -> int | None:
