@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -13,7 +14,12 @@ from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.pull.pull_connection import PullConnection
 from rocketmq_spark.pull.pull_request import Completion, PullRequest
-from rocketmq_spark.wire.remoting.codes import RequestCode
+from rocketmq_spark.remoting.correlation import SILENCE_LIMIT_MS
+from rocketmq_spark.remoting.memory import memory_pair
+from rocketmq_spark.remoting.stream import Stream
+from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.command import FLAG_RESPONSE, RemotingCommand, decode
+from rocketmq_spark.wire.remoting.frame import FrameBuffer
 from rocketmq_spark.wire.remoting.frame_arena import Arenas
 from rocketmq_spark.wire.remoting.pull_frames import pull_frames
 
@@ -89,6 +95,70 @@ def test_a_server_that_closes_ends_all_that_is_in_flight(connection: PullConnect
     assert conditions(connection.pull([request(0)], FRAMES)) == ["CONNECTION_LOST"]
 
 
+def reasons(completions: list[Completion]) -> list[tuple[object, object]]:
+    return [
+        (told.context["address"], told.context["reason"]) for _, told in completions if isinstance(told, RocketMQError)
+    ]
+
+
+def test_a_loss_says_of_whom_and_why(connection: PullConnection, broker: ScriptedBroker) -> None:
+    connection.pull([request(0)], FRAMES)
+    broker.next_session().hang_up()
+    told = reasons(connection.receive(WAIT_MS))
+    assert connection.address == ADDRESS
+    assert told == [(ADDRESS, "the server closed it")]
+
+
+def test_what_is_closed_here_says_so(connection: PullConnection) -> None:
+    connection.pull([request(0)], FRAMES)
+    assert reasons(connection.close()) == [(ADDRESS, "it was closed on this side")]
+    assert reasons(connection.pull([request(8)], FRAMES)) == [(ADDRESS, "it was closed on this side")]
+
+
+def test_what_cannot_be_sent_says_what_the_stream_does(clock: ManualClock) -> None:
+    ours, theirs = memory_pair(ADDRESS)
+    theirs.shutdown()
+    connection = PullConnection(ADDRESS, ours, Arenas(), TIMEOUT_MS, clock)
+    assert reasons(connection.pull([request(0)], FRAMES)) == [(ADDRESS, "the stream has ended")]
+    assert not connection.is_open
+
+
+def test_a_server_s_own_question_is_refused_beside_the_answers_and_once(clock: ManualClock) -> None:
+    ours, theirs = memory_pair(ADDRESS)
+    connection = PullConnection(ADDRESS, ours, Arenas(), TIMEOUT_MS, clock)
+    asked = request(0)
+    connection.pull([asked], FRAMES)
+    (pull,) = commands(theirs)
+    question = RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO)
+    theirs.sendall(question.frame(7) + replace(FOUND, flag=FLAG_RESPONSE).frame(pull.opaque), TIMEOUT_MS)
+    assert [told for told, _ in connection.receive(0)] == [asked]
+    (refused,) = commands(theirs)
+    assert (refused.code, refused.opaque) == (ResponseCode.REQUEST_CODE_NOT_SUPPORTED, 7)
+    theirs.sendall(replace(FOUND, flag=FLAG_RESPONSE).frame(99), TIMEOUT_MS)
+    assert connection.receive(0) == []
+    assert theirs.recv(1, 0) is None, "the question was refused before"
+
+
+def commands(stream: Stream) -> list[RemotingCommand]:
+    frames = FrameBuffer("a client")
+    frames.feed(stream.recv(1 << 20, WAIT_MS) or b"")
+    return [decode(frame) for frame in iter(frames.next_frame, None)]
+
+
+def test_who_was_heard_a_moment_ago_is_only_late(
+    connection: PullConnection, broker: ScriptedBroker, clock: ManualClock
+) -> None:
+    connection.pull([request(0), request(8)], FRAMES)
+    session = broker.next_session()
+    clock.advance(SILENCE_LIMIT_MS)
+    session.reply(session.next_received(), FOUND)
+    assert len(connection.receive(WAIT_MS)) == 1
+    assert conditions(connection.receive(0)) == ["RESPONSE_TIMED_OUT"]
+    assert connection.is_open
+
+
 def test_in_a_forked_child_it_is_nobodys(connection: PullConnection) -> None:
+    connection.pull([request(0)], FRAMES)
     connection.abandon()
     assert not connection.is_open
+    assert reasons(connection.pull([request(8)], FRAMES)) == [(ADDRESS, "it belongs to the parent process")]

@@ -26,5 +26,11 @@ def test_an_operator_who_asks_tells_nothing() -> None:
     "body", [b"x", b"{}", b'{"lost":[1]}', encode_told_losses([QueueRange(A, 1, 2)]).replace(b"2", b"0")]
 )
 def test_what_is_no_told_loss_is_the_senders_error(body: bytes) -> None:
-    with pytest.raises(RemoteProtocolError, match=r"BAD_BODY.*told loss"):
+    with pytest.raises(RemoteProtocolError, match=r"BAD_BODY.*\btold loss\b"):
         decode_told_losses(body)
+
+
+def test_a_range_without_its_queue_is_named() -> None:
+    with pytest.raises(RemoteProtocolError) as caught:
+        decode_told_losses(b'{"lost":[{"begin":0,"end":5,"queue":7}]}')
+    assert str(caught.value.context["problem"]).startswith("queue is ")
