@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,7 @@ def imported(tree: ast.Module) -> dict[str, str]:
     return {name: behind_doors(origin) for name, origin in names.items() if origin.startswith(OURS)}
 
 
+@cache
 def behind_doors(origin: str) -> str:
     """Where that is defined which a room's ``__init__`` only hands on."""
     room, _, name = origin.rpartition(".")
@@ -119,6 +121,7 @@ def behind_doors(origin: str) -> str:
     return imported(parsed(door)).get(name, origin) if room and door.exists() else origin
 
 
+@cache
 def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
@@ -142,7 +145,8 @@ def running(node: ast.AST) -> Iterator[ast.AST]:
                 yield from running(child)
 
 
-def used_by_test(test: Path) -> set[str]:
+@cache
+def used_by_test(test: Path) -> frozenset[str]:
     """By a test module itself, the fixtures that it asks for, or helpers of these two."""
     tree = parsed(test)
     asked = {one.arg for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) for one in node.args.args}
@@ -150,7 +154,7 @@ def used_by_test(test: Path) -> set[str]:
     for conftest in {TESTS / "conftest.py", test.parent / "conftest.py"}:
         names |= used_by_fixtures(parsed(conftest), asked) if conftest.exists() else set()
     helpers = {PACKAGE.parent.joinpath(*name.split(".")[:3]) for name in names if name.startswith(SUPPORT)}
-    return names.union(*(used(parsed(helper.with_suffix(".py"))) for helper in helpers))
+    return frozenset(names).union(*(used(parsed(helper.with_suffix(".py"))) for helper in helpers))
 
 
 def used_by_fixtures(conftest: ast.Module, asked: set[str]) -> set[str]:
@@ -158,7 +162,7 @@ def used_by_fixtures(conftest: ast.Module, asked: set[str]) -> set[str]:
     return set().union(*(used(conftest, function) for function in functions))
 
 
-def is_used(module: str, names: set[str]) -> bool:
+def is_used(module: str, names: Set[str]) -> bool:
     """Whether a public name of ``module`` is among these."""
     begin = f"rocketmq_spark.{module}."
     return any(name.startswith(begin) and not PRIVATE.match(name, len(begin)) for name in names)
