@@ -132,6 +132,8 @@ class SteadyMember:
     def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
         self.waits += 1
         assert self.waits < 1_000, "nothing will ever come of this"
+        assert timeout_ms > 0
+        assert isinstance(positions, Mapping)
         return self.has_news
 
     def hand_over(self) -> None:
@@ -375,6 +377,14 @@ def test_a_mark_that_is_found_before_a_batch_is_read_again_is_obeyed_after_it() 
     assert ranges == [QueueRange(A, 20, 100)]
 
 
+def test_a_batch_that_is_read_again_is_pulled_from_where_its_broker_was_surveyed() -> None:
+    member = SteadyMember({A: holding(100)})
+    subject = planner(member)
+    member.observed.survey()
+    subject.recover(SourceOffset({A: QueueProgress(90, 100, 1_000)}), [])
+    assert subject.masters["broker-a"] == ADDRESS
+
+
 def half_deleted() -> tuple[SteadyMember, SourceOffset, list[QueueRange]]:
     """A batch that is logged, of which retention has taken something of each queue since."""
     replayed = SourceOffset({A: QueueProgress(10, 30, 1_000), B: QueueProgress(0, 9, 1_000)})
@@ -554,6 +564,23 @@ def test_queues_of_others_keep_their_last_position_in_the_offset() -> None:
     assert end.queues[B] == QueueProgress(7, 7, 5)
 
 
+def test_a_queue_that_rests_keeps_the_store_time_of_its_position() -> None:
+    """What has been stored since may be another queue's, and would hide that."""
+    bounds = {one: holding(10, stored_at_ms=9_000) for one in (A, B)}
+    start = SourceOffset(dict.fromkeys((A, B), QueueProgress(5, 5, 1_000)))
+    end, ranges = read(planner(SteadyMember(bounds, stored_after={A: 5, B: 5})), start, limit=1)
+    (planned,) = ranges
+    (resting,) = {A, B} - {planned.queue}
+    assert end.queues[resting] == QueueProgress(5, 5, 1_000)
+
+
+def test_a_queue_that_rests_and_has_no_store_time_yet_gets_one() -> None:
+    member = SteadyMember({A: holding(10), B: holding(10)}, stored={A: 10, B: 4})
+    end, ranges = read(planner(member), SourceOffset({A: QueueProgress(10, 10, 0), B: QueueProgress(4, 4, 1_000)}))
+    assert ranges == [QueueRange(B, 4, 10)]
+    assert end.queues[A] == QueueProgress(10, 10, 1_000)
+
+
 def test_a_limit_below_one_offset_a_queue_serves_them_in_turn() -> None:
     member = SteadyMember({A: holding(1_000), B: holding(3)})
     subject = planner(member)
@@ -664,6 +691,25 @@ def test_a_graceful_stop_that_waits_for_a_broker_asks_only_when_there_is_somethi
     for _ in range(5):
         assert subject.latest_offset(end, None) is end
     assert member.observed.surveys == surveys
+
+
+def test_a_run_that_ends_by_itself_is_not_over_before_what_it_has_read_is_confirmed() -> None:
+    member, drain = KnownLater({A: holding(10)}), Wish()
+    subject = planner(member, drain=drain)
+    subject.stop_at_what_is_there()
+    end, _ = read(subject, SourceOffset())
+    drain.is_wanted, member.not_confirming = True, {A}
+    assert subject.latest_offset(end, None) is end
+    assert member.stored == {A: 10}
+
+
+def test_a_graceful_stop_that_waits_for_a_broker_looks_for_no_losses_in_what_it_will_not_read() -> None:
+    member, drain = SteadyMember({A: holding(10)}, has_news=True), Wish()
+    subject = planner(member, drain=drain)
+    end, _ = read(subject, SourceOffset())
+    drain.is_wanted, member.not_confirming = True, {A}
+    member.hold(A, holding(20, min_offset=15))
+    assert subject.latest_offset(end, None) is end
 
 
 def test_a_query_goes_on_when_the_wish_to_stop_it_gracefully_is_withdrawn() -> None:
@@ -1156,6 +1202,12 @@ def test_queues_that_are_away_keep_their_position_and_are_read_on_from_there() -
     assert ranges == [QueueRange(B, 10, 17)]
 
 
+def test_a_query_rests_while_all_that_it_has_read_may_be_dropped_whoever_else_is_silent() -> None:
+    member = SteadyMember({A: holding(10), B: holding(10)}, away={A, B}, is_complete=False)
+    start = SourceOffset(dict.fromkeys((A, B), QueueProgress(10, 10, 1_000)))
+    assert planner(member, missingQueues="drop").latest_offset(start, None) is start
+
+
 def test_queues_that_stay_away_end_the_query_though_nothing_else_happens() -> None:
     member = SteadyMember({A: holding(10), B: holding(10)})
     clock, subject = member.clock, planner(member, missingQueuesTimeoutMs="60000")
@@ -1388,3 +1440,26 @@ def test_available_now_reads_no_queue_that_came_later() -> None:
     end, _ = read(subject, SourceOffset())
     member.hold(B, holding(10))
     assert subject.latest_offset(end, None) is end
+
+
+class AwayInBetween(SteadyMember):
+    """The last queue goes while the query waits for another member, and comes back."""
+
+    def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
+        self.clock.advance(timeout_ms)
+        self.away = {queue(2)} if 30_000 <= self.clock() < 50_000 else set()
+        return True
+
+
+def test_available_now_is_patient_with_others_anew_when_queues_were_away() -> None:
+    theirs, *others = queues(3)
+    member = AwayInBetween(
+        dict.fromkeys((theirs, *others), holding(10)),
+        stored={theirs: 4, **dict.fromkeys(others, 10)},
+        not_owned={theirs},
+    )
+    subject = planner(member, clusterTimeoutMs=str(PATIENCE_MS))
+    subject.stop_at_what_is_there()
+    start = reached(*((one, 10) for one in others))
+    assert subject.latest_offset(start, None) is start
+    assert 50_000 + PATIENCE_MS - 1_000 <= member.clock() <= 50_000 + PATIENCE_MS + 1_000

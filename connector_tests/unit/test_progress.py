@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -125,6 +126,15 @@ def test_since_and_until_are_times_of_day_whatever_clock_the_wait_has() -> None:
             "cause": "it is down.",
         }
     ]
+
+
+def test_times_are_utc_wherever_the_driver_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "Asia/Shanghai")
+        time.tzset()
+        (told,) = told_waits([Wait("a", 0, None, "c")], now_ms=0, epoch_ms=0)
+    time.tzset()
+    assert told["since"] == "1970-01-01T00:00:00.000Z"
 
 
 def test_what_ends_no_query_has_no_until() -> None:
