@@ -16,6 +16,10 @@ ROOMS = tomllib.loads(PINNED.read_text(encoding="utf-8"))["room"]
 RESULTS = kept_results()
 
 
+NOT_JUDGED: dict[str, int] = {}
+"""By room, how many survivors there are that nobody has killed or judged yet; the page says so of each."""
+
+
 def test_each_pure_module_is_in_one_room_and_no_other_module_is() -> None:
     names = {module_name(path) for path in PACKAGE.rglob("*.py") if path.name != "__init__.py"}
     rooms_of = Counter(module for room in ROOMS.values() for module in modules_in(ROOT, room))
@@ -36,7 +40,8 @@ def test_rooms_were_run_and_nothing_is_kept_of_a_room_that_is_no_more() -> None:
 
 
 @pytest.mark.parametrize("name", RESULTS)
-def test_nearly_all_mutants_of_a_room_were_killed_and_the_others_may_live(name: str) -> None:
+def test_nearly_all_mutants_of_a_room_were_killed_and_the_others_are_judged(name: str) -> None:
     reasons = Reasons(tomllib.loads(PINNED.read_text(encoding="utf-8")))
     assert percent_killed(RESULTS[name].total) >= WANTED_PERCENT
-    assert [one for one in sorted(RESULTS[name].alive) if reasons.of(one) is None] == []
+    not_judged = [one for one in sorted(RESULTS[name].alive) if reasons.of(one) is None]
+    assert len(not_judged) == NOT_JUDGED.get(name, 0), not_judged

@@ -42,11 +42,15 @@ def raised_by(function: Function, privates: Mapping[str, Function], seen: frozen
 
 
 def caught_in(function: Function) -> Iterator[ast.AST]:
-    """What stands in the body of a ``try`` that has an ``except``."""
+    """What stands in the body of a ``try`` that has an ``except``, or of ``with suppress``."""
     for node in _own_nodes(function):
-        if isinstance(node, ast.Try) and node.handlers:
+        if (isinstance(node, ast.Try) and node.handlers) or (isinstance(node, ast.With) and is_suppressing(node)):
             for statement in node.body:
                 yield from (statement, *_own_nodes(statement))
+
+
+def is_suppressing(block: ast.With) -> bool:
+    return any(isinstance(one, ast.Call) and called_name(one) == "suppress" for one in ast.walk(block.items[0]))
 
 
 def called_name(call: ast.Call) -> str:
@@ -160,6 +164,8 @@ def test_what_is_raised_by_private_functions_is_found_and_so_is_a_constructor() 
 
 
 def test_what_may_be_caught_is_not_asked_for() -> None:
+    assert len(silent(BY_ANOTHER.format("with suppress(RouteError): self._check()"))) == 1
+    assert len(silent(BY_ANOTHER.format("with turn(): self._check()"))) == 2
     assert silent(BY_ANOTHER.format("try: self._check()\n        except RouteError: pass")) == silent(
         BY_ANOTHER.format("pass")
     )
