@@ -44,6 +44,7 @@ def test_bodies_may_come_one_after_another() -> None:
 
 def test_each_has_an_id_of_its_own_and_what_all_share() -> None:
     first, second = outgoing(["a", "b"], tags="T1", keys="k1 k2", properties={"a": "b"})
+    assert [first.topic, second.topic] == ["T", "T"]
     shared = {"TAGS": "T1", "KEYS": "k1 k2", "a": "b"}
     assert message_properties(first) == shared | {"UNIQ_KEY": "id-0"}
     assert message_properties(second) == shared | {"UNIQ_KEY": "id-1"}

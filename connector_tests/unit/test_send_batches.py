@@ -123,3 +123,10 @@ def test_what_is_delayed_is_a_single_message_with_its_properties() -> None:
         SendBatch("T", None, memoryview(b"b"), 1, 6, 0, f"UNIQ_KEY\x01{'0' * 31}6\x02DELAY\x013\x02"),
         SendBatch("T", None, memoryview(b"d"), 1, 8, 0, f"UNIQ_KEY\x01{'0' * 31}8\x02DELAY\x014\x02"),
     ]
+
+
+def test_what_is_delayed_goes_to_the_queue_that_its_row_names() -> None:
+    (single,) = sent(
+        topic=["T"], delayLevel=pa.array([3], pa.int32()), brokerName=["b"], queueId=pa.array([2], pa.int32())
+    )
+    assert single.queue == MessageQueue("T", "b", 2)
