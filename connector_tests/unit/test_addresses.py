@@ -43,12 +43,15 @@ class Pair:
         self.cluster.create_topic("orders", queues or {"a": 1, "b": 1})
         self.cluster.produce(AT_A, 5)
         self.door = CountingDoor(self.cluster)
-        options = ReadOptions.parse(
+        self.options = ReadOptions.parse(
             {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders", "clusterTimeoutMs": "60000"}
         )
-        self.member = Membership(options, "me", self.door, self.clock, self.clock, started_ms=1)
+        self.member = self.joins("me")
         self.member.survey()
         self.member.take({AT_A: (0, 5)})
+
+    def joins(self, client_id: str) -> Membership:
+        return Membership(self.options, client_id, self.door, self.clock, self.clock, started_ms=1)
 
     def offsets(self) -> dict[MessageQueue, int]:
         return self.cluster.brokers["a"].offsets | self.cluster.brokers["b"].offsets
@@ -62,6 +65,19 @@ def test_another_broker_is_told_nothing_of_a_queue(queues: dict[str, int]) -> No
     assert pair.offsets() == {}
     assert AT_A not in pair.member.survey().bounds
     assert pair.member.offsets.unconfirmed == {AT_A: 5}
+
+
+def test_who_meets_another_broker_first_knows_that_it_knows_too_little_and_asks_again() -> None:
+    pair = Pair(a=1, b=0)
+    pair.member.leave()
+    pair.cluster.exchange_addresses("a", "b", is_told=False)
+    newcomer = pair.joins("another")
+    survey = newcomer.survey()
+    assert not survey.is_complete
+    assert survey.bounds == {}
+    pair.cluster.tell_addresses()
+    pair.clock.advance(10_000)
+    assert newcomer.survey().bounds.keys() == {AT_A}
 
 
 def test_it_goes_on_when_the_name_server_knows() -> None:

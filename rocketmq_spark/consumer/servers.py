@@ -245,6 +245,7 @@ class Servers:
             lambda broker, question: self._names.submit_bounds(broker, *question),
             NO_TOPIC,
         )
+        self._met({broker_name for _, broker_name in questions})  # who has nothing to tell has not said who it is
         return {
             queue: of_queue
             for (topic, _), bounds in held.items()
