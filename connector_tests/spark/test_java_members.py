@@ -14,7 +14,7 @@ from pyspark.errors import StreamingQueryException
 from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.java_group import JavaGroup, java_group
 from connector_tests.support.member_job import member_job
-from connector_tests.support.streams import Topic, eventually, steady_messages
+from connector_tests.support.streams import TIMEOUT_S, Topic, eventually, steady_messages
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 
@@ -164,7 +164,7 @@ def test_a_query_beside_a_java_member_that_subscribes_to_something_else_fails_an
     try:
         both = rf"SUBSCRIPTIONS_DIFFER.*to {messages.name} .*@stranger' to %RETRY%{group} .*, {other_topic} "
         with stream().running() as query, pytest.raises(StreamingQueryException, match=both):
-            query.awaitTermination(60)
+            query.awaitTermination(int(TIMEOUT_S))
     finally:
         member.leave()
 

@@ -62,13 +62,13 @@ def test_an_unknown_option_fails_in_load_and_names_the_nearest(stream: StreamOf)
 def test_an_unknown_column_fails_with_what_there_is(stream: StreamOf) -> None:
     query = stream(schema="value BINARY").start(availableNow=True)
     with pytest.raises(StreamingQueryException, match=r"ROCKETMQ_UNKNOWN_COLUMN.*value.*queueOffset BIGINT"):
-        query.awaitTermination(60)
+        query.awaitTermination(int(TIMEOUT_S))
 
 
 def test_a_limit_makes_several_batches_and_loses_nothing(messages: Topic, stream: StreamOf) -> None:
     sent = messages.send(50)
     query = stream(maxOffsetsPerTrigger="20").start(availableNow=True)
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(int(TIMEOUT_S))
     rows_of_batches = [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
     assert rows_of_batches == [20, 20, 10]
     of_batches = [lags(progress) for progress in query.recentProgress if progress.numInputRows]
@@ -133,7 +133,7 @@ def test_a_checkpoint_of_another_group_is_an_error(messages: Topic, stream: Stre
     with pytest.raises(
         StreamingQueryException, match=r"CHECKPOINT_OF_ANOTHER.*'consumerGroup'.*now it is 'another_group'"
     ):
-        query.awaitTermination(60)
+        query.awaitTermination(int(TIMEOUT_S))
 
 
 def test_listed_starting_offsets_begin_each_queue_where_they_say(messages: Topic, stream: StreamOf) -> None:
@@ -241,7 +241,7 @@ def test_a_topic_made_anew_is_noticed_though_it_has_outgrown_the_checkpoint(
     new = recreate(messages, cluster, 40)
     query = stream().start(availableNow=True)
     with pytest.raises(StreamingQueryException, match=r"ROCKETMQ_OFFSETS_GONE.*created again"):
-        query.awaitTermination(60)
+        query.awaitTermination(int(TIMEOUT_S))
     stream(failOnDataLoss="false").run_to_end()
     assert stream().bodies() == sorted(old + new)
     assert messages.lag(group) == 0
@@ -268,7 +268,7 @@ def test_a_reset_is_obeyed_though_a_batch_is_read_again_first(messages: Topic, s
     failing.before_each_batch = fail
     sent += messages.send(8)
     with failing.running() as query, pytest.raises(StreamingQueryException, match="no disk"):
-        query.awaitTermination(60)
+        query.awaitTermination(int(TIMEOUT_S))
     messages.reset_to_the_beginning(group)
     stream().run_to_end()
     assert stream().bodies() == sorted(2 * sent)

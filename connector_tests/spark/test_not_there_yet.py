@@ -14,7 +14,7 @@ SQL_OPTIONS = f"OPTIONS (namesrvAddr '{NOWHERE}', consumerGroup 'g', subscribe '
 NO_READ = r"ROCKETMQ_NOT_THERE_YET.*no spark\.read.*readStream with trigger\(availableNow=True\)"
 NO_OPTIONS = r"ROCKETMQ_MISSING_OPTION.*'namesrvAddr'"
 NO_TABLE = r"ROCKETMQ_NOT_THERE_YET.*no CREATE TABLE.*spark\.readStream"
-TIMEOUT_S = 60
+TIMEOUT_S = 180
 
 
 @pytest.mark.parametrize("options", [GIVEN, {}], ids=["options", "none"])

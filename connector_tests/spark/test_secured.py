@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 
 import rocketmq_spark
 from connector_tests.spark.conftest import StreamOf
-from connector_tests.support.streams import Stream, Topic, eventually
+from connector_tests.support.streams import TIMEOUT_S, Stream, Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster, Right
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import BrokerError
@@ -143,4 +143,4 @@ def test_who_lacks_the_right_is_told_so_by_the_query(
     messages.send(1)
     query = stream(**keys(cluster, rights[0])).start(availableNow=True)
     with pytest.raises(StreamingQueryException, match=r"ROCKETMQ_GROUP_FORBIDDEN.*has not the right on group"):
-        query.awaitTermination(60)
+        query.awaitTermination(int(TIMEOUT_S))

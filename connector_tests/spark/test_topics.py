@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from connector_tests.spark.conftest import StreamOf
-from connector_tests.support.streams import Stream, Topic
+from connector_tests.support.streams import TIMEOUT_S, Stream, Topic
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 
@@ -77,6 +77,6 @@ def test_two_sources_in_one_query_have_a_group_each(
     sent: list[str] = []
     for _ in range(2):
         sent += messages.send(10) + others.send(10)
-        assert united.start().awaitTermination(60)
+        assert united.start().awaitTermination(int(TIMEOUT_S))
         assert first.bodies() == sorted(sent)
     assert messages.lag(first.group) + others.lag(second.group) == 0

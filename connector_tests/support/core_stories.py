@@ -10,7 +10,7 @@ from pyspark.errors import StreamingQueryException
 
 from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.java_group import java_group
-from connector_tests.support.streams import Topic, eventually
+from connector_tests.support.streams import TIMEOUT_S, Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 
@@ -63,7 +63,7 @@ def test_a_topic_made_anew_is_noticed(messages: Topic, stream: StreamOf, cluster
     new = messages.send(20)
     query = stream().start(availableNow=True)
     with pytest.raises(StreamingQueryException, match=r"ROCKETMQ_OFFSETS_GONE.*created again"):
-        query.awaitTermination(60)
+        query.awaitTermination(int(TIMEOUT_S))
     stream(failOnDataLoss="false").run_to_end()
     assert stream().bodies() == sorted(old + new)
     assert messages.lag(group) == 0

@@ -11,7 +11,7 @@ from rocketmq_spark.wire.remoting.codes import PullSysFlag, RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand, decode
 from rocketmq_spark.wire.remoting.frame import FrameBuffer
 
-REACHED_TIMEOUT_S = 60
+REACHED_TIMEOUT_S = 180
 
 
 class PullGate:

@@ -25,7 +25,7 @@ from connector_tests.support.spark_session import test_session
 
 REPOSITORY = Path(__file__).parents[2]
 POLL_S = 0.1
-END_TIMEOUT_S = 60
+END_TIMEOUT_S = 180
 OUR_BEGIN = re.compile(r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d [A-Z]+ rocketmq_spark \[")
 """Of each line of the connector."""
 
