@@ -1,8 +1,7 @@
-"""The one error tree, and the one table of conditions behind its messages.
+"""The one error tree. What its errors say is in the one table of ``conditions``.
 
-An error says what happened, where, and what the user can do. The texts live in ``conditions``; code raises
-``SomeError("CONDITION", name=value, ...)`` with the parameters that the template names. The reference page
-``docs/reference/errors.md`` is generated from this table.
+An error says what happened, where, and what the user can do. Code raises ``SomeError("CONDITION", name=value, ...)``
+with the parameters that the condition's template names.
 
 The class says whose fault it is, the condition says what exactly:
 

@@ -1,4 +1,4 @@
-"""G2, tested by killing things: alone in its group, the query's sink holds each message exactly once, whatever dies."""
+"""Alone in its group, a query's idempotent sink holds each message exactly once: tested by killing things."""
 
 from __future__ import annotations
 

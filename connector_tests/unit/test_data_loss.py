@@ -6,6 +6,8 @@ from connector_tests.support.queues import queues
 from rocketmq_spark.errors import DataLossError
 from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.source.data_loss import (
+    GIVEN_UP,
+    LEFT_OUT,
     MOST_NAMED,
     RECREATED,
     RETENTION,
@@ -46,6 +48,18 @@ def test_what_is_allowed_is_one_line_that_gives_no_advice_and_one_of_what_was_re
             "[0, 5) of orders@broker-a:2: the topic was deleted and created again, or its queue was emptied"
         ),
     ]
+
+
+@pytest.mark.parametrize("cause", [RETENTION, GIVEN_UP, LEFT_OUT])
+def test_what_no_task_could_read_is_lost_whatever_kept_it(cause: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Offsets that a broker left out of its answers were said to have been read."""
+    report_losses([LostRange(A, 4, 7, cause)], is_failure=False)
+    assert caplog.messages == [
+        f"3 offsets are lost, what they held is in no output: [4, 7) of orders@broker-a:0: {cause}"
+    ]
+    count = LossCount()
+    count.add([LostRange(A, 4, 7, cause)])
+    assert (count.offsets, count.ranges) == (3, 1)
 
 
 def test_of_very_many_ranges_some_are_named_and_the_others_counted(caplog: pytest.LogCaptureFixture) -> None:

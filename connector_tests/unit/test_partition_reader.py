@@ -6,7 +6,17 @@ import pytest
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.source.partition_reader import SMALL_BATCH_BYTES, SMALL_BATCH_ROWS, each_once, merged, read_ranges
+from rocketmq_spark.pull.pull_request import PulledRange
+from rocketmq_spark.source.data_loss import GIVEN_UP, RETENTION
+from rocketmq_spark.source.partition_reader import (
+    SMALL_BATCH_BYTES,
+    SMALL_BATCH_ROWS,
+    cause_of,
+    each_once,
+    left_out,
+    merged,
+    read_ranges,
+)
 from rocketmq_spark.source.schema import default_schema
 
 
@@ -75,6 +85,19 @@ def test_few_rows_that_are_large_are_no_small_batch() -> None:
     together = list(merged([third, third, third, third, whole, third]))
     assert [one.num_rows for one in together] == [3, 1, 1, 1]
     assert together[2] is whole
+
+
+def test_what_is_given_up_was_not_deleted() -> None:
+    """It was said that retention had taken it."""
+    assert cause_of(PulledRange(0, 5, is_lost=True)) == RETENTION
+    assert cause_of(PulledRange(0, 5, is_lost=True, is_given_up=True)) == GIVEN_UP
+
+
+def test_offsets_that_no_message_has_are_left_out_unless_they_are_lost_already() -> None:
+    gathered = [PulledRange(0, 4), PulledRange(4, 8, is_lost=True), PulledRange(8, 12)]
+    assert left_out(gathered, batch(0, 3, 8, 9, 10, 11)) == [(1, 3)]
+    assert left_out(gathered, batch(8, 10)) == [(0, 4), (9, 10), (11, 12)]
+    assert left_out(gathered, batch(*range(4), *range(8, 12))) == []
 
 
 def test_a_task_that_no_name_server_answers_says_so_and_has_nothing_given_up() -> None:

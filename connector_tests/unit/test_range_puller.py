@@ -535,7 +535,8 @@ def test_a_range_of_which_no_address_is_known_asks_for_the_route() -> None:
 
 
 def test_what_retention_deleted_is_lost_exactly() -> None:
-    assert Run(SimulatedQueue(min_offset=37, max_offset=100).pull).lost() == [(0, 37)]
+    lost, *_ = Run(SimulatedQueue(min_offset=37, max_offset=100).pull).pulled()
+    assert lost == PulledRange(0, 37, is_lost=True)
 
 
 def test_the_min_offset_is_waited_for_while_retention_deletes() -> None:
@@ -575,7 +576,8 @@ def test_each_answer_that_brings_something_gives_the_rest_its_full_time() -> Non
 def test_a_tail_that_stays_away_is_lost_after_one_time_limit_however_long_it_is() -> None:
     """It used to wait anew for every 32 pieces: a day for a million messages."""
     run = Run(SimulatedQueue(max_offset=60).pull, 0, 1_000_000)
-    assert run.lost() == [(60, 1_000_000)]
+    *_, lost = run.pulled()
+    assert lost == PulledRange(60, 1_000_000, is_lost=True, is_given_up=True)
     assert ABSENT_LIMIT_MS <= run.took_ms <= ABSENT_LIMIT_MS + 2 * PULLING.longest_ms
 
 

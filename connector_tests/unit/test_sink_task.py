@@ -78,7 +78,12 @@ def test_what_is_encoded_at_once_has_no_part_in_the_ids(monkeypatch: pytest.Monk
     assert [message.properties["UNIQ_KEY"] for message in written(arrow(b"aa", b"bb", b"cc"))] == ids
 
 
-def test_a_row_that_no_broker_takes_is_named_and_nothing_of_it_is_sent() -> None:
+@pytest.mark.parametrize("encoded_bytes", [tasks.ENCODED_BYTES, 4], ids=["at once", "in pieces"])
+def test_a_row_that_no_broker_takes_is_named_and_nothing_beside_it_is_sent(
+    monkeypatch: pytest.MonkeyPatch, encoded_bytes: int
+) -> None:
+    """Of 20 large rows and one that was too large, 16 were sent."""
+    monkeypatch.setattr(tasks, "ENCODED_BYTES", encoded_bytes)
     sent = Sent()
     with pytest.raises(LocalProtocolError) as raised:
         write_rows([arrow(b"a", b"b"), arrow(b"c", b"123456", b"")], COLUMNS, TASK, OPTIONS, sent)

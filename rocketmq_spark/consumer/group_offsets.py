@@ -1,4 +1,5 @@
-"""GroupOffsets: up to where the group has come, as its keeper stores it: read before it is written, and only raised.
+"""GroupOffsets: up to where the group has come, as its keeper stores it: read before it is written, and only raised,
+but by ``lower_to``.
 
 The keeper is the brokers (``BrokerOffsets``), or in BROADCASTING a file of the query's own (``LocalFileOffsetStore``).
 """
@@ -224,8 +225,9 @@ class GroupOffsets:
         self.doubtful |= found
 
     def lower_to(self, wanted: Mapping[MessageQueue, int]) -> set[MessageQueue]:
-        """Let the keeper store exactly ``wanted``, for queues that do not reach as far as the group's offset any more;
-        says for which queues it has confirmed that. What was proven of such a queue is of another one now."""
+        """Let the keeper store exactly ``wanted``; says for which queues it has confirmed that, and forgets what was
+        proven of them. For queues that do not reach as far as the group's offset any more, those that an operator has
+        reset, and all of a group that a new checkpoint moves (``groupOffsets=ignore``)."""
         for queue in wanted:
             self.forget(queue)
         written = self.keeper.write_offsets(wanted)

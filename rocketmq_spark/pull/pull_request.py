@@ -83,14 +83,15 @@ class PulledRange(NamedTuple):
     """What became of the offsets ``[begin_offset, end_offset)``.
 
     ``body``: the messages among them that match, as the broker encoded them. It may hold messages on either side of the
-    range too (a filtered answer, an inner batch); they belong to other ranges. ``is_lost``: the broker does not have
-    these offsets any more.
+    range too (a filtered answer, an inner batch); they belong to other ranges. ``is_lost``: nothing will come of these
+    offsets, because the broker has deleted them, or where ``is_given_up`` has not had all of them for long.
     """
 
     begin_offset: int
     end_offset: int
     body: memoryview = NO_BODY
     is_lost: bool = False
+    is_given_up: bool = False
 
     @property
     def width(self) -> int:

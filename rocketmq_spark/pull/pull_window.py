@@ -191,7 +191,7 @@ class PullWindow:
         goes_on = result.next_begin_offset > request.next_offset
         if not goes_on and result.max_offset > request.next_offset:
             return False
-        self._lose(request, result.next_begin_offset if goes_on else self._end_offset)
+        self._lose(request, result.next_begin_offset if goes_on else self._end_offset, is_given_up=True)
         self.retry(request)
         return True
 
@@ -214,17 +214,19 @@ class PullWindow:
         """Let the first request, behind which nothing is open yet, go on up to ``to``."""
         first.end_offset = self._opened_to = max(self._opened_to, min(to, self._end_offset))
 
-    def _lose(self, request: PullRequest, to: int) -> None:
+    def _lose(self, request: PullRequest, to: int, *, is_given_up: bool = False) -> None:
         """Nothing will come up to ``to``: not of this request, and not of what nobody has been asked for yet."""
         self._has_lost = True
-        self._done(request, to, NO_BODY, is_lost=True)
+        self._done(request, to, NO_BODY, is_lost=True, is_given_up=is_given_up)
         if self._opened_to < min(to, self._end_offset):
-            self._done(self._open(to), to, NO_BODY, is_lost=True)
+            self._done(self._open(to), to, NO_BODY, is_lost=True, is_given_up=is_given_up)
 
-    def _done(self, request: PullRequest, to: int, body: memoryview, *, is_lost: bool = False) -> None:
+    def _done(
+        self, request: PullRequest, to: int, body: memoryview, *, is_lost: bool = False, is_given_up: bool = False
+    ) -> None:
         """The request has come as far as ``to``, or to its end."""
         end_offset = min(to, request.end_offset)
-        request.pulled.append(PulledRange(request.next_offset, end_offset, body, is_lost))
+        request.pulled.append(PulledRange(request.next_offset, end_offset, body, is_lost, is_given_up))
         request.next_offset = end_offset
         self._waiting += 1
         self._waiting_bytes += len(body)
@@ -279,8 +281,7 @@ class PullWindow:
         self._waiting -= self._loss is not None
         for pulled in ready:
             if pulled.is_lost:
-                begin_offset = pulled.begin_offset if self._loss is None else self._loss.begin_offset
-                self._loss = pulled._replace(begin_offset=begin_offset)
+                self._loss = pulled if self._loss is None else _joined(self._loss, pulled)
                 continue
             if self._loss is not None:
                 whole.append(self._loss)
@@ -290,3 +291,9 @@ class PullWindow:
         if self._loss is not None and self.is_finished:
             whole.append(self._loss)
         return whole
+
+
+def _joined(first: PulledRange, then: PulledRange) -> PulledRange:
+    """Two losses that touch, as one."""
+    is_given_up = first.is_given_up or then.is_given_up
+    return then._replace(begin_offset=first.begin_offset, is_given_up=is_given_up)

@@ -1,9 +1,10 @@
-"""What may be tried again, for how long and with what pause: for members, executors and producers alike.
+"""What may be tried again, with what pause, and whether that has lasted too long: for members, executors and producers.
 
 Three questions, three answers: ``outlook_of_request``, ``outlook_of_pull``, ``outlook_of_send`` and
 ``outlook_of_write`` say what becomes of a failure, all from one table, and ``refreshes_route`` whether the next attempt
 asks anew where to go; ``Pauses`` says when that is due; ``Patience`` remembers what fails, and says when that has
-lasted too long. Times are arguments.
+lasted too long. Times are arguments, and so are limits: ``clusterTimeoutMs`` for what is silent, and the longer ones of
+``options`` while nobody serves a topic or queue.
 
 Not in here: a server that says GO_AWAY is asked once more over a new connection, within one request (``peer``).
 """

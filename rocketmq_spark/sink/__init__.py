@@ -1,1 +1,1 @@
-"""What goes from Spark back to RocketMQ: rows that could not be processed, to come again."""
+"""What goes from Spark to RocketMQ: rows that are written, and rows that could not be processed, to come again."""

@@ -1,4 +1,4 @@
-"""What of a row no broker would take, or would store as something else: found before anything is sent."""
+"""What of a row no broker would take, or would store as something else: found before it is sent."""
 
 from __future__ import annotations
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -68,15 +68,29 @@ def write_rows(
     prefix = id_prefix(task.job, task.partition_id)
     row_count = 0
     for batch in batches:
-        for piece in cut_by_bytes(batch, columns.parts[BODY], ENCODED_BYTES):
-            rows = outgoing_rows(piece, columns.parts, options.topic, row_count)
-            ids = _ids(piece, columns, prefix, row_count)
-            for encodable in _checked(rows, ids, task, options):
-                for sendable in send_batches(encodable, sender.queue_of):
-                    sender.send(sendable)
-            row_count += len(piece)
+        pieces = list(_pieces(batch, columns, prefix, row_count, options))
+        for piece in _sendable(pieces, task, options):
+            for sendable in send_batches(_encodable(piece, options), sender.queue_of):
+                sender.send(sendable)
+        row_count += len(batch)
     sender.finish()
     return row_count
+
+
+class _Piece(NamedTuple):
+    rows: OutgoingRows
+    ids: MessageIds
+    properties: tuple[pa.BinaryArray, ...]
+
+
+def _pieces(
+    batch: pa.RecordBatch, columns: Columns, prefix: bytes, first_row: int, options: WriteOptions
+) -> Iterator[_Piece]:
+    """The rows of an Arrow batch, as many at a time as are encoded at once."""
+    for part in cut_by_bytes(batch, columns.parts[BODY], ENCODED_BYTES):
+        rows = outgoing_rows(part, columns.parts, options.topic, first_row)
+        yield _Piece(rows, _ids(part, columns, prefix, first_row), _properties(rows))
+        first_row += len(part)
 
 
 def _ids(piece: pa.RecordBatch, columns: Columns, prefix: bytes, first_row: int) -> MessageIds:
@@ -85,14 +99,20 @@ def _ids(piece: pa.RecordBatch, columns: Columns, prefix: bytes, first_row: int)
     return row_ids(prefix, first_row, len(piece))
 
 
-def _checked(rows: OutgoingRows, ids: MessageIds, task: Task, options: WriteOptions) -> list[EncodableRows]:
-    """What is to be sent of ``rows``: all, or those that can be, and dead letters of the others."""
-    properties = _properties(rows)
-    problems = problems_of(rows, properties, max_body_bytes=options.max_message_bytes)
-    if not problems:
-        return [_encodable(rows, ids, properties, options)]
-    if options.dead_letter_topic is None:
-        raise _unsendable(problems, task, rows)
+def _sendable(pieces: list[_Piece], task: Task, options: WriteOptions) -> Iterator[_Piece]:
+    """What is to be sent of ``pieces``, all of which are checked first: all rows, or those that can be, and dead
+    letters of the others."""
+    problems = [problems_of(piece.rows, piece.properties, max_body_bytes=options.max_message_bytes) for piece in pieces]
+    if any(problems) and options.dead_letter_topic is None:
+        raise _unsendable(pieces, problems, task)
+    for piece, wrong in zip(pieces, problems, strict=True):
+        yield from _parted(piece, wrong, task, options) if wrong else [piece]
+
+
+def _parted(piece: _Piece, problems: Mapping[int, str], task: Task, options: WriteOptions) -> Iterator[_Piece]:
+    """The rows that can be sent, and dead letters of the others."""
+    assert options.dead_letter_topic is not None
+    rows, ids, _ = piece
     first = next(iter(problems))
     log.warning(
         "%d rows of %s cannot be sent and go to topic %s; row %d: %s",
@@ -106,26 +126,25 @@ def _checked(rows: OutgoingRows, ids: MessageIds, task: Task, options: WriteOpti
     letters = dead_letters(
         rows, problems, str(task), options.dead_letter_topic, max_body_bytes=options.max_message_bytes
     )
-    parts = ((rows.take(good), ids[good]), (letters, ids[list(problems)]))
-    return [_encodable(some, their_ids, _properties(some), options) for some, their_ids in parts]
+    for some, their_ids in ((rows.take(good), ids[good]), (letters, ids[list(problems)])):
+        yield _Piece(some, their_ids, _properties(some))
 
 
-def _encodable(
-    rows: OutgoingRows, ids: MessageIds, properties: tuple[pa.BinaryArray, ...], options: WriteOptions
-) -> EncodableRows:
-    bodies, sys_flags = compressed(rows.bodies, options.compression, options.compress_over_bytes)
-    return EncodableRows(replace(rows, bodies=bodies), ids, properties, sys_flags)
+def _encodable(piece: _Piece, options: WriteOptions) -> EncodableRows:
+    bodies, sys_flags = compressed(piece.rows.bodies, options.compression, options.compress_over_bytes)
+    return EncodableRows(replace(piece.rows, bodies=bodies), piece.ids, piece.properties, sys_flags)
 
 
-def _unsendable(problems: Mapping[int, str], task: Task, rows: OutgoingRows) -> LocalProtocolError:
-    position, problem = next(iter(problems.items()))
+def _unsendable(pieces: list[_Piece], problems: list[dict[int, str]], task: Task) -> LocalProtocolError:
+    rows, found = next((piece.rows, wrong) for piece, wrong in zip(pieces, problems, strict=True) if wrong)
+    position, problem = next(iter(found.items()))
     return LocalProtocolError(
         "UNSENDABLE_ROW",
         row=int(rows.numbers[position]),
         partition=task.partition_id,
         job=task.job,
         problem=problem,
-        others=len(problems) - 1,
+        others=sum(map(len, problems)) - 1,
     )
 
 

@@ -1,4 +1,4 @@
-"""Lost offsets: their causes, and what becomes of them: one error that ends the query, or one warning. Pure."""
+"""Lost offsets: their causes, and what becomes of them: one error that ends the query, or one warning."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ RETENTION: Final = "the broker deleted them (retention)"
 RECREATED: Final = "the topic was deleted and created again, or its queue was emptied"
 REPLACED: Final = "the broker lost the end of the queue and has stored other messages there"
 TRUNCATED: Final = "the broker lost the end of the queue"
+GIVEN_UP: Final = "the broker has not had them for long: it lost the end of the queue, or a part of it"
+LEFT_OUT: Final = "the broker left them out of its answer"
+
+NEVER_READ: Final = frozenset({RETENTION, GIVEN_UP, LEFT_OUT})
+"""Of the other causes offsets were read before they were gone."""
 
 MOST_NAMED: Final = 20
 """Ranges that one error or line names; the others it counts."""
@@ -36,7 +41,7 @@ class LostRange:
     @property
     def was_read(self) -> bool:
         """Whether it was read before it was gone: what else the queue held then, nobody can tell."""
-        return self.cause != RETENTION
+        return self.cause not in NEVER_READ
 
     def __contains__(self, other: LostRange) -> bool:
         is_within = self.begin_offset <= other.begin_offset and other.end_offset <= self.end_offset

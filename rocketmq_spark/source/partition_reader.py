@@ -26,7 +26,7 @@ from rocketmq_spark.pull.range_puller import RangePuller, puller_of
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.retry import is_outage_of_broker
 from rocketmq_spark.source.bad_messages import QUEUE_OFFSET, BadMessages
-from rocketmq_spark.source.data_loss import RETENTION, LostRange, deleted, report_losses
+from rocketmq_spark.source.data_loss import GIVEN_UP, LEFT_OUT, RETENTION, LostRange, deleted, report_losses
 from rocketmq_spark.source.given_up import as_option
 from rocketmq_spark.source.implementation import column_decoder
 from rocketmq_spark.source.schema import arrow_schema, canonical_names
@@ -44,8 +44,6 @@ SMALL_BATCH_BYTES: Final = 1024 * 1024
 
 RANGES_AHEAD: Final = 8
 """How many ranges of a task are asked for while an earlier one is read; of each one answer waits (256 KiB)."""
-
-LEFT_OUT: Final = "the broker left them out of its answer"
 
 
 def read_ranges(
@@ -192,7 +190,7 @@ class _RangeReader:
         size_bytes = 0
         for pulled in self._pulled():
             if pulled.is_lost:
-                self._report(pulled.begin_offset, pulled.end_offset, RETENTION)
+                self._report(pulled.begin_offset, pulled.end_offset, cause_of(pulled))
             gathered.append(pulled)
             size_bytes += len(pulled.body)
             if size_bytes >= BATCH_BYTES:
@@ -220,7 +218,7 @@ class _RangeReader:
         batch = each_once(found)
         lost = sum(pulled.width for pulled in gathered if pulled.is_lost)
         if self._tags is None and batch.num_rows + lost < gathered[-1].end_offset - gathered[0].begin_offset:
-            for at, to in _gaps(gathered, found):
+            for at, to in left_out(gathered, found):
                 self._report(at, to, LEFT_OUT)
         return self._bad.settle(batch, bad).select(list(self._columns))
 
@@ -275,8 +273,13 @@ def each_once(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.filter(pa.array(np.append(True, offsets[1:] > highest_before)))
 
 
-def _gaps(gathered: list[PulledRange], found: pa.RecordBatch) -> list[tuple[int, int]]:
-    """Offsets that no message has and that are not reported yet, as ranges."""
+def cause_of(lost: PulledRange) -> str:
+    """Why nothing will come of what is lost."""
+    return GIVEN_UP if lost.is_given_up else RETENTION
+
+
+def left_out(gathered: Sequence[PulledRange], found: pa.RecordBatch) -> list[tuple[int, int]]:
+    """Half-open ranges of offsets that none of the messages ``found`` has, and that are not lost otherwise."""
     there = set(found.column(QUEUE_OFFSET).to_pylist())
     promised = (range(pulled.begin_offset, pulled.end_offset) for pulled in gathered if not pulled.is_lost)
     return _as_ranges([offset for offsets in promised for offset in offsets if offset not in there])
