@@ -10,7 +10,7 @@ import pytest
 
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.scripted_broker import ScriptedBroker, answer
-from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.errors import RocketMQError, TransportError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.pull.pull_connection import PullConnection
 from rocketmq_spark.pull.pull_request import Completion, PullRequest
@@ -83,7 +83,9 @@ def test_what_is_not_answered_in_its_time_is_told_while_nothing_comes(
     connection.pull([request(0), request(8)], FRAMES)
     assert connection.receive(0) == []
     clock.advance(TIMEOUT_MS)
-    assert conditions(connection.receive(0)) == ["RESPONSE_TIMED_OUT"] * 2
+    told = connection.receive(0)
+    assert conditions(told) == ["RESPONSE_TIMED_OUT"] * 2
+    assert {told.context["address"] for _, told in told if isinstance(told, RocketMQError)} == {ADDRESS}
     assert connection.is_open
 
 
@@ -161,4 +163,18 @@ def test_in_a_forked_child_it_is_nobodys(connection: PullConnection) -> None:
     connection.pull([request(0)], FRAMES)
     connection.abandon()
     assert not connection.is_open
-    assert reasons(connection.pull([request(8)], FRAMES)) == [(ADDRESS, "it belongs to the parent process")]
+    told = connection.pull([request(8)], FRAMES)
+    assert conditions(told) == ["CONNECTION_LOST"]
+    assert reasons(told) == [(ADDRESS, "it belongs to the parent process")]
+
+
+def test_what_cannot_be_received_says_what_the_stream_does(clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_room: memoryview, _timeout_ms: int) -> int:
+        raise TransportError("CONNECTION_LOST", address=ADDRESS, reason="connection reset by peer")
+
+    ours, _ = memory_pair(ADDRESS)
+    monkeypatch.setattr(ours, "recv_into", fail)
+    connection = PullConnection(ADDRESS, ours, Arenas(), TIMEOUT_MS, clock)
+    connection.pull([request(0)], FRAMES)
+    assert reasons(connection.receive(0)) == [(ADDRESS, "connection reset by peer")]
+    assert not connection.is_open

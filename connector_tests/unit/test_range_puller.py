@@ -11,12 +11,14 @@ from connector_tests.support.refusals import refused
 from connector_tests.support.simulated_queue import QUEUE, SimulatedNetwork, SimulatedQueue, offsets_of
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import QueueBounds, QueueRange
+from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.outage_notes import OutageNotes
 from rocketmq_spark.pull.pull_request import PulledRange
 from rocketmq_spark.pull.range_puller import (
     ABSENT_LIMIT_MS,
     MAX_DEPTH,
     RangePuller,
+    puller_of,
 )
 from rocketmq_spark.remoting.retry import PULLING
 from rocketmq_spark.wire.remoting.codes import ResponseCode
@@ -114,6 +116,15 @@ def test_a_topic_that_goes_while_it_is_read_is_not_told_as_one_that_does_not_exi
         "back, and see that it registers. 'missingQueuesTimeoutMs' says how long a task waits, and 'missingQueues' "
         "'fail' that it does not."
     )
+
+
+def test_a_queue_that_is_away_and_was_never_surveyed_is_told_with_its_broker_alone() -> None:
+    clock = ManualClock()
+    network = SimulatedNetwork(lambda _offset, _count: NO_ROUTE, clock)
+    puller = RangePuller(QueueRange(QUEUE, 0, 100), network, limit_ms=9_999, missing_ms=0, clock=clock)
+    with pytest.raises(RouteError) as raised:
+        list(puller.pulled())
+    assert raised.value.context["broker"] == QUEUE.broker_name
 
 
 def test_name_servers_that_are_down_are_what_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
@@ -356,6 +367,14 @@ def test_a_broker_that_has_answered_since_has_all_its_time(tmp_path: Path) -> No
     assert attempts(tmp_path, silent, count=1, began_ms=LATER_MS) >= LIMIT_MS
 
 
+def test_one_answer_takes_the_note_away(tmp_path: Path) -> None:
+    attempts(tmp_path, silent, count=1)
+    run = Run(SimulatedQueue(max_offset=4).pull, 0, 4, waited=notes_in(tmp_path), began_ms=LATER_MS)
+    assert run.rows() == list(range(4))
+    assert len(run.network.pulls) == 1
+    assert notes_in(tmp_path)("broker broker-a").since_ms(LATER_MS) is None
+
+
 def test_a_broker_that_answers_within_an_attempt_has_all_its_time_from_then_on(tmp_path: Path) -> None:
     attempts(tmp_path, silent, count=1)
     assert attempts(tmp_path, silent_after_one(), count=1, began_ms=LATER_MS) >= LIMIT_MS
@@ -471,6 +490,22 @@ def test_a_broker_that_refuses_for_load_is_asked_less_at_once() -> None:
     assert len(run.network.pulls) < 100 + 70 + 15
 
 
+def test_after_a_slow_answer_the_first_pause_is_the_shortest() -> None:
+    clock, queue = ManualClock(), SimulatedQueue(max_offset=10)
+    failing, asked_at_ms = iter([True]), list[int]()
+
+    def answer(offset: int, count: int) -> PullAnswer:
+        asked_at_ms.append(clock())
+        return LOST_CONNECTION if next(failing, False) else queue.pull(offset, count)
+
+    network = SimulatedNetwork(answer, clock, is_slow=iter([True] * 20 + [False] * 9).__next__)
+    puller = RangePuller(QueueRange(QUEUE, 0, 10), network, limit_ms=9_999, missing_ms=9_999, clock=clock)
+    assert sum(pulled.width for pulled in puller.pulled()) == 10
+    failed_at_ms, again_at_ms = asked_at_ms
+    assert failed_at_ms > PULLING.longest_ms
+    assert again_at_ms - failed_at_ms == PULLING.shortest_ms
+
+
 def test_a_slow_answer_is_not_asked_for_again_with_what_was_postponed() -> None:
     """Pauses are shorter than answers may take."""
     clock, queue = ManualClock(), SimulatedQueue(max_offset=100)
@@ -512,6 +547,35 @@ def test_the_route_is_asked_for_again_before_anything_is_lost(here: SimulatedQue
     assert run.took_ms <= PULLING.longest_ms
     assert run.network.addresses[0] == SURVEYED
     assert run.network.addresses[-1] is None
+
+
+def test_what_somebody_else_does_not_have_is_not_lost_before_a_name_server_was_asked() -> None:
+    """None answers at first, so it is tried where it was surveyed, and there another broker is."""
+    here, there = SimulatedQueue(min_offset=500, max_offset=600), SimulatedQueue(max_offset=100)
+
+    def answer(offset: int, count: int) -> PullAnswer:
+        return (here if run.took_ms < 5_000 else there).pull(offset, count)
+
+    run = Run(answer, silent_ms=5_000)
+    assert run.rows() == list(range(100))
+
+
+def test_a_tail_is_not_given_up_while_no_name_server_says_where_the_queue_is() -> None:
+    silent_ms = ABSENT_LIMIT_MS + 10_000
+
+    def answer(offset: int, count: int) -> PullAnswer:
+        return SimulatedQueue(max_offset=60 if run.took_ms < silent_ms else 100).pull(offset, count)
+
+    run = Run(answer, silent_ms=silent_ms)
+    assert run.rows() == list(range(100))
+
+
+def test_the_route_is_asked_for_again_before_anything_more_is_lost() -> None:
+    """Brokers that exchange their addresses a second time, within what was asked for at once."""
+    elsewhere, queue = SimulatedQueue(min_offset=500, max_offset=600), SimulatedQueue(max_offset=100, message_limit=4)
+    wrong = iter([True, False, True])
+    run = Run(lambda offset, count: (elsewhere if next(wrong, False) else queue).pull(offset, count), 0, 10)
+    assert run.rows() == list(range(10))
 
 
 def test_a_wide_loss_asks_for_the_route_again_and_for_nothing_twice_over() -> None:
@@ -609,8 +673,11 @@ def test_a_smaller_end_beside_messages_that_come_is_not_looked_at() -> None:
 def test_answers_that_lead_nowhere_are_an_error_and_no_loss() -> None:
     stalled = PullResult(PullStatus.NO_MATCHED_MSG, "NO_MATCHED_MESSAGE", 0, 0, 100, memoryview(b""))
     run = Run(lambda _offset, _count: stalled)
-    with pytest.raises(RemoteProtocolError, match=r"PULL_STALLED.*orders@broker-a:0.*offset 0.*NO_MATCHED_MESSAGE"):
+    with pytest.raises(
+        RemoteProtocolError, match=r"PULL_STALLED.*orders@broker-a:0.*offset 0.*NO_MATCHED_MESSAGE"
+    ) as raised:
         run.pulled()
+    assert raised.value.context["waited_ms"] == run.took_ms
     assert LIMIT_MS <= run.took_ms <= LIMIT_MS + PULLING.longest_ms
 
 
@@ -622,3 +689,27 @@ def test_a_reset_mark_delays_nothing() -> None:
     run = Run(failing_first([reset_to(3), reset_to(3)], SimulatedQueue(max_offset=100)))
     assert run.rows() == list(range(100))
     assert run.took_ms == 0
+
+
+# ------------------------------------------------------------------------------------------- as the options say
+
+
+@pytest.mark.parametrize(("failure", "limit_ms"), [(LOST_CONNECTION, LIMIT_MS), (NO_MASTER, MISSING_MS)])
+def test_an_executor_waits_as_long_as_the_options_say_and_for_what_others_have_waited(
+    tmp_path: Path, failure: RocketMQError, limit_ms: int
+) -> None:
+    given = {"namesrvAddr": "n:1", "consumerGroup": "G", "subscribe": "orders"}
+    limits = {"clusterTimeoutMs": str(LIMIT_MS), "missingQueuesTimeoutMs": str(MISSING_MS)}
+    options = ReadOptions.parse({**given, **limits})
+    clock = ManualClock(BEGAN_MS)
+    network = SimulatedNetwork(lambda _offset, _count: failure, clock)
+    wanted = QueueRange(QUEUE, 0, 100)
+
+    def attempt_ms() -> int:
+        began_ms = clock()
+        with pytest.raises(RocketMQError):
+            list(puller_of(wanted, network, options, clock, SURVEYED, notes_in(tmp_path)).pulled())
+        return clock() - began_ms
+
+    assert limit_ms <= attempt_ms() <= limit_ms + PULLING.longest_ms
+    assert attempt_ms() == 0
