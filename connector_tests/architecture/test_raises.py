@@ -12,6 +12,8 @@ import pytest
 
 import rocketmq_spark
 from connector_tests.architecture.test_error_call_sites import ERROR_CLASSES, promises
+from rocketmq_spark.consumer.membership import Membership
+from rocketmq_spark.remoting.retry import OUTLOOKS, Outlook
 
 PACKAGE = Path(rocketmq_spark.__file__).parent
 PROMISE = re.compile(r"\bRaises\b(?!\s+it)(.*?)(?:\.(?=\s|$)|\Z)", re.DOTALL)
@@ -130,6 +132,27 @@ def test_what_a_public_function_raises_it_says_with_the_condition(file: Path) ->
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.relative_to(PACKAGE).as_posix())
 def test_what_is_said_to_be_raised_is_an_error_that_there_is(file: Path) -> None:
     assert vague(file.read_text(encoding="utf-8")) == []
+
+
+def built_in(source: str) -> Iterator[Raised]:
+    """(class, condition) of each of our errors that a module makes, whoever raises it."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ERROR_CLASSES:
+            yield from ((node.func.id, one.value) for one in node.args[:1] if isinstance(one, ast.Constant))
+
+
+def test_a_survey_says_all_errors_of_its_room_that_waiting_does_not_pass() -> None:
+    """They reach it by what it remembers of failures, so no call leads there. What passes is CLUSTER_UNREACHABLE."""
+    said = set(promises(Membership.survey.__doc__ or ""))
+    made = {one for file in (PACKAGE / "consumer").glob("*.py") for one in built_in(file.read_text(encoding="utf-8"))}
+    lasting = {
+        (name, condition)
+        for name, condition in made
+        if name in {"MembershipError", "RouteError"}
+        and not (condition in OUTLOOKS and OUTLOOKS[condition].request is Outlook.PASSES)
+    }
+    assert len(lasting) > 6
+    assert lasting <= said
 
 
 RAISING = 'def ask():\n    """{}"""\n    raise RouteError("NO_MASTER", broker="a", topic="t")'

@@ -122,9 +122,11 @@ class Membership:
         whom it lists, our queues stay ours but are not to be planned: others may have them.
 
         What does not answer is left out and tried again by a later survey; what has not answered for its whole limit is
-        raised: TransportError[CLUSTER_UNREACHABLE], RouteError[TOPIC_NOT_FOUND],
-        MembershipError[NOT_LISTED | DUPLICATE_CLIENT_ID | SUBSCRIPTIONS_DIFFER]. How long queues of ``known`` may be
-        away is the caller's to say. Raises ``crash`` too: nobody lives on unseen without timed work.
+        raised: TransportError[CLUSTER_UNREACHABLE], RouteError[TOPIC_NOT_FOUND | TOPIC_AWAY | NO_READABLE_QUEUE],
+        MembershipError[NOT_LISTED | NOT_ALONE | DUPLICATE_CLIENT_ID | SUBSCRIPTIONS_DIFFER | MEMBERS_DIFFER]. What no
+        waiting changes is raised at once: MembershipError[NO_MACHINE_ROOM], BrokerError for a refusal, and
+        OptionError[NOT_A_NAME_SERVER]. How long queues of ``known`` may be away is the caller's to say. Raises
+        ``crash`` too: nobody lives on unseen without timed work.
         """
         if self.crash is not None:
             raise self.crash
