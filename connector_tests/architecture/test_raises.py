@@ -138,7 +138,7 @@ def built_in(source: str) -> Iterator[Raised]:
     """(class, condition) of each of our errors that a module makes, whoever raises it."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ERROR_CLASSES:
-            yield from ((node.func.id, one.value) for one in node.args[:1] if isinstance(one, ast.Constant))
+            yield from ((node.func.id, str(one.value)) for one in node.args[:1] if isinstance(one, ast.Constant))
 
 
 def test_a_survey_says_all_errors_of_its_room_that_waiting_does_not_pass() -> None:
