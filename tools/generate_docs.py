@@ -21,7 +21,7 @@ from file_map import file_map
 from mutation_page import mutation_page
 
 from rocketmq_spark.conditions import CONDITIONS
-from rocketmq_spark.consumer import queue_life
+from rocketmq_spark.consumer import queue_life, standing
 from rocketmq_spark.options import USES, ReadOptions
 from rocketmq_spark.options.read import READ_CONFLICTS, READ_NEEDS
 from rocketmq_spark.options.table import Option, Section, rows
@@ -276,6 +276,26 @@ def queue_life_diagram() -> str:
     return state_diagram(queue_life.TRANSITIONS, "a queue that is", queue_life.QueueState, queue_life.QueueEvent)
 
 
+def standing_diagram() -> str:
+    """For docs/design/other-members.md."""
+    transitions = {told: step.after for told, step in standing.STEPS.items()}
+    return state_diagram(transitions, "a member that is", standing.Standing, standing.Told)
+
+
+def standing_table() -> str:
+    """For docs/design/other-members.md: all that comes of what a member is told."""
+    lines = (
+        (before.name, told.name, step.then.value, *waited_for(step.awaited), ", ".join(step.settled or step.unsaid))
+        for (before, told), step in standing.STEPS.items()
+    )
+    return table(("standing", "is told", "so it", "waits for", "at most", "waits no more for"), lines)
+
+
+def waited_for(awaited: standing.Awaited | None) -> tuple[str, str]:
+    """What, and how long."""
+    return ("", "") if awaited is None else (awaited.subject, awaited.limit.value)
+
+
 def drain_diagram() -> str:
     """For docs/design/processes-threads-locks.md."""
     return state_diagram(drain.TRANSITIONS, "which means", drain.DrainState, drain.DrainEvent)
@@ -326,6 +346,8 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
     "pull_actions": pull_actions_table,
     "pull_offsets": pull_offsets_table,
     "queue_life": queue_life_diagram,
+    "standing": standing_diagram,
+    "standing_steps": standing_table,
     "drain": drain_diagram,
     "checkpoint_changes": checkpoint_changes_table,
 }
@@ -341,6 +363,7 @@ PAGES: Final[Mapping[str, Callable[[str], str]]] = {
     "docs/design/file-map.md": file_map_page,
     "docs/design/mutation.md": lambda _: mutation_page(),
     "docs/design/orderly.md": with_tables,
+    "docs/design/other-members.md": with_tables,
     "docs/guide/groups-and-offsets.md": with_tables,
     "docs/design/processes-threads-locks.md": with_tables,
     "docs/design/pulling.md": with_tables,

@@ -21,6 +21,7 @@ PAGES = (
     "docs/design/file-map.md",
     "docs/design/mutation.md",
     "docs/design/orderly.md",
+    "docs/design/other-members.md",
     "docs/design/processes-threads-locks.md",
     "docs/design/pulling.md",
     "conf/connector.options.example",

@@ -31,7 +31,8 @@ OUR_OWN = {
     "consumer/heartbeats.py", "consumer/ports.py",
     "consumer/manner.py", "consumer/membership.py", "consumer/offset_file.py", "consumer/outages.py",
     "consumer/queue_life.py", "consumer/resets.py", "consumer/sliding_window.py",
-    "consumer/strategy_names.py", "consumer/subscription_check.py", "consumer/survey.py", "consumer/turn.py",
+    "consumer/standing.py", "consumer/strategy_names.py", "consumer/subscription_check.py", "consumer/survey.py",
+    "consumer/turn.py",
 }  # fmt: skip
 MODULES = [*PACKAGE.rglob("*.py")]
 

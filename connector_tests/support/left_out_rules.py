@@ -338,16 +338,15 @@ class DecidesUnlisted(Membership):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self._rebalance_impl = _CountsItselfIn(
-            self._options.consumer_group, self._client_id, strategy_of(self._options)
+        self.members = _ListsItself(
+            self._options, self._client_id, self.servers, self._routes, self._outages, started_ms=self._started_ms
         )
 
 
-class _CountsItselfIn(RebalanceImpl):
-    def decide(
-        self, queues: Mapping[str, Sequence[MessageQueue]], client_ids: Sequence[str] | None
-    ) -> RebalancePlan | None:
-        return super().decide(queues, [*(client_ids or ()), self._client_id])
+class _ListsItself(GroupMembers):
+    def listed(self) -> list[str] | None:
+        told = super().listed() or []
+        return told if self._client_id in told else [*told, self._client_id]
 
 
 class CountsConnections(Membership):
@@ -382,8 +381,9 @@ class IgnoresItsNamesake(Membership):
 
 
 class _KnowsNoNamesake(GroupMembers):
-    def _is_somebody_else(self, client_ids: list[str] | None) -> bool:
-        return False
+    def listed(self) -> list[str] | None:
+        told = super().listed()
+        return None if told is None else sorted(set(told))
 
 
 class BelievesOneBroker(Membership):

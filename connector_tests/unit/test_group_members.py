@@ -13,7 +13,9 @@ from connector_tests.support.simulated_cluster import (
     Reach,
     SimulatedCluster,
 )
-from rocketmq_spark.consumer.group_members import (
+from rocketmq_spark.consumer.manner import STRATEGY
+from rocketmq_spark.consumer.membership import Membership
+from rocketmq_spark.consumer.standing import (
     GROUP,
     IDENTITY,
     LISTED_WITHIN_MS,
@@ -21,8 +23,6 @@ from rocketmq_spark.consumer.group_members import (
     NEWCOMER_LIMIT_MS,
     SUBSCRIPTIONS,
 )
-from rocketmq_spark.consumer.manner import STRATEGY
-from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.errors import BrokerError, MembershipError, TransportError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.retry import ASKING, broker_subject
@@ -355,3 +355,23 @@ def test_members_tell_their_own_manner() -> None:
         "PROP_CONSUMEORDERLY": "true",
         STRATEGY: "AllocateMessageQueueAveragelyByCircle",
     }
+
+
+@pytest.mark.parametrize(("others", "subject"), [(("you",), SUBSCRIPTIONS), (("me",), IDENTITY)])
+def test_a_newcomer_that_is_listed_at_last_waits_for_that_no_more_whatever_else_is_wrong(
+    others: tuple[str, ...], subject: str
+) -> None:
+    """Else it fails too soon, and with the wrong words."""
+    group = Group(subscriptions={"you": {"bills": "*"}}, brokers=2)
+    group.cluster.brokers["broker-b"].hears_nothing = True
+    member = group.member(clusterTimeoutMs="8000")
+    member.survey()
+    assert [wait.what for wait in member.publish().waits] == [GROUP]
+    group.cluster.brokers["broker-b"].hears_nothing = False
+    group.cluster.set_others(*others)
+    member.members.heartbeat()
+    group.clock.advance(5_000)
+    member.survey()
+    assert [wait.what for wait in member.publish().waits] == [subject]
+    group.clock.advance(5_000)
+    assert member.survey().owned == set()

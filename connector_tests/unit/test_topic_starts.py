@@ -10,8 +10,8 @@ from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.queues import queue, queues
 from connector_tests.support.simulated_cluster import ClusterDoor, SimulatedBroker, SimulatedCluster
 from connector_tests.support.simulated_group import SimulatedGroup
-from rocketmq_spark.consumer.group_members import NAMESAKE_LIMIT_MS
 from rocketmq_spark.consumer.membership import Membership
+from rocketmq_spark.consumer.standing import NAMESAKE_LIMIT_MS
 from rocketmq_spark.errors import MembershipError
 from rocketmq_spark.model import QueueRange
 from rocketmq_spark.options import ReadOptions

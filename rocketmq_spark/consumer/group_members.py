@@ -14,6 +14,14 @@ from rocketmq_spark.consumer.manner import told_manner
 from rocketmq_spark.consumer.outages import Outages
 from rocketmq_spark.consumer.route_table import RouteTable
 from rocketmq_spark.consumer.servers import Servers
+from rocketmq_spark.consumer.standing import (
+    IDENTITY,
+    NAMESAKE_LIMIT_MS,
+    GroupStanding,
+    Then,
+    Told,
+    told_by,
+)
 from rocketmq_spark.consumer.strategy_names import strategy_of
 from rocketmq_spark.consumer.subscription_check import SubscriptionCheck
 from rocketmq_spark.errors import MembershipError
@@ -24,22 +32,10 @@ from rocketmq_spark.wire.body.subscription import SubscriptionData, build_subscr
 
 log = logging.getLogger(__name__)
 
-GROUP: Final = "the group"
-IDENTITY: Final = "our client id"
-SUBSCRIPTIONS: Final = "the group's subscriptions"
 ALONE: Final = "the others to leave the group"
 
 MOST_NAMED: Final = 8
 """Members that an error names."""
-
-NAMESAKE_LIMIT_MS: Final = 120_000
-"""How long a newcomer waits for the connection that has its client id: a broker notices a dead one within so long."""
-
-LISTED_WITHIN_MS: Final = 1_000
-"""Brokers may need a moment to list who has just told them of itself; of that nothing is said."""
-
-NEWCOMER_LIMIT_MS: Final = 10_000
-"""How long a newcomer waits for a member that differs: its own predecessor, with the old options, may be leaving."""
 
 
 class GroupMembers:
@@ -68,8 +64,7 @@ class GroupMembers:
         self._greeted: set[str] = set()
         self._unreached: dict[str, None] = {}
         self._others: list[str] = []
-        self._has_been_alone = False
-        self._has_agreed = False
+        self._standing = GroupStanding()
         self.we = self._consumer_data()
         """What we subscribe to and how we consume, for whoever asks."""
         self.manner = told_manner(options, strategy_of(options))
@@ -173,61 +168,40 @@ class GroupMembers:
         return False
 
     def may_own(self, client_ids: list[str] | None) -> bool:
-        """Whether nothing of what the members are keeps us from owning queues beside them."""
-        return not (self._is_somebody_else(client_ids) or self._is_at_odds(client_ids))
+        """Whether queues are to be shared among those members now, as ``listed`` has told them: see ``standing``."""
+        then = self._hear(told_by(client_ids, self._client_id))
+        if then is Then.COMPARE:
+            difference = self._difference(client_ids or ())
+            then = self._hear(Told.AGREES) if difference is None else self._hear(Told.DIFFERS, difference)
+        return then is Then.SHARE
 
-    def not_listed(self, client_ids: list[str] | None) -> None:
-        """The group does not know this member (yet), or nobody says whom it knows: heartbeat again, decide nothing."""
-        self.heartbeat()
-        if client_ids is None:
-            self._outages.forget(GROUP, IDENTITY, SUBSCRIPTIONS)
-        else:
+    def _hear(self, told: Told, difference: MembershipError | None = None) -> Then:
+        step = self._standing.hear(told)
+        self._outages.forget(*step.unsaid)
+        for subject in step.settled:
+            self._outages.succeeded(subject)
+        if step.then in (Then.TELL_AGAIN, Then.ASK_WHY):
+            self.heartbeat()
+        if step.then is Then.ASK_WHY:
             self._servers.check_group()
-            error = MembershipError("NOT_LISTED", group=self._group, client_id=self._client_id)
-            self._outages.failed(GROUP, error, self._options.cluster_timeout_ms, quiet_ms=LISTED_WITHIN_MS)
+        if step.awaited is not None:
+            subject, limit, quiet_ms = step.awaited
+            limit_ms = limit.in_ms(self._options.cluster_timeout_ms)
+            self._outages.failed(subject, difference or self._what_is_wrong(subject), limit_ms, quiet_ms)
+        return step.then
 
-    def are_listed(self) -> None:
-        """The group knows this member."""
-        self._outages.succeeded(GROUP)
+    def _what_is_wrong(self, subject: str) -> MembershipError:
+        if subject == IDENTITY:
+            return MembershipError("DUPLICATE_CLIENT_ID", group=self._group, client_id=self._client_id)
+        return MembershipError("NOT_LISTED", group=self._group, client_id=self._client_id)
 
-    def _is_somebody_else(self, client_ids: list[str] | None) -> bool:
-        """Whether our client id was another connection's before it was ours: then we own nothing until that is gone.
-
-        A broker lists an id once for each of its connections. Who was alone once stays who it is: a second entry is a
-        newcomer then, or our own connection of before.
-        """
-        if client_ids is None or self._has_been_alone:
-            return False
-        if client_ids.count(self._client_id) > 1:
-            error = MembershipError("DUPLICATE_CLIENT_ID", group=self._group, client_id=self._client_id)
-            self._outages.failed(IDENTITY, error, NAMESAKE_LIMIT_MS)
-            return True
-        self._outages.succeeded(IDENTITY)
-        self._has_been_alone = self._client_id in client_ids
-        return False
-
-    def _is_at_odds(self, client_ids: list[str] | None) -> bool:
-        """Whether a member subscribes to something else, or consumes in another manner, and we are the newcomer, who
-        owns nothing and fails soon.
-
-        Who was there before goes on for its limit: a newcomer should leave, and take nobody with it.
-        """
-        if client_ids is None or self._client_id not in client_ids:
-            return False
+    def _difference(self, client_ids: Collection[str]) -> MembershipError | None:
+        """How a member subscribes to something else, or consumes in another manner, as far as any has said."""
         to_ask = self._subscriptions.to_ask(client_ids)
         if to_ask:
             self._subscriptions.answered(self._infos_of(to_ask))
             self._warn_of_retries()
-        error = self._subscriptions.difference()
-        if error is None:
-            self._has_agreed = True
-            self._outages.succeeded(SUBSCRIPTIONS)
-            return False
-        limit_ms = self._options.cluster_timeout_ms
-        if not self._has_agreed:
-            limit_ms = min(limit_ms, NEWCOMER_LIMIT_MS)
-        self._outages.failed(SUBSCRIPTIONS, error, limit_ms)
-        return not self._has_agreed
+        return self._subscriptions.difference()
 
     def _infos_of(self, client_ids: Collection[str]) -> dict[str, ConsumerRunningInfo]:
         """What members say of themselves. A broker asks them, any that is up; silence means nothing here."""

@@ -187,15 +187,11 @@ class Membership:
         self.servers.refresh_routes()
         self.members.greet()
         client_ids = self.members.listed()
-        if not self.members.may_own(client_ids):
-            return False
-        plan = self._rebalance_impl.decide(self._routes.queues, client_ids)
-        if plan is None:
-            self.members.not_listed(client_ids)
-            return False
-        self.members.are_listed()
-        self._carry_out(plan)
-        return True
+        may_own = self.members.may_own(client_ids)
+        plan = self._rebalance_impl.decide(self._routes.queues, client_ids) if may_own else None
+        if plan is not None:
+            self._carry_out(plan)
+        return plan is not None
 
     def renew_locks(self, *, stale_only: bool = False) -> None:
         """Orderly: ask again for the locks of our queues. What a broker refuses is another member's, and dropped. What
