@@ -13,6 +13,7 @@ from connector_tests.support.simulated_cluster import (
     Reach,
     SimulatedCluster,
 )
+from rocketmq_spark.consumer.group_members import ALONE, MOST_NAMED
 from rocketmq_spark.consumer.manner import STRATEGY
 from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.consumer.standing import (
@@ -78,6 +79,21 @@ def test_who_was_alone_with_its_client_id_keeps_its_queues_when_another_takes_it
     first.survey()
     group.cluster.set_others("me")
     assert first.survey().owned == set(QUEUES)
+
+
+def test_who_keeps_a_member_from_being_alone_is_named_and_of_many_some() -> None:
+    others = [f"you-{number}" for number in range(MOST_NAMED + 1)]
+    group = Group(*others)
+    member = group.member()
+    member.survey()
+    assert not member.members.are_only_we()
+    (wait,) = member.publish().waits
+    assert (wait.what, wait.until_ms) == (ALONE, group.clock() + NAMESAKE_LIMIT_MS)
+    assert [name for name in others if name in wait.cause] == others[:MOST_NAMED]
+    group.cluster.set_others()
+    member.survey()
+    assert member.members.are_only_we()
+    assert member.publish().waits == ()
 
 
 def told_topics(connection: Connection) -> list[str]:
