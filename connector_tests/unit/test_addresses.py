@@ -9,15 +9,36 @@ import pytest
 
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.simulated_cluster import ClusterDoor, SimulatedCluster
-from rocketmq_spark.consumer.broker_names import BrokerNames
+from rocketmq_spark.consumer.broker_names import BrokerNames, impossible_in, named_in
 from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.consumer.route_table import RouteTable
 from rocketmq_spark.errors import BrokerError, RouteError, TransportError
-from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.retry import ASKING
 
 AT_A, AT_B = (MessageQueue("orders", broker_name, 0) for broker_name in "ab")
+
+
+@pytest.mark.parametrize(
+    ("queues", "name"), [([], None), ([AT_A], "a"), ([AT_B], "b"), ([AT_A, AT_B], "b"), ([AT_B, AT_A], "b")]
+)
+def test_bounds_name_who_has_answered_and_one_queue_of_another_is_enough(
+    queues: list[MessageQueue], name: str | None
+) -> None:
+    assert named_in(dict.fromkeys(queues, QueueBounds(0, 5)), "a") == name
+
+
+@pytest.mark.parametrize(
+    ("bounds", "queue"),
+    [
+        ({}, None),
+        ({AT_A: QueueBounds(5, 5), AT_B: QueueBounds(4, 5)}, None),
+        ({AT_A: QueueBounds(5, 5), AT_B: QueueBounds(6, 5)}, AT_B),
+    ],
+)
+def test_no_queue_ends_before_it_begins(bounds: dict[MessageQueue, QueueBounds], queue: MessageQueue | None) -> None:
+    assert impossible_in(bounds) == queue
 
 
 class CountingDoor(ClusterDoor):

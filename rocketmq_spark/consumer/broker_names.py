@@ -16,6 +16,17 @@ from rocketmq_spark.model import MessageQueue, QueueBounds
 Bounds = dict[MessageQueue, QueueBounds]
 
 
+def named_in(bounds: Bounds, asked: str) -> str | None:
+    """Whose queues these are: any other broker's than the ``asked`` one's, else its. None: of no queue, nobody's."""
+    others = (queue.broker_name for queue in bounds if queue.broker_name != asked)
+    return next(others, asked if bounds else None)
+
+
+def impossible_in(bounds: Bounds) -> MessageQueue | None:
+    """A queue that ends before it begins: taken as it is, that would be a loss, or nothing new."""
+    return next((queue for queue, held in bounds.items() if held.min_offset > held.max_offset), None)
+
+
 class BrokerNames:
     """By which connection each broker was found where the routes say that it is. Not thread-safe.
 
@@ -118,16 +129,17 @@ class _NamedBounds:
 
     def result(self) -> Bounds:
         """Raises RouteError[WRONG_BROKER] where it is another broker's answer, RemoteProtocolError[IMPOSSIBLE_BOUNDS]
-        where it is none that can be true: taken as it is, it would be a loss, or nothing new."""
+        where it is none that can be true."""
         bounds = self._answer.result()
-        other = next((queue.broker_name for queue in bounds if queue.broker_name != self._broker_name), None)
-        if other is not None:
-            raise self._names.wrong(self._link, self._broker_name, other)
-        for queue, held in bounds.items():
-            if held.min_offset > held.max_offset:
-                raise RemoteProtocolError(
-                    "IMPOSSIBLE_BOUNDS", queue=str(queue), min_offset=held.min_offset, max_offset=held.max_offset
-                )
-        if bounds:
+        name = named_in(bounds, self._broker_name)
+        if name is not None and name != self._broker_name:
+            raise self._names.wrong(self._link, self._broker_name, name)
+        queue = impossible_in(bounds)
+        if queue is not None:
+            min_offset, max_offset = bounds[queue].min_offset, bounds[queue].max_offset
+            raise RemoteProtocolError(
+                "IMPOSSIBLE_BOUNDS", queue=str(queue), min_offset=min_offset, max_offset=max_offset
+            )
+        if name is not None:
             self._names.found(self._broker_name, self._link)
         return bounds
