@@ -31,7 +31,9 @@ PROGRAM = """
 from pyspark_rocketmq import DefaultSource
 source = DefaultSource({"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "t"})
 reader = source.streamReader(None)
-for call in (source.schema, reader.initialOffset, reader.latestOffset):
+sink = DefaultSource({"namesrvAddr": "n:9876", "topic": "t"})
+writers = (lambda: sink.writer(None, False), lambda: sink.streamWriter(None, False))
+for call in (source.schema, reader.initialOffset, reader.latestOffset, *writers):
     try:
         call()
     except ValueError as error:
@@ -49,7 +51,8 @@ def path_of_4_1(tmp_path: Path) -> str:
 
 
 def test_an_old_pyspark_finds_the_source_and_is_told_which_version_is_needed(path_of_4_1: str) -> None:
-    """Spark 4.0 and 4.1 scan for sources too: an import that failed would take all other sources with it."""
+    """Spark 4.0 and 4.1 scan for sources too: an import that failed would take all other sources with it. A writer once
+    said which of PySpark's classes could not be imported."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         env=os.environ | {"PYTHONPATH": path_of_4_1},
@@ -59,7 +62,7 @@ def test_an_old_pyspark_finds_the_source_and_is_told_which_version_is_needed(pat
         timeout=60,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines() == [TOLD] * 3
+    assert done.stdout.splitlines() == [TOLD] * 5
 
 
 def test_the_pyspark_of_these_tests_is_new_enough() -> None:

@@ -88,16 +88,18 @@ class RocketMQDataSource(DataSource):
 
     @raising_alone
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from rocketmq_spark.sink.writer import RocketMQWriter
+        options = self.write_options()
+        from rocketmq_spark.sink.writer import RocketMQWriter  # a PySpark that is too old has no such classes
 
-        return RocketMQWriter(self.write_options(), schema, overwrite)
+        return RocketMQWriter(options, schema, overwrite)
 
     @raising_alone
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """``overwrite`` in output mode complete: a topic gets the whole result each time, behind what is there."""
+        options = self.write_options()
         from rocketmq_spark.sink.writer import RocketMQStreamWriter
 
-        return RocketMQStreamWriter(self.write_options(), schema)
+        return RocketMQStreamWriter(options, schema)
 
     def __repr__(self) -> str:
         return f"<RocketMQDataSource {self._checked!r}>"
