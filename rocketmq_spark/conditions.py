@@ -233,6 +233,10 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "Bring these back, and see that they register. 'missingQueuesTimeoutMs' and 'missingTopicTimeoutMs' say "
             "how long a query waits; the larger counts.",
         ),
+        "BROKERS_AWAY": Condition(
+            "Name server {address} knows no broker any more that has topic {topic!r}; it was on {brokers}.",
+            "Bring these back, and see that they register. If the topic was deleted, create it again.",
+        ),
         "NOT_A_NAME_SERVER": Condition(
             "{address} is no name server: it is asked for {request} and does not know such a request.",
             "It is a broker, most likely. Set 'namesrvAddr' to the name server's address; its port is 9876 unless "

@@ -33,7 +33,7 @@ class ScriptedCluster:
         self._addresses = {name: f"{name}:10911" for name in broker_names}
         self._by_address = {NAME_SERVER: self.name_server}
         self._by_address |= {self._addresses[name]: broker for name, broker in self.brokers.items()}
-        self.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, self._route)
+        self.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, self.route)
         self.pool = ConnectionPool(TIMEOUT_MS, connect=self.connect)
         self.pulling = PullConnections(TIMEOUT_MS, connect=self.connect)
         self.name_servers = NameServers((NAME_SERVER,), self.pool, TIMEOUT_MS)
@@ -61,7 +61,7 @@ class ScriptedCluster:
             raise TransportError("CONNECT_FAILED", address=address, reason="refused")
         return self._by_address[address].connect(address, timeout_ms)
 
-    def _route(self, _request: RemotingCommand) -> RemotingCommand:
+    def route(self, _request: RemotingCommand) -> RemotingCommand:
         self.routes_asked_count += 1
         brokers = [
             {"brokerAddrs": {"0": address}, "brokerName": name, "cluster": "c"}

@@ -8,7 +8,7 @@ import pytest
 from connector_tests.support.scripted_broker import ScriptedBroker, answer
 from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
-from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.model import MessageQueue, TopicRoute
 from rocketmq_spark.options import WriteOptions
 from rocketmq_spark.sink import batch_sender
 from rocketmq_spark.sink.batch_sender import BatchSender
@@ -59,20 +59,28 @@ def cluster() -> Iterator[ScriptedCluster]:
         yield cluster
 
 
-def write(cluster: ScriptedCluster, batches: list[SendBatch], clock: Time | None = None, **given: str) -> Time:
+def write(
+    cluster: ScriptedCluster,
+    batches: list[SendBatch],
+    clock: Time | None = None,
+    known: dict[str, TopicRoute] | None = None,
+    **given: str,
+) -> Time:
     clock = clock or Time()
     options = WriteOptions.parse({"namesrvAddr": NAME_SERVER, "clusterTimeoutMs": "10000", **given})
-    sender = BatchSender(options, cluster.pool, clock, clock.sleep)
+    sender = BatchSender(options, cluster.pool, clock, clock.sleep, known)
     for batch in batches:
         sender.send(batch)
     sender.finish()
     return clock
 
 
-def failure(cluster: ScriptedCluster, **given: str) -> tuple[RocketMQError, Time]:
+def failure(
+    cluster: ScriptedCluster, known: dict[str, TopicRoute] | None = None, **given: str
+) -> tuple[RocketMQError, Time]:
     clock = Time()
     with pytest.raises(RocketMQError) as raised:
-        write(cluster, BATCHES[:1], clock, **given)
+        write(cluster, BATCHES[:1], clock, known, **given)
     return raised.value, clock
 
 
@@ -225,6 +233,50 @@ def test_a_topic_that_is_not_there_is_named_when_its_time_is_over(cluster: Scrip
     cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer(ResponseCode.TOPIC_NOT_EXIST))
     error, clock = failure(cluster, missingTopicTimeoutMs="0")
     assert error.condition == "TOPIC_NOT_FOUND"
+    assert clock.pauses == []
+
+
+def test_a_topic_that_was_written_to_is_waited_for_as_its_brokers_are_and_not_told_as_one_that_does_not_exist(
+    cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The name servers forget a killed broker's topics: a sink once gave it a minute, and advised to create it."""
+    known: dict[str, TopicRoute] = {}
+    for broker in cluster.brokers.values():
+        Answers(broker)
+    write(cluster, BATCHES, known=known)
+    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer(ResponseCode.TOPIC_NOT_EXIST))
+    error, clock = failure(cluster, known=known, missingTopicTimeoutMs="0")
+    away = (
+        f"[ROCKETMQ_BROKERS_AWAY] Name server {NAME_SERVER} knows no broker any more that has topic 'T'; it was on a "
+        "(a:10911), b (b:10911). Bring these back, and see that they register. If the topic was deleted, create it "
+        "again."
+    )
+    assert error.condition == "CLUSTER_UNREACHABLE"
+    assert away in str(error)
+    assert caplog.messages[0] == f"waiting for topic T (at most 9 s more): {away}"
+    assert clock.now_ms >= 10_000
+
+
+def test_a_topic_that_is_back_is_written_to_where_it_is(cluster: ScriptedCluster) -> None:
+    def gone_for_a_while(request: RemotingCommand) -> RemotingCommand:
+        return cluster.route(request) if clock.now_ms > 5_000 else answer(ResponseCode.TOPIC_NOT_EXIST)
+
+    at_a, clock, known = Answers(cluster.brokers["a"]), Time(), dict[str, TopicRoute]()
+    write(cluster, [pinned(BATCHES[0])], known=known)
+    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, gone_for_a_while)
+    write(cluster, [pinned(BATCHES[1])], clock, known=known, missingTopicTimeoutMs="0")
+    assert at_a.bodies() == BODIES[:2]
+
+
+def test_a_broker_that_is_given_as_a_name_server_is_said_at_once(cluster: ScriptedCluster) -> None:
+    unknown = answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark="request type 105 not supported")
+    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, unknown)
+    error, clock = failure(cluster)
+    assert str(error) == (
+        f"[ROCKETMQ_NOT_A_NAME_SERVER] {NAME_SERVER} is no name server: it is asked for GET_ROUTEINFO_BY_TOPIC and "
+        "does not know such a request. It is a broker, most likely. Set 'namesrvAddr' to the name server's address; "
+        "its port is 9876 unless somebody has changed that, a broker's is 10911."
+    )
     assert clock.pauses == []
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import MutableMapping
+
 from rocketmq_spark.errors import RouteError
 from rocketmq_spark.model import MessageQueue, TopicRoute
 from rocketmq_spark.remoting.namesrv import NameServers
@@ -38,3 +40,30 @@ class RouteCache:
     def forget(self, topic: str) -> None:
         """The next call asks the name servers."""
         self._routes.pop(topic, None)
+
+
+class KnownTopics(RouteCache):
+    """Tells a topic whose brokers are away from one that does not exist, as far as ``known`` has its last route.
+
+    Threads: as ``RouteCache``. ``known`` may be shared.
+    """
+
+    def __init__(self, name_servers: NameServers, known: MutableMapping[str, TopicRoute]) -> None:
+        super().__init__(name_servers)
+        self._known = known
+
+    def route(self, topic: str, refresh: bool = False) -> TopicRoute:
+        """Raises RouteError[BROKERS_AWAY] for a topic that was there, and what ``NameServers.topic_route`` raises."""
+        try:
+            route = super().route(topic, refresh)
+        except RouteError as error:
+            known = self._known.get(topic)
+            if known is None or error.condition != "TOPIC_NOT_FOUND":
+                raise
+            brokers = ", ".join(
+                sorted(f"{one.broker_name} ({one.master_address or 'no master'})" for one in known.brokers)
+            )
+            address = error.context["address"]
+            raise RouteError("BROKERS_AWAY", topic=topic, address=address, brokers=brokers) from error
+        self._known[topic] = route
+        return route

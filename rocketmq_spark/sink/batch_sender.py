@@ -8,13 +8,13 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError
-from rocketmq_spark.model import PERM_WRITE, MessageQueue
+from rocketmq_spark.model import PERM_WRITE, MessageQueue, TopicRoute
 from rocketmq_spark.options import WriteOptions
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
@@ -22,7 +22,7 @@ from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.peer import ResponseFuture
 from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
 from rocketmq_spark.remoting.retry import WRITING, Outlook, Patience, outlook_of_write, refreshes_route
-from rocketmq_spark.remoting.routes import RouteCache
+from rocketmq_spark.remoting.routes import KnownTopics
 from rocketmq_spark.remoting.send_question import encoded_question
 from rocketmq_spark.remoting.send_result import SendResult, SendStatus
 from rocketmq_spark.remoting.waits import QUIET_MS, WaitLines
@@ -35,6 +35,9 @@ IN_FLIGHT_BYTES: Final = 4 * 1024 * 1024
 """At most so much of a task is on its way, unless a single batch has more."""
 
 Sleep = Callable[[float], None]
+
+_known: Final[dict[tuple[str, ...], dict[str, TopicRoute]]] = {}
+"""Topics that this process has written to, by name servers: the next task may begin while their brokers are away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +54,19 @@ class BatchSender:
     """Sends the batches of one task. Threads: the task's own."""
 
     def __init__(
-        self, options: WriteOptions, pool: ConnectionPool, clock: Clock = monotonic_ms, sleep: Sleep = time.sleep
+        self,
+        options: WriteOptions,
+        pool: ConnectionPool,
+        clock: Clock = monotonic_ms,
+        sleep: Sleep = time.sleep,
+        known: MutableMapping[str, TopicRoute] | None = None,
     ) -> None:
         self._options = options
         self._pool = pool
         self._clock = clock
         self._sleep = sleep
-        self._routes = RouteCache(NameServers(options.name_servers, pool, options.broker_timeout_ms))
+        name_servers = NameServers(options.name_servers, pool, options.broker_timeout_ms)
+        self._routes = KnownTopics(name_servers, {} if known is None else known)
         self._patience = Patience(outlook_of_write)
         self._lines = WaitLines()
         self._brokers = Patience(outlook_of_write)
@@ -68,8 +77,9 @@ class BatchSender:
 
     @staticmethod
     def of_this_process(options: WriteOptions) -> BatchSender:
-        """One over the connections that the process keeps between tasks."""
-        return BatchSender(options, shared_pool(options.broker_timeout_ms, options.security))
+        """One over the connections, and with the knowledge of topics, that the process keeps between tasks."""
+        known = _known.setdefault(options.name_servers, {})
+        return BatchSender(options, shared_pool(options.broker_timeout_ms, options.security), known=known)
 
     @property
     def bytes_in_flight(self) -> int:
