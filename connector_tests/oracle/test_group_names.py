@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from rocketmq_spark.errors import OptionError
-from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.options import ReadOptions, WriteOptions
 from rocketmq_spark.options.kinds import SYSTEM_GROUP_PREFIX, SYSTEM_GROUPS
 
 ORDINARY = ("orders-app", "%RETRY%orders", "default_consumer", "MY_TOOLS_CONSUMER", "CID_orders")
@@ -26,12 +27,20 @@ def test_a_group_is_refused_exactly_where_rocketmq_says_it_is_its_own(java: Any,
 
 
 def is_refused(group: str) -> bool:
-    try:
-        ReadOptions.parse({"namesrvAddr": "n:9876", "subscribe": "t", "consumerGroup": group})
-    except OptionError as error:
-        assert str(error) == (
-            f"[ROCKETMQ_BAD_OPTION_VALUE] Option 'consumerGroup' cannot be {group!r}. It must be a group name "
-            "(letters, digits and %|_-), and none of RocketMQ's own, such as CID_RMQ_SYS_... or TOOLS_CONSUMER."
+    as_consumer = refusal(ReadOptions.parse, "consumerGroup", group, subscribe="t")
+    as_producer = refusal(WriteOptions.parse, "producerGroup", group, topic="t")
+    assert (as_consumer is None) == (as_producer is None)
+    for option, told in (("consumerGroup", as_consumer), ("producerGroup", as_producer)):
+        assert told is None or told == (
+            f"[ROCKETMQ_BAD_OPTION_VALUE] Option {option!r} cannot be {group!r}. It must be a group name (letters, "
+            "digits and %|_-), and none of RocketMQ's own, such as CID_RMQ_SYS_... or TOOLS_CONSUMER."
         )
-        return True
-    return False
+    return as_consumer is not None
+
+
+def refusal(parse: Callable[[dict[str, str]], object], option: str, group: str, **given: str) -> str | None:
+    try:
+        parse({"namesrvAddr": "n:9876", option: group, **given})
+    except OptionError as error:
+        return str(error)
+    return None

@@ -1,0 +1,80 @@
+"""What a user reads, whole, of a query that can never work as it was written."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.sql import SparkSession
+
+from connector_tests.spark.conftest import StreamOf
+from connector_tests.support.streams import Topic
+from rocketmq_spark.embedded import EmbeddedCluster
+
+FAILURE_TIMEOUT_S = 60
+NO_NAME_SERVER = (
+    "[ROCKETMQ_NOT_A_NAME_SERVER] {address} is no name server: it is asked for GET_ROUTEINFO_BY_TOPIC and does not "
+    "know such a request. It is a broker, most likely. Set 'namesrvAddr' to the name server's address; its port is "
+    "9876 unless somebody has changed that, a broker's is 10911."
+)
+
+
+def test_a_group_of_rocketmqs_own(stream: StreamOf) -> None:
+    with pytest.raises(AnalysisException) as raised:
+        stream(consumerGroup="CID_RMQ_SYS_TRANS").load()
+    assert (
+        "[ROCKETMQ_BAD_OPTION_VALUE] Option 'consumerGroup' cannot be 'CID_RMQ_SYS_TRANS'. It must be a group name "
+        "(letters, digits and %|_-), and none of RocketMQ's own, such as CID_RMQ_SYS_... or TOOLS_CONSUMER."
+    ) in str(raised.value)
+
+
+def test_a_broker_given_as_a_name_server_to_a_reader(cluster: EmbeddedCluster, stream: StreamOf) -> None:
+    """At once: all of its time is the default, five minutes. It was once said in RocketMQ's words, after 15 seconds."""
+    query = stream(namesrvAddr=cluster.broker_addr()).start()
+    try:
+        with pytest.raises(StreamingQueryException) as raised:
+            query.awaitTermination(FAILURE_TIMEOUT_S)
+    finally:
+        query.stop()
+    assert NO_NAME_SERVER.format(address=cluster.broker_addr()) in str(raised.value)
+
+
+def test_a_broker_given_as_a_name_server_to_a_writer(spark: SparkSession, cluster: EmbeddedCluster, topic: str) -> None:
+    rows = spark.createDataFrame([("a",)], "body string").write.format("rocketmq").mode("append").option("topic", topic)
+    with pytest.raises(Exception, match="NOT_A_NAME_SERVER") as raised:
+        rows.option("namesrvAddr", cluster.broker_addr()).save()
+    assert NO_NAME_SERVER.format(address=cluster.broker_addr()) in str(raised.value)
+
+
+def test_two_streams_of_one_application_with_one_group_and_different_topics(
+    cluster: EmbeddedCluster, messages: Topic, stream: StreamOf, group: str
+) -> None:
+    """The newcomer ends and says why; the other one reads on."""
+    sent = messages.send(8)
+    other_topic = f"{messages.name}-other"
+    cluster.create_topic(other_topic, 4)
+    first, second = (
+        stream("first", instanceName="first"),
+        stream("second", instanceName="second", subscribe=other_topic),
+    )
+    with first.running() as query:
+        query.processAllAvailable()
+        newcomer = second.start()
+        try:
+            with pytest.raises(StreamingQueryException) as raised:
+                newcomer.awaitTermination(FAILURE_TIMEOUT_S)
+        finally:
+            newcomer.stop()
+        host, _ = json.loads(query.lastProgress.sources[0].latestOffset)["clientId"].split("@")  # type: ignore[union-attr]
+        sent += messages.send(8)
+        query.processAllAvailable()
+    assert first.bodies() == sorted(sent)
+    told = re.sub(r"%RETRY%\S+ \(\*\), ", "", str(raised.value))
+    assert (
+        f"[ROCKETMQ_SUBSCRIPTIONS_DIFFER] Members of group {group!r} subscribe to different things: '{host}@second' to "
+        f"{other_topic} (*); '{host}@first' to {messages.name} (*). Give all members the same topics and expressions, "
+        "or this one another group. Each stream is a member by itself: two streams of one application that read "
+        "different topics want a group each."
+    ) in told
