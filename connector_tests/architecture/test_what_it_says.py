@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from connector_tests.support.said_lines import SHAPES, shapes_of
+from connector_tests.support.said_lines import ERROR, SHAPES, misquoted, shapes_of
+from rocketmq_spark.errors import TransportError
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "what-it-says.md"
 OURS = " rocketmq_spark ["
+SHOWN_ERRORS = [line for line in GUIDE.read_text(encoding="utf-8").splitlines() if ERROR.search(line)]
 
 
 def lines_of_the_guide() -> list[str]:
@@ -26,3 +28,30 @@ def test_a_line_of_another_shape_is_noticed() -> None:
     for line in (who + "the group was left", who.replace("WARN", "WARNING") + "left the group", "left the group"):
         with pytest.raises(AssertionError, match="left"):
             shapes_of([line])
+
+
+def test_there_are_errors_in_the_guide() -> None:
+    assert {found["condition"] for line in SHOWN_ERRORS for found in ERROR.finditer(line)} >= {
+        "CHECKPOINT_OF_ANOTHER",
+        "CLUSTER_UNREACHABLE",
+        "OFFSETS_GONE",
+    }
+
+
+@pytest.mark.parametrize("line", SHOWN_ERRORS)
+def test_an_error_that_the_guide_shows_reads_as_it_is_raised_now(line: str) -> None:
+    """Three had been reworded, and the guide gave the advice of before."""
+    assert misquoted(line) == []
+
+
+def test_an_error_that_reads_otherwise_is_noticed() -> None:
+    known = str(TransportError("CONNECT_FAILED", address="a:1", reason="refused"))
+    assert misquoted(f"waiting for {known}") == []
+    assert misquoted(known.replace("server", "servers")) == ["CONNECT_FAILED"]
+    around = str(TransportError("CLUSTER_UNREACHABLE", doing="It", waited_ms=1, limit_ms=1, cause="%s"))
+    assert misquoted(around.replace("%s", known)) == []
+    assert misquoted(around.replace("%s", known.replace("server", "host"))) == ["CONNECT_FAILED"]
+    raised = f"rocketmq_spark.errors.TransportError: {known}"
+    assert misquoted(raised) == []
+    assert misquoted(f"{raised} Do something else.") == ["CONNECT_FAILED"]
+    assert misquoted("[ROCKETMQ_NO_SUCH] It is so.") == ["NO_SUCH"]

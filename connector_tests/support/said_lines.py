@@ -1,15 +1,20 @@
-"""The shapes of what the connector says: of whole lines, and of what stands behind who speaks."""
+"""The shapes of what the connector says: of whole lines, of what stands behind who speaks, and of errors."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from string import Formatter
 from typing import Final
+
+from rocketmq_spark.conditions import CONDITIONS
 
 LINE: Final = re.compile(
     r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d (INFO|WARN|ERROR) rocketmq_spark "
-    r"\[group=\S+ clientId=\S+(?P<task> query=\S+ batch=\d+ task=\d+\.\d+)?\]: (?P<said>.+)"
+    r"\[(?:group=\S+ clientId=\S+|producerGroup=\S+ topic=\S+)(?P<task> query=\S+ batch=\d+ task=\d+\.\d+)?\]: "
+    r"(?P<said>.+)"
 )
-"""Time, level, group and client id; on executors query, batch, and task and attempt."""
+"""Time, level, group and client id, or a writer's group and topic; on executors query, batch, and task and attempt."""
 
 _QUEUE = r"\S+@\S+:\d+"
 _QUEUES = rf"{_QUEUE}(?:, {_QUEUE})*"
@@ -51,3 +56,31 @@ def _shape(line: str) -> str:
     shapes = [name for name, shape in SHAPES.items() if shape.fullmatch(whole["said"])]
     assert len(shapes) == 1, f"{shapes or 'no shape'} of what is said: {line}"
     return shapes[0]
+
+
+ERROR: Final = re.compile(r"\[ROCKETMQ_(?P<condition>[A-Z_]+)\] ")
+_RAISED: Final = re.compile(rf"rocketmq_spark\.errors\.\w+: {ERROR.pattern}")
+"""What stands at the end of a stack: an error alone on its line."""
+
+
+def misquoted(line: str) -> list[str]:
+    """Conditions of errors in ``line``, one in another perhaps, whose text is not what the table says now."""
+    first = _RAISED.match(line)
+    whole = [] if first is None or _reads_as_now(first, line, whole=True) else [first["condition"]]
+    inner = ERROR.finditer(line, first.end() if first else 0)
+    return whole + [found["condition"] for found in inner if not _reads_as_now(found, line)]
+
+
+def _reads_as_now(begin: re.Match[str], line: str, *, whole: bool = False) -> bool:
+    row = CONDITIONS.get(begin["condition"])
+    if row is None:
+        return False
+    text = re.compile("".join(_patterns(f"{row.what} {row.advice}".strip())))
+    return (text.fullmatch if whole else text.match)(line, begin.end()) is not None
+
+
+def _patterns(template: str) -> Iterator[str]:
+    for literal, name, _, _ in Formatter().parse(template):
+        yield re.escape(literal)
+        if name is not None:
+            yield ".+"
