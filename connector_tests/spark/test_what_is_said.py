@@ -11,7 +11,7 @@ import pytest
 
 from connector_tests.support.said_lines import shapes_of
 from connector_tests.support.streams import Topic, eventually
-from connector_tests.support.told_job import told_job
+from connector_tests.support.told_job import told_job, told_sink
 from rocketmq_spark.embedded import EmbeddedCluster
 
 pytestmark = pytest.mark.story
@@ -63,6 +63,30 @@ def test_an_outage_is_told_in_few_lines_and_in_the_progress_until_it_is_over(
     assert not [line for line in lines if "create" in line.lower()]
     assert (waited["cause"], told["lag"]) == (f"nobody serves them now; their positions stay, {POSITIONS}", None)
     assert ([wait["what"] for wait in without_names["waitingFor"]], without_names["lag"]) == (["the name servers"], 0)
+
+
+def test_a_sink_whose_broker_is_away_says_so_and_goes_on(
+    cluster: EmbeddedCluster, messages: Topic, tmp_path: Path
+) -> None:
+    """It advised to create a topic whose broker was down, and gave that a minute."""
+
+    def stored() -> int:
+        return sum(held.max_offset for held in messages.bounds().values())
+
+    with told_sink(tmp_path / "job", namesrvAddr=cluster.namesrv_addr, topic=messages.name) as job:
+        eventually(lambda: stored() > 20, "rows, of several batches", STARTED_S)
+        cluster.kill_broker()
+        eventually(lambda: bool(job.said("still waiting for ")), "that it waits still")
+        cluster.start_broker()
+        eventually(lambda: bool(job.said("no longer waiting, after ")), "that it is over")
+        before = stored()
+        eventually(lambda: stored() > before, "more rows")
+        lines = job.lines()
+    assert set(shapes_of(lines)) == {"waiting", "still waiting", "over"}
+    who = f" rocketmq_spark [producerGroup=rocketmq-spark topic={messages.name} query="
+    assert all(who in line for line in lines)
+    away = f"it was on broker-a ({cluster.broker_addr()}). Bring these back"
+    assert all(away in line for line in lines if ": still waiting for " in line)
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP])

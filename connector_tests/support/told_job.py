@@ -1,7 +1,8 @@
 """A query in a program of its own, for what its user is told: everything that is written on standard error, at Spark's
 own log level, and the query's progress.
 
-As a program: read a topic, batch by batch, and note each new progress, until the query fails or somebody ends it.
+As a program: read a topic, or write rows to one, batch by batch, and note each new progress, until the query fails or
+somebody ends it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from connector_tests.support.process_tree import kill_tree, written_bodies
 from connector_tests.support.spark_session import test_session
@@ -26,6 +28,7 @@ from connector_tests.support.spark_session import test_session
 REPOSITORY = Path(__file__).parents[2]
 POLL_S = 0.1
 END_TIMEOUT_S = 180
+ROWS_PER_SECOND = 4
 OUR_BEGIN = re.compile(r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d [A-Z]+ rocketmq_spark \[")
 """Of each line of the connector."""
 
@@ -79,7 +82,21 @@ def told_job(folder: Path, **options: str) -> Iterator[ToldJob]:
     """The program with the options of the source; ``folder`` may be that of a job before, which goes on. A test that
     fails says what the program has written."""
     folder.mkdir(exist_ok=True)
-    command = [sys.executable, "-m", "connector_tests.support.told_job", str(folder), json.dumps(options)]
+    with _program("read", folder, options) as job:
+        yield job
+
+
+@contextmanager
+def told_sink(folder: Path, **options: str) -> Iterator[ToldJob]:
+    """As ``told_job``, of a query that writes some rows a second with the options of the sink."""
+    folder.mkdir(exist_ok=True)
+    with _program("write", folder, options) as job:
+        yield job
+
+
+@contextmanager
+def _program(what: str, folder: Path, options: dict[str, str]) -> Iterator[ToldJob]:
+    command = [sys.executable, "-m", "connector_tests.support.told_job", what, str(folder), json.dumps(options)]
     settings = {"PYTHONPATH": str(REPOSITORY), "TMPDIR": str(folder)}
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
@@ -95,15 +112,25 @@ def told_job(folder: Path, **options: str) -> Iterator[ToldJob]:
         job.kill()
 
 
-def main(folder: str, options: str) -> None:
+def reading(spark: SparkSession, folder: str, options: dict[str, str]) -> StreamingQuery:
     def write(batch: DataFrame, batch_id: int) -> None:
         batch.write.mode("overwrite").parquet(f"{folder}/out/batch={batch_id}")
 
+    reader = spark.readStream.format("rocketmq").options(**options)
+    writer = reader.load().writeStream.foreachBatch(write)
+    return writer.option("checkpointLocation", f"{folder}/checkpoint").start()
+
+
+def writing(spark: SparkSession, folder: str, options: dict[str, str]) -> StreamingQuery:
+    rows = spark.readStream.format("rate").option("rowsPerSecond", ROWS_PER_SECOND).load()
+    writer = rows.selectExpr("CAST(value AS STRING) AS body").writeStream.format("rocketmq").options(**options)
+    return writer.option("checkpointLocation", f"{folder}/checkpoint").start()
+
+
+def main(what: str, folder: str, options: str) -> None:
     with test_session(Path(folder)) as spark, (Path(folder) / "progress").open("w", encoding="utf-8") as told:
         spark.sparkContext.setLogLevel("WARN")  # what PySpark sets by itself
-        reader = spark.readStream.format("rocketmq").options(**json.loads(options))
-        writer = reader.load().writeStream.foreachBatch(write)
-        query = writer.option("checkpointLocation", f"{folder}/checkpoint").start()
+        query = {"read": reading, "write": writing}[what](spark, folder, json.loads(options))
         last = ""
         while query.isActive:
             progress = query.lastProgress
