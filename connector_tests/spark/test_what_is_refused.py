@@ -67,7 +67,9 @@ def test_two_streams_of_one_application_with_one_group_and_different_topics(
                 newcomer.awaitTermination(FAILURE_TIMEOUT_S)
         finally:
             newcomer.stop()
-        host, _ = json.loads(query.lastProgress.sources[0].latestOffset)["clientId"].split("@")  # type: ignore[union-attr]
+        progress = query.lastProgress
+        assert progress is not None
+        host, _ = json.loads(str(progress.sources[0].latestOffset))["clientId"].split("@")
         sent += messages.send(8)
         query.processAllAvailable()
     assert first.bodies() == sorted(sent)
