@@ -74,7 +74,7 @@ def test_a_sink_whose_broker_is_away_says_so_and_goes_on(
         return sum(held.max_offset for held in messages.bounds().values())
 
     with told_sink(tmp_path / "job", namesrvAddr=cluster.namesrv_addr, topic=messages.name) as job:
-        eventually(lambda: stored() > 20, "rows, of several batches", STARTED_S)
+        eventually(lambda: stored() > 8 and len(job.progress()) > 3, "rows, of several batches", STARTED_S)
         cluster.kill_broker()
         eventually(lambda: bool(job.said("still waiting for ")), "that it waits still")
         cluster.start_broker()
@@ -86,7 +86,7 @@ def test_a_sink_whose_broker_is_away_says_so_and_goes_on(
     who = f" rocketmq_spark [producerGroup=rocketmq-spark topic={messages.name} query="
     assert all(who in line for line in lines)
     away = f"it was on broker-a ({cluster.broker_addr()}). Bring these back"
-    assert all(away in line for line in lines if ": still waiting for " in line)
+    assert [line for line in lines if ": still waiting for " in line and away not in line] == []
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP])

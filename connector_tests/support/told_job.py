@@ -88,7 +88,8 @@ def told_job(folder: Path, **options: str) -> Iterator[ToldJob]:
 
 @contextmanager
 def told_sink(folder: Path, **options: str) -> Iterator[ToldJob]:
-    """As ``told_job``, of a query that writes some rows a second with the options of the sink."""
+    """As ``told_job``, of a query that writes some rows a second with the options of the sink: in one task after the
+    other, and so in one process."""
     folder.mkdir(exist_ok=True)
     with _program("write", folder, options) as job:
         yield job
@@ -122,7 +123,7 @@ def reading(spark: SparkSession, folder: str, options: dict[str, str]) -> Stream
 
 
 def writing(spark: SparkSession, folder: str, options: dict[str, str]) -> StreamingQuery:
-    rows = spark.readStream.format("rate").option("rowsPerSecond", ROWS_PER_SECOND).load()
+    rows = spark.readStream.format("rate").option("rowsPerSecond", ROWS_PER_SECOND).option("numPartitions", 1).load()
     writer = rows.selectExpr("CAST(value AS STRING) AS body").writeStream.format("rocketmq").options(**options)
     return writer.option("checkpointLocation", f"{folder}/checkpoint").start()
 
