@@ -42,6 +42,7 @@ class Trigger:
         )
 
     def line(self) -> str:
+        """For the screen: who, which batch, how much and how fast, what is left, which queues."""
         shown = f"{self.member:<7} batch {self.batch_id:>3} {self.row_count:>6} rows {self.rows_per_s:>8.0f} rows/s"
         lag = "?" if self.lag is None else self.lag
         return f"{shown}   lag {lag:>4}   queues {shortened(self.queues)}"

@@ -31,11 +31,18 @@ class LocalOffsetFile:
         return str(self._path)
 
     def read(self) -> tuple[bytes | None, bytes | None]:
+        """What was written last, and what before it; None where there is no file.
+
+        Raises OptionError[LOCAL_OFFSETS_UNUSABLE] where the disk does not let us.
+        """
         with self._failing_clearly():
             return _content(self._path), _content(self._before)
 
     def write(self, content: bytes, *, keep_last: bool) -> None:
-        """A crash in between leaves the old file, the new one, or none and the one before."""
+        """A crash in between leaves the old file, the new one, or none and the one before.
+
+        Raises OptionError[LOCAL_OFFSETS_UNUSABLE] where the disk does not let us.
+        """
         with self._failing_clearly():
             self._path.parent.mkdir(parents=True, exist_ok=True)
             _write_through(self._fresh, content)

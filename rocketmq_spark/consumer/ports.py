@@ -23,7 +23,8 @@ class Answer(Protocol[T_co]):
 
 class BrokerPort(Protocol):
     """One broker. What each method means and raises stands in ``remoting.broker``. ``submit_…`` sends its question, and
-    does not wait: so many can be asked in the time of one."""
+    does not wait: so many can be asked in the time of one. Offsets are those of the next message, bounds half-open,
+    times epoch milliseconds."""
 
     def submit_heartbeat(self, heartbeat: Heartbeat) -> Answer[None]: ...
 

@@ -63,6 +63,7 @@ class Limit(Enum):
     NEWCOMER = f"{NEWCOMER_LIMIT_MS // 1000} s, or `clusterTimeoutMs` if that is less"
 
     def in_ms(self, cluster_timeout_ms: int) -> int:
+        """Counted from when it first was wrong; whoever has waited for all of it fails."""
         limits = {
             Limit.CLUSTER: cluster_timeout_ms,
             Limit.NAMESAKE: NAMESAKE_LIMIT_MS,

@@ -141,6 +141,7 @@ class ChildJvm:
         os.waitpid(self.pid, os.WUNTRACED)
 
     def resume(self) -> None:
+        """SIGCONT, after ``pause``. What it was sent meanwhile it answers now."""
         os.kill(self.pid, signal.SIGCONT)
         self._let_finalizers_call(True)
 

@@ -236,6 +236,7 @@ class Patience:
         self._troubles.pop(subject, None)
 
     def may_try(self, subject: str, now_ms: int) -> bool:
+        """Whether it does not fail, or its pause is over."""
         trouble = self._troubles.get(subject)
         return trouble is None or now_ms >= trouble.next_try_ms
 

@@ -28,6 +28,7 @@ class UniqueIds:
         self._loader = secrets.randbits(32)
 
     def next_id(self) -> str:
+        """Of now. The counter begins again after 65,536 ids: more within a millisecond would not differ."""
         span_ms = milliseconds_of_month(self._unix_ms())
         number = next(self._counter) & 0xFFFF
         return _LAYOUT.pack(self._host, os.getpid() & 0xFFFF, self._loader, span_ms, number).hex().upper()

@@ -29,6 +29,7 @@ class LineFormatter(logging.Formatter):
         self.speaker: Mapping[str, str] = {}
 
     def format(self, record: logging.LogRecord) -> str:
+        """With the names of levels that Spark's own lines have."""
         record.level = {"WARNING": "WARN", "CRITICAL": "ERROR"}.get(record.levelname, record.levelname)
         record.speaker = " ".join(f"{name}={value}" for name, value in self.speaker.items())
         return super().format(record)

@@ -69,12 +69,14 @@ class RocketMQDataSource(DataSource):
         return WriteOptions.parse(given)
 
     def schema(self) -> StructType:
+        """Where the user gives none. Raises OptionError where the options are none of a reader."""
         self.read_options()
         from rocketmq_spark.source.schema import default_schema
 
         return default_schema()
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """For the ``schema`` that the user gave, else ours. Refused options are raised by the reader's first call."""
         if isinstance(self._checked, OptionError):
             from rocketmq_spark.source.stream.refused_reader import RefusedReader
 
@@ -88,6 +90,7 @@ class RocketMQDataSource(DataSource):
 
     @raising_alone
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Of a batch; ``overwrite`` is what it cannot do. Raises OptionError where the options are none of a writer."""
         options = self.write_options()
         from rocketmq_spark.sink.writer import RocketMQWriter  # a PySpark that is too old has no such classes
 

@@ -51,6 +51,7 @@ class RecordColumns:
         return _integers(self._records.head["queue_offset"])
 
     def msg_id(self) -> pa.StringArray:
+        """The producer's, else the broker's: by address and commit log offset."""
         producers_id = self.properties_table.value_of(UNIQ_KEY)
         return pc.coalesce(producers_id, self.offset_msg_id()) if producers_id.null_count else producers_id
 
@@ -68,6 +69,7 @@ class RecordColumns:
         return self.properties_table.value_of(TAGS)
 
     def body(self) -> pa.BinaryArray:
+        """Unpacked. Raises DamagedBodyError where one cannot be, or all together have more than ``limit_bytes``."""
         begins, ends = self._records.tails + TAIL.itemsize, self._records.body_ends
         stored = self._cut(begins, ends)
         is_packed = self._records.has_flags(MessageSysFlag.COMPRESSED) & (begins < ends)
