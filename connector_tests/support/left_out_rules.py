@@ -122,9 +122,6 @@ class TrustsAddresses(Membership):
 
 
 class _TrustingNames(BrokerNames):
-    def check(self, broker_name: str) -> None:
-        return
-
     def submit_bounds(
         self, broker: BrokerPort, topic: str, broker_name: str
     ) -> Answer[dict[MessageQueue, QueueBounds]]:

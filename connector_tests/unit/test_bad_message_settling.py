@@ -97,10 +97,16 @@ def test_what_neighbouring_pulls_share_is_settled_once(
     ]
 
 
-def test_a_broker_that_is_busy_is_asked_again(cluster: ScriptedCluster) -> None:
-    letters = DeadLetters(cluster, ResponseCode.SYSTEM_BUSY, ResponseCode.SUCCESS)
+def test_a_broker_that_is_busy_is_asked_again_and_said_to_be_waited_for(
+    cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    letters = DeadLetters(cluster, ResponseCode.SYSTEM_BUSY, ResponseCode.SYSTEM_BUSY, ResponseCode.SUCCESS)
     assert offsets(settler(cluster, "deadLetter").settle(batch(1, 2), [bad(1)])) == [2]
-    assert len(letters.asked) == 2
+    assert len(letters.asked) == 3
+    begun, over, _ = caplog.messages
+    assert begun.startswith("waiting for broker a (at most 10 s more): [ROCKETMQ_BROKER_REFUSED]")
+    assert over.startswith("no longer waiting, after ")
+    assert over.endswith(" s, for broker a")
 
 
 def test_a_refusal_that_will_not_pass_is_raised_at_once(cluster: ScriptedCluster) -> None:

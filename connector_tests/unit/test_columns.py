@@ -60,7 +60,7 @@ def test_a_column_is_null_when_its_row_says_so_and_else_never(decoder: NewDecode
     bare = replace(MESSAGE, properties={}, born_timestamp_ms=2**62, store_timestamp_ms=-(2**62), body=b"")
     (row,) = decoder(*COLUMNS).decode([bare.encode()], *ALL).to_pylist()
     nullable = {name for name, column in COLUMNS.items() if column.null_when is not None}
-    assert {name for name, value in row.items() if value is None} == nullable
+    assert {name for name, value in row.items() if value is None} == nullable - {"body"}, "see test_bad_messages"
 
 
 def test_every_column_has_its_value(decoder: NewDecoder) -> None:

@@ -1,7 +1,7 @@
 """Which queue a row is for, where it says so or has a sharding key.
 
-Source: ``client/producer/selector/SelectMessageQueueByHash.java``; differs: a broker without a master keeps its queues,
-so that a key does not move while it is away.
+Source: ``client/producer/selector/SelectMessageQueueByHash.java``; differs: a broker that the route names without a
+master keeps its queues, so that a key does not move while only that is away.
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.executor_client import ExecutorClient
 from rocketmq_spark.remoting.clock import monotonic_ms
-from rocketmq_spark.remoting.retry import SENDING_BACK, Outlook, Patience, outlook_of_request
+from rocketmq_spark.remoting.retry import SENDING_BACK, Outlook, Patience, broker_subject, outlook_of_request
+from rocketmq_spark.remoting.waits import WaitLines
 from rocketmq_spark.source.dead_letter import dead_letter
 from rocketmq_spark.wire.arrow.bad_messages import BadMessage
 
@@ -36,6 +37,7 @@ class BadMessages:
         self._limit_ms = options.cluster_timeout_ms
         self._client = client
         self._patience = Patience()
+        self._lines = WaitLines()
         self._settled_to = -1
 
     def settle(self, batch: pa.RecordBatch, bad: list[BadMessage]) -> pa.RecordBatch:
@@ -73,12 +75,18 @@ class BadMessages:
     def _send(self, bad: BadMessage) -> None:
         pause_ms = None
         while not self._is_taken(bad):
+            self._say()
             self._patience.check(monotonic_ms())
             pause_ms = SENDING_BACK.after(pause_ms)
             time.sleep(pause_ms / 1000)
+        self._say()
+
+    def _say(self) -> None:
+        for line in self._lines.lines(self._patience.waits(), monotonic_ms()):
+            log.warning("%s", line)
 
     def _is_taken(self, bad: BadMessage) -> bool:
-        subject = f"broker {self._queue.broker_name}"
+        subject = broker_subject(self._queue.broker_name)
         try:
             self._client.send_dead_letter(self._queue, dead_letter(bad, self._queue))
         except RocketMQError as error:

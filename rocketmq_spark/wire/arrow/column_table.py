@@ -58,7 +58,9 @@ COLUMNS: Final[Mapping[str, Column]] = MappingProxyType(
         "msgId": Column(_STRING, "The producer's id of it (UNIQ_KEY); without one, `offsetMsgId`.", "msg_id"),
         "keys": Column(_STRING, "Its keys, separated by spaces.", "keys", "it has none"),
         "tags": Column(_STRING, "Its tag.", "tags", "it has none"),
-        "body": Column(pa.binary(), "Its body, decompressed.", "body"),
+        "body": Column(
+            pa.binary(), "Its body, decompressed.", "body", "it cannot be read, and `badMessages` is `null`"
+        ),
         "properties": Column(_MAP, "All its properties, keys and tags among them.", "properties"),
         "bornTimestamp": Column(
             TIMESTAMP_TYPE, "When the producer made it, by its own clock.", "born_timestamp_ms", _TIMESTAMP_NULL_WHEN
