@@ -391,3 +391,43 @@ def test_a_newcomer_that_is_listed_at_last_waits_for_that_no_more_whatever_else_
     assert [wait.what for wait in member.publish().waits] == [subject]
     group.clock.advance(5_000)
     assert member.survey().owned == set()
+
+
+def test_who_was_there_first_goes_on_beside_a_newcomer_that_differs_for_longer_than_that_waits() -> None:
+    group = Group(subscriptions={"you": {"bills": "*"}})
+    first = group.member(clusterTimeoutMs="60000")
+    first.survey()
+    group.cluster.set_others("you")
+    first.survey()
+    group.clock.advance(59_999)
+    assert first.survey().owned == set(QUEUES[:2])
+
+
+def test_a_newcomer_that_differs_and_whose_client_id_another_takes_owns_its_queues_once_who_differs_is_gone() -> None:
+    group = Group("you", subscriptions={"you": {"bills": "*"}})
+    newcomer = group.member()
+    newcomer.survey()
+    group.cluster.set_others("me")
+    assert newcomer.survey().owned == set(QUEUES)
+
+
+def test_a_newcomer_that_is_not_listed_any_more_waits_no_more_for_who_had_its_client_id() -> None:
+    group = Group("me")
+    newcomer = group.member()
+    newcomer.survey()
+    group.broker.connections.clear()
+    group.broker.hears_nothing = True
+    newcomer.survey()
+    assert [wait.what for wait in newcomer.publish().waits] == [GROUP]
+
+
+def test_a_newcomer_whom_nobody_told_anything_at_first_still_waits_for_who_has_its_client_id() -> None:
+    group = Group()
+    group.broker.reach = Reach.SILENT
+    newcomer = group.member()
+    newcomer.survey()
+    group.broker.reach = Reach.UP
+    group.clock.advance(ASKING.longest_ms)
+    group.cluster.set_others("me")
+    assert newcomer.survey().owned == set()
+    assert [wait.what for wait in newcomer.publish().waits] == [IDENTITY]
