@@ -49,7 +49,6 @@ OWN = {
     "remoting.looker": "unit/test_looks.py",
     "remoting.send_result": "integration/test_broker_operations.py",
     "sink.columns": "unit/test_sink_columns.py",
-    "sink.message_ids": "properties/test_message_encoder.py",
     "sink.task": "unit/test_sink_task.py",
     "source.bad_messages": "unit/test_bad_message_settling.py",
     "source.datasource": "unit/test_stream_reader.py",

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
 
 from rocketmq_spark.sink.dead_letters import NO_BODY, dead_letters
 from rocketmq_spark.sink.outgoing_rows import outgoing_rows
@@ -24,3 +25,11 @@ def test_a_row_that_cannot_be_sent_becomes_a_message_that_says_what_it_was() -> 
         "UNSENDABLE_ROW": [b"row %d of partition 3 of query q batch 1" % row for row in (11, 12, 13)],
         "UNSENDABLE_TOPIC": [b"bad  name", b"T", None],
     }
+
+
+@pytest.mark.parametrize("problems", [{}, {3: "it has no topic"}])
+def test_whatever_is_missing_the_messages_have_the_types_of_others(problems: dict[int, str]) -> None:
+    batch = pa.record_batch([BODIES, TOPICS, pa.array([""] * 4)], names=["b", "t", "g"])
+    letters = dead_letters(outgoing_rows(batch, POSITIONS, None, 10), problems, "a", "DEAD", max_body_bytes=8)
+    assert len(letters) == len(problems)
+    assert {values.type for values in (letters.bodies, *letters.texts.values())} == {pa.binary()}

@@ -58,7 +58,7 @@ def test_keys_may_be_one_for_each() -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ({"bodies": ["a", ""]}, "without a body"),
+        ({"bodies": ["a", ""]}, ": a message without a body is none that a broker takes"),
         ({"bodies": ["a", "b"], "keys": ["k"]}, "1 keys were given for 2 messages"),
         ({"bodies": "a", "properties": {"TAGS": "t"}}, "'TAGS' is RocketMQ's own"),
         ({"bodies": "a", "properties": {"UNIQ_KEY": "t"}}, "'UNIQ_KEY' is RocketMQ's own"),

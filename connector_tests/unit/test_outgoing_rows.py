@@ -55,6 +55,7 @@ def test_neighbours_are_together_up_to_the_limit(sizes: list[int], ranges: list[
 def test_an_arrow_batch_is_cut_by_the_bytes_of_its_bodies() -> None:
     whole = batch(pa.array(["a", "b", "c"]), pa.array(["12345678", None, "123"]))
     assert [piece.column(0).to_pylist() for piece in cut_by_bytes(whole, 1, 10)] == [["a", "b"], ["c"]]
+    assert [piece.column(0).to_pylist() for piece in cut_by_bytes(whole, 1, 2)] == [["a"], ["b"], ["c"]]
 
 
 def test_when_a_message_is_delivered_is_said_in_digits() -> None:

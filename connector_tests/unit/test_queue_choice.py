@@ -42,3 +42,5 @@ def test_a_topic_that_nobody_may_write_has_no_queue_for_a_key() -> None:
 def test_a_row_names_its_queue_itself_or_not() -> None:
     assert named_queue(Place("T", "b", 3, "key")) == MessageQueue("T", "b", 3)
     assert named_queue(Place("T", sharding_key="key")) is None
+    assert named_queue(Place("T", "b")) is None
+    assert named_queue(Place("T", queue_id=3)) is None

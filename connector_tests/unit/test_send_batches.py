@@ -100,6 +100,11 @@ def test_rows_for_one_queue_are_together_in_their_order_whatever_leads_there() -
     )
 
 
+def test_rows_that_differ_in_topic_and_key_are_never_taken_for_each_other() -> None:
+    batches = sent(topic=["T", "U", "V", "T"], shardingKey=["1", "1", "1", "2"])
+    assert told(batches) == [("T@keyed:1", "a", 5), ("T@keyed:2", "d", 8), ("U@keyed:1", "b", 6), ("V@keyed:1", "c", 7)]
+
+
 def test_what_is_compressed_travels_apart_and_in_a_queue_of_its_own_in_order() -> None:
     flags = [0, COMPRESSED, 0, COMPRESSED]
     assert [(letters(batch), batch.sys_flag) for batch in sent(sys_flags=flags, topic=["T"] * 4)] == [
@@ -123,6 +128,11 @@ def test_what_is_delayed_is_a_single_message_with_its_properties() -> None:
         SendBatch("T", None, memoryview(b"b"), 1, 6, 0, f"UNIQ_KEY\x01{'0' * 31}6\x02DELAY\x013\x02"),
         SendBatch("T", None, memoryview(b"d"), 1, 8, 0, f"UNIQ_KEY\x01{'0' * 31}8\x02DELAY\x014\x02"),
     ]
+
+
+def test_what_comes_after_single_messages_is_sent_too() -> None:
+    batches = sent(topic=["T"] * 2, sys_flags=[0, COMPRESSED], delayLevel=pa.array([3, None], pa.int32()))
+    assert [(batch.row_count, batch.first_row, batch.sys_flag) for batch in batches] == [(1, 5, 0), (1, 6, COMPRESSED)]
 
 
 def test_what_is_delayed_goes_to_the_queue_that_its_row_names() -> None:

@@ -42,6 +42,7 @@ def test_a_column_of_another_type_is_named_with_what_it_should_be() -> None:
     assert said.startswith(
         "[ROCKETMQ_UNWRITABLE_COLUMN] Column 'Tags' is ARRAY<STRING>, and cannot be sent as that. Make it STRING;"
     )
+    assert said.endswith(f"there are: {available()}.")
 
 
 def test_two_columns_that_say_the_same_are_both_named() -> None:
@@ -49,7 +50,9 @@ def test_two_columns_that_say_the_same_are_both_named() -> None:
 
 
 def test_without_a_body_or_a_topic_nothing_is_to_be_sent() -> None:
-    assert "without a column 'body'" in refused([("topic", "string")])
+    said = refused([("topic", "string")])
+    assert "without a column 'body'" in said
+    assert said.endswith(f"There are: {available()}.")
     assert "without a column 'topic' or option 'topic'" in refused([("body", "binary")], has_topic=False)
 
 
