@@ -15,7 +15,7 @@ BODIES = pa.array([b"short", b"x" * 5_000, b"y" * 4_096, b"z" * 4_097], pa.binar
 def test_large_bodies_are_compressed_and_flagged(compression: str) -> None:
     bodies, flags = compressed(BODIES, compression, 4_096)
     flag = int(MessageSysFlag.COMPRESSED | KINDS[compression])
-    assert (flags.tolist(), flags.dtype) == ([0, flag, 0, flag], np.int32)
+    assert (flags.tolist(), flags.dtype) == ([0, flag, 0, flag], np.dtype(np.int32))
     values = bodies.to_pylist()
     assert (values[0], values[2]) == (b"short", b"y" * 4_096)
     assert [decompress(values[row], flag) for row in (1, 3)] == [b"x" * 5_000, b"z" * 4_097]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 
+import numpy as np
 import pyarrow as pa
 
-from rocketmq_spark.sink.message_ids import column_ids
+from rocketmq_spark.sink.message_ids import column_ids, id_prefix
 
 
 def id_made_of(text: bytes) -> bytes:
@@ -22,4 +23,9 @@ def test_an_id_of_columns_is_made_of_the_length_and_text_of_each_value_and_nothi
 
 def test_no_row_has_no_id() -> None:
     none = column_ids([pa.array([], pa.string())])
-    assert (len(none), none.dtype) == (0, "S32")
+    assert (len(none), none.dtype) == (0, np.dtype("S32"))
+
+
+def test_ids_of_a_task_begin_with_digits_in_upper_case() -> None:
+    digits = hashlib.blake2b(b"job\x003", digest_size=10).hexdigest().upper()
+    assert id_prefix("job", 3) == digits.encode()

@@ -37,6 +37,8 @@ def test_several_keys_are_one_text_and_nulls_among_them_are_left_out() -> None:
     assert rows.texts["KEYS"].to_pylist() == [b"a b", None, None, b"a c", None]
     whole = outgoing_rows(batch(keys[:3], pa.array([b"b"] * 3)), POSITIONS, None, 0)
     assert whole.texts["KEYS"].to_pylist() == [b"a b", None, None]
+    only_null = outgoing_rows(batch(keys[4:], pa.array([b"b"])), POSITIONS, None, 0)
+    assert only_null.texts["KEYS"].to_pylist() == [None]
 
 
 @pytest.mark.parametrize(
