@@ -421,7 +421,8 @@ def test_a_newcomer_that_is_not_listed_any_more_waits_no_more_for_who_had_its_cl
     assert [wait.what for wait in newcomer.publish().waits] == [GROUP]
 
 
-def test_a_newcomer_whom_nobody_told_anything_at_first_still_waits_for_who_has_its_client_id() -> None:
+def test_who_has_not_told_a_broker_of_itself_takes_its_namesake_there_not_for_itself() -> None:
+    """A broker that was silent is asked again before it is greeted again."""
     group = Group()
     group.broker.reach = Reach.SILENT
     newcomer = group.member()
@@ -430,4 +431,7 @@ def test_a_newcomer_whom_nobody_told_anything_at_first_still_waits_for_who_has_i
     group.clock.advance(ASKING.longest_ms)
     group.cluster.set_others("me")
     assert newcomer.survey().owned == set()
+    assert newcomer.survey().owned == set()
     assert [wait.what for wait in newcomer.publish().waits] == [IDENTITY]
+    group.cluster.set_others()
+    assert newcomer.survey().owned == set(QUEUES)

@@ -142,7 +142,8 @@ class GroupMembers:
 
         Each broker lists whom it hears. Who reads from a broker is heard by it, so of two members that could read the
         same queue each sees the other in the list of its broker, whatever else they are cut off from: that takes all
-        lists together, as often an id as any has it. We are listed where all of them do.
+        lists together, as often an id as any has it. We are listed where all of them do; by who has
+        not heard of us it is a namesake that is listed.
         """
         brokers = {name: name for name in self._routes.broker_names()}
         told = self._servers.ask_together(brokers, lambda broker, _: broker.submit_consumer_ids(self._group))
@@ -152,9 +153,12 @@ class GroupMembers:
         for client_ids in told.values():
             members |= Counter(client_ids)
         self._others = sorted(members.keys() - {self._client_id})
-        if not all(self._client_id in client_ids for client_ids in told.values()):
+        if not all(self._client_id in client_ids and self._is_greeted(name) for name, client_ids in told.items()):
             del members[self._client_id]
         return sorted(members.elements())
+
+    def _is_greeted(self, broker_name: str) -> bool:
+        return self._routes.master(broker_name) in self._greeted
 
     def are_only_we(self) -> bool:
         """Whether nobody else was in the group when it was last asked for: what we do would take others by surprise.
