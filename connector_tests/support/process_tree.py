@@ -29,11 +29,19 @@ def kill_tree(
                 victim.send_signal(signal.SIGKILL)
         process.kill()
         process.wait()
-        _, alive = psutil.wait_procs(tree, timeout=EXIT_TIMEOUT_S)
+        _, left = psutil.wait_procs(tree, timeout=EXIT_TIMEOUT_S)
+        alive = [orphan for orphan in left if not _has_ended(orphan)]
         for orphan in alive:
             orphan.kill()
-        return list(alive)
+        return alive
     return []
+
+
+def _has_ended(orphan: psutil.Process) -> bool:
+    """Whether it is gone, or only waits for whoever has adopted it to take note: some that do take their time."""
+    with suppress(psutil.NoSuchProcess):
+        return bool(orphan.status() == psutil.STATUS_ZOMBIE)
+    return True
 
 
 def is_jvm(process: psutil.Process) -> bool:
