@@ -309,6 +309,16 @@ def test_an_outage_is_what_was_tried_for_as_long_as_it_may_be(error: RocketMQErr
     assert is_outage_of_broker(error) is is_one
 
 
+@pytest.mark.parametrize(("cause", "is_one"), [("CONNECTION_LOST", True), ("NO_NAME_SERVER", False)])
+def test_name_servers_that_are_silent_for_too_long_say_nothing_of_a_broker(cause: str, is_one: bool) -> None:
+    patience = Patience(outlook_of_pull)
+    error = TransportError(cause, topic="orders", addresses="n:1", address="a:1", reason="cut", cause="cut")
+    patience.failed(BROKER, error, now_ms=0, limit_ms=LIMIT_MS)
+    with pytest.raises(TransportError, match="CLUSTER_UNREACHABLE") as raised:
+        patience.check(LIMIT_MS)
+    assert is_outage_of_broker(raised.value) is is_one
+
+
 def test_what_is_waited_for_is_said_with_how_long_it_stays_quiet() -> None:
     subject = Patience()
     subject.failed("name servers", CUT, now_ms=5, limit_ms=100)
