@@ -119,7 +119,7 @@ STEPS: Final[Mapping[tuple[Standing, Told], Step]] = MappingProxyType(
         (_MEMBER, Told.AGREES): Step(_MEMBER, Then.SHARE, settled=(SUBSCRIPTIONS,)),
     }
 )
-"""What is not in here cannot happen: who may have another's client id compares nothing."""
+"""What is not in here cannot happen: who is NAMELESS compares nothing, so it is not told how others are."""
 
 
 def told_by(client_ids: Sequence[str] | None, client_id: str) -> Told:

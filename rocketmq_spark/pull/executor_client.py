@@ -1,5 +1,5 @@
-"""What executors pull and send back with; each connection is asked first who is there. One for each set of options,
-the last 16 of a process kept for more tasks."""
+"""What executors pull and send back with; each connection is asked first who is there, where brokers tell that. One for
+each set of options, the last 16 of a process kept for more tasks."""
 
 from __future__ import annotations
 
