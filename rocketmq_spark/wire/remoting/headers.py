@@ -132,6 +132,60 @@ class PullMessageResponse(Header):
     max_offset: int = wire("maxOffset")
 
 
+# ---------------------------------------------------------------------------------------------------- pop
+
+
+@header
+class PopMessageRequest(Header):
+    """RequestCode POP_MESSAGE. ``queue_id`` -1: of any queue; ``init_mode`` for a group without offsets: 0 the first
+    message, 1 the end. The body of the answer is as that of a pull."""
+
+    consumer_group: str = wire("consumerGroup")
+    topic: str = wire("topic")
+    queue_id: int = wire("queueId", default=-1)
+    max_message_count: int = wire("maxMsgNums")
+    invisible_ms: int = wire("invisibleTime")
+    poll_ms: int = wire("pollTime")
+    born_timestamp_ms: int = wire("bornTime")
+    init_mode: int = wire("initMode")
+    expression_type: str | None = wire("expType", default=None)
+    expression: str | None = wire("exp", default=None)
+
+
+@header
+class PopMessageResponse(Header):
+    """Answer to POP_MESSAGE with messages. ``start_offsets``: ``"retry flag, queue id, offset"`` of each queue,
+    separated by spaces, the queues by semicolons; without those whose messages have a handle as a property."""
+
+    pop_time_ms: int = wire("popTime")
+    invisible_ms: int = wire("invisibleTime")
+    revive_queue_id: int = wire("reviveQid")
+    start_offsets: str | None = wire("startOffsetInfo", default=None)
+
+
+@header
+class ChangeInvisibleTimeRequest(Header):
+    """RequestCode CHANGE_MESSAGE_INVISIBLETIME. ``topic``: the one that the queue is of, be it a retry topic.
+    ``suspend``: this was no attempt to consume it."""
+
+    consumer_group: str = wire("consumerGroup")
+    topic: str = wire("topic")
+    queue_id: int = wire("queueId")
+    extra_info: str = wire("extraInfo")
+    offset: int = wire("offset")
+    invisible_ms: int = wire("invisibleTime")
+    suspend: bool = wire("suspend", default=False)
+
+
+@header
+class ChangeInvisibleTimeResponse(Header):
+    """Answer to CHANGE_MESSAGE_INVISIBLETIME: what is new in the message's handle."""
+
+    pop_time_ms: int = wire("popTime")
+    invisible_ms: int = wire("invisibleTime")
+    revive_queue_id: int = wire("reviveQid")
+
+
 # ---------------------------------------------------------------------------------------------------- group offsets
 
 

@@ -70,6 +70,16 @@ MEANINGS: Final[Mapping[int, Meanings]] = MappingProxyType(
             (ResponseCode.SUCCESS, ANY): Meaning.ANSWERED,
             (ResponseCode.REQUEST_CODE_NOT_SUPPORTED, ANY): Meaning.OF_ANOTHER_KIND,
         },
+        RequestCode.POP_MESSAGE: {
+            (ResponseCode.SUCCESS, ANY): Meaning.ANSWERED,
+            (ResponseCode.PULL_NOT_FOUND, ANY): Meaning.NOTHING,
+            (ResponseCode.POLLING_FULL, ANY): Meaning.NOTHING,
+            (ResponseCode.POLLING_TIMEOUT, ANY): Meaning.NOTHING,
+        },
+        RequestCode.CHANGE_MESSAGE_INVISIBLETIME: {
+            (ResponseCode.SUCCESS, ANY): Meaning.ANSWERED,
+            (ResponseCode.NO_MESSAGE, ANY): Meaning.GONE,
+        },
         RequestCode.SEND_MESSAGE_V2: _STORED,
         RequestCode.SEND_BATCH_MESSAGE: _STORED,
     }

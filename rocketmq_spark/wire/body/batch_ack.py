@@ -1,0 +1,53 @@
+"""The body of BATCH_ACK_MESSAGE: which messages that were popped are done.
+
+Source: ``remoting/protocol/body/BatchAck.java``, ``remoting/protocol/BitSetSerializerDeserializer.java``.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+
+class BatchAck(NamedTuple):
+    """Messages that one answer has brought of one queue. ``topic`` is the one that was asked for, and ``retry`` says
+    whether the queue is of its retry topic."""
+
+    group: str
+    topic: str
+    retry: str
+    start_offset: int
+    queue_id: int
+    revive_queue_id: int
+    pop_time_ms: int
+    invisible_ms: int
+    offsets: Collection[int]
+
+
+def encode_batch_ack(broker_name: str, acks: Iterable[BatchAck]) -> bytes:
+    """The body, for the broker of that name."""
+    return json.dumps({"brokerName": broker_name, "acks": [_fields(ack) for ack in acks]}).encode()
+
+
+def _fields(ack: BatchAck) -> dict[str, object]:
+    return {
+        "c": ack.group,
+        "t": ack.topic,
+        "r": ack.retry,
+        "so": ack.start_offset,
+        "q": ack.queue_id,
+        "rq": ack.revive_queue_id,
+        "pt": ack.pop_time_ms,
+        "it": ack.invisible_ms,
+        "b": base64.b64encode(_bits(offset - ack.start_offset for offset in ack.offsets)).decode(),
+    }
+
+
+def _bits(places: Iterable[int]) -> bytes:
+    """Source: ``java/util/BitSet.java#toByteArray``."""
+    number = 0
+    for place in places:
+        number |= 1 << place
+    return number.to_bytes((number.bit_length() + 7) // 8, "little")
