@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rocketmq_spark.model import MessageQueue, QueueRange, retry_topic
-from rocketmq_spark.options.connection import CONNECTION_CONFLICTS, CONNECTION_NEEDS, ConnectionOptions
+from rocketmq_spark.options.connection import CONNECTION_CONFLICTS, CONNECTION_NEEDS
 from rocketmq_spark.options.kinds import (
     BOOLEAN,
     EXPRESSION,
@@ -24,6 +24,7 @@ from rocketmq_spark.options.kinds import (
     choice,
     integer,
 )
+from rocketmq_spark.options.receive import RECEIVE_CONFLICTS, ReceiveOptions
 from rocketmq_spark.options.table import Conflict, Need, Section, checked, option, parse_table
 
 BROADCASTING: Final = "BROADCASTING"
@@ -35,7 +36,7 @@ NO_RETRY_IN_ORDER: Final = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadOptions(ConnectionOptions):
+class ReadOptions(ReceiveOptions):
     """Options of ``spark.readStream.format("rocketmq")``. Times are milliseconds, sizes are messages."""
 
     consumer_group: str = option(
@@ -302,6 +303,11 @@ class ReadOptions(ConnectionOptions):
         return self.group_offsets == "ignore"
 
     @property
+    def begins_at_first(self) -> bool:
+        """Whether a group without offsets begins at the first message of each queue."""
+        return self.starting_offsets == "earliest" or self.consume_from_where == "CONSUME_FROM_FIRST_OFFSET"
+
+    @property
     def retry_topic(self) -> str:
         """The name of the group's retry topic, read or not."""
         return retry_topic(self.consumer_group)
@@ -343,6 +349,7 @@ READ_NEEDS: Final = (
 
 READ_CONFLICTS: Final = (
     *CONNECTION_CONFLICTS,
+    *RECEIVE_CONFLICTS,
     Conflict(
         "consumeOrderly",
         "retryTopic",

@@ -6,7 +6,7 @@ Methods raise what those of ``Broker`` do. Source: ``client/impl/MQClientAPIImpl
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.remoting.peer import Peer, Question, ResponseFuture, code_only
@@ -20,6 +20,10 @@ from rocketmq_spark.wire.remoting.headers import (
     PopMessageResponse,
 )
 from rocketmq_spark.wire.remoting.meanings import Meaning, meaning_of
+from rocketmq_spark.wire.remoting.refusal import refusal
+
+HOLD_SLACK_MS: Final = 5_000
+"""A broker holds a pop until a time by its own clock, which may be behind ours."""
 
 
 class Popped(NamedTuple):
@@ -38,8 +42,17 @@ class PopBroker(Peer):
 
     def pop(self, request: PopMessageRequest, on_answer: Callable[[PopOutcome], None]) -> None:
         """Ask for messages; the broker holds the request for ``poll_ms`` while there are none. Never raises."""
-        question = Question(RemotingCommand(RequestCode.POP_MESSAGE, fields=request.to_fields()), _read_pop)
-        self.ask_then(question, on_answer, request.poll_ms + self._timeout_ms)
+        question = Question(RemotingCommand(RequestCode.POP_MESSAGE, fields=request.to_fields()), self._read_pop)
+        self.ask_then(question, on_answer, request.poll_ms + HOLD_SLACK_MS + self._timeout_ms)
+
+    def _read_pop(self, answer: RemotingCommand) -> Popped | None:
+        """A pop that came too late is refused: that there is nothing would be said again and again."""
+        meaning = meaning_of(RequestCode.POP_MESSAGE, answer)
+        if meaning is Meaning.TOO_LATE:
+            raise refusal(self.address, RequestCode.POP_MESSAGE, answer)
+        if meaning is Meaning.NOTHING:
+            return None
+        return Popped(PopMessageResponse.from_fields(answer.fields), memoryview(answer.body))
 
     def submit_acknowledge(self, broker_name: str, acks: Iterable[BatchAck]) -> ResponseFuture[None]:
         """Say that messages are done. Of handles that count no more the broker says nothing."""
@@ -51,12 +64,6 @@ class PopBroker(Peer):
         answer makes the message come again if it is not acknowledged."""
         command = RemotingCommand(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, fields=request.to_fields())
         return self.submit(Question(command, _read_change))
-
-
-def _read_pop(answer: RemotingCommand) -> Popped | None:
-    if meaning_of(RequestCode.POP_MESSAGE, answer) is Meaning.NOTHING:
-        return None
-    return Popped(PopMessageResponse.from_fields(answer.fields), memoryview(answer.body))
 
 
 def _read_change(answer: RemotingCommand) -> ChangeInvisibleTimeResponse | None:

@@ -62,6 +62,7 @@ OUTLOOKS: Final[Mapping[int | str, Outlooks]] = MappingProxyType(
         ResponseCode.FLOW_CONTROL: Outlooks(
             _PASSES, _PASSES, _FINAL, _PASSES, False
         ),  # the right broker, which has too much
+        ResponseCode.POLLING_TIMEOUT: Outlooks(_PASSES, _PASSES, _FINAL, _FINAL),  # a pop that came late, by two clocks
         ResponseCode.NOT_LEADER_FOR_QUEUE: Outlooks(_PASSES, _PASSES, _FINAL, _PASSES),
         ResponseCode.TOPIC_NOT_EXIST: Outlooks(_FINAL, _UNSERVED, _PASSES, _UNSERVED),
         ResponseCode.NO_PERMISSION: Outlooks(_FINAL, _UNSERVED, _PASSES, _UNSERVED),

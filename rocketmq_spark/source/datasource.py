@@ -81,6 +81,10 @@ class RocketMQDataSource(DataSource):
             from rocketmq_spark.source.stream.refused_reader import RefusedReader
 
             return RefusedReader(self._checked)
+        if self._checked.shares_messages:
+            from rocketmq_spark.source.pop.pop_reader import RocketMQPopReader
+
+            return RocketMQPopReader(self._checked, schema)
         from rocketmq_spark.source.stream.stream_reader import RocketMQStreamReader
 
         return RocketMQStreamReader(self._checked, schema)

@@ -28,6 +28,9 @@ WITHOUT_TOPICS: Final = 2
 VERSION: Final = 3
 
 
+MESSAGES_BEFORE: Final = "It has the handles of messages, and no positions in queues."
+
+
 class QueueProgress(NamedTuple):
     """One queue in an offset. ``last_store_timestamp_ms`` is the queue's newest message's when the batch was planned;
     0: not known; 1: there was none left."""
@@ -104,13 +107,15 @@ class SourceOffset:
     @classmethod
     def from_json(cls, value: object) -> SourceOffset:
         """Read back what ``to_json`` gave. Raises OptionError[BAD_OFFSET] for anything else: other versions, and other
-        spellings, which Spark would take for other offsets."""
+        spellings, which Spark would take for other offsets; OptionError[CHECKPOINT_OF_ANOTHER] for ``PopOffset``'s."""
         try:
             offset = cls(dict(_queues(value)), _planned_with(value))
             if _text(offset.to_json()) != _text(value):
                 raise ValueError("another spelling")
             return offset
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
+            if isinstance(problem, OptionError):
+                raise
             raise OptionError("BAD_OFFSET", problem=f"{problem} in {str(value)[:200]}") from None
 
 
@@ -143,6 +148,10 @@ def _text(value: object) -> str:
 
 
 def _queues(value: Any) -> Iterator[tuple[MessageQueue, QueueProgress]]:
+    if value.get("loadBalance") == "message":
+        raise OptionError(
+            "CHECKPOINT_OF_ANOTHER", option="loadBalance", before="message", now="queue", loses=MESSAGES_BEFORE
+        )
     if value["v"] not in (WITHOUT_OPTIONS, WITHOUT_TOPICS, VERSION):
         raise ValueError(f"version {value['v']!r}, not {WITHOUT_OPTIONS} to {VERSION},")
     for queue, numbers in flat(value["queues"]):

@@ -1,4 +1,4 @@
-"""SourceRun: the life of a query in its source runner process, from the first call for an offset to the last breath.
+"""Run, SourceRun: the life of a query in its source runner process, from the first call for an offset to the last breath.
 
 PySpark 4.3 does not call ``stop()`` when a query stops: the JVM sends SIGTERM and goes on. And a JVM that dies
 leaves the process behind as an orphan that would keep its queues: it notices when it next turns to its socket, but it
@@ -43,35 +43,19 @@ ENDING_SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
 """The JVM's, and that of a terminal that was closed."""
 
 
-class SourceRun:
-    """A member that has joined, and the planner that works with it. Must be made on the process's main thread, which
-    also makes all calls."""
+class Run:
+    """What ends where its process does. Must be made on the process's main thread, which also makes all calls."""
 
-    def __init__(self, options: ReadOptions) -> None:
+    def __init__(self) -> None:
         self._is_unwindable = True
         self._ended_ms: int | None = None
         unwind_on_signals(self._end_between_calls)
-        self._member = Member(options, ParentWatch().leave_as_orphan)
-        speak_as(options.log_level, group=options.consumer_group, clientId=self._member.client_id)
-        self.drain = DrainRequest()
-        self.planner = BatchPlanner(self._member, options, self.drain, monotonic_ms)
-        # For a signal that comes on the way to ``stop``, or in it.
+
+    def _begin(self, join: Callable[[], None]) -> None:
+        """From here on there is something to leave; a signal may come on the way to ``stop``, or in it."""
         atexit.register(self.stop)
-        self._member.start()
+        join()
         self._is_unwindable = False
-
-    # ------------------------------------------------------------------------------------------ what Spark asks
-
-    def latest_offset(self, start: SourceOffset, limit: int | None) -> SourceOffset:
-        """``BatchPlanner.latest_offset``; ``start``, a moment later, once a signal has ended the run. Raises
-        TransportError[RUN_ENDED] where Spark does not end as well."""
-        if self._ended_ms is not None:
-            self._outlive(monotonic_ms() - self._ended_ms)
-        return self._answer(lambda: self.planner.latest_offset(start, limit), start)
-
-    def recover(self, end: SourceOffset, wanted: Sequence[QueueRange]) -> tuple[LostRange, ...]:
-        """``BatchPlanner.recover``."""
-        return self._answer(lambda: self.planner.recover(end, wanted), ())
 
     def _answer(self, ask: Callable[[], T], once_ended: T) -> T:
         """A signal unwinds ``ask``, and then ends the run."""
@@ -85,7 +69,11 @@ class SourceRun:
                 self._is_unwindable = False
         return once_ended
 
-    def _outlive(self, ended_for_ms: int) -> None:
+    def _outlive(self) -> None:
+        """A moment, once a signal has ended the run. Raises TransportError[RUN_ENDED] where Spark does not end too."""
+        if self._ended_ms is None:
+            return
+        ended_for_ms = monotonic_ms() - self._ended_ms
         if ended_for_ms > OUTLIVED_LIMIT_MS:
             raise TransportError("RUN_ENDED", ended_for_ms=ended_for_ms)
         time.sleep(OUTLIVED_PAUSE_S)
@@ -95,6 +83,42 @@ class SourceRun:
         if not self._is_unwindable:
             self.stop()
         return not self._is_unwindable
+
+    def stop(self) -> None:
+        """Leave the group and remove what is ours on this machine. May be called again."""
+        ignore_signals()
+        self._ended_ms = monotonic_ms() if self._ended_ms is None else self._ended_ms
+        try:
+            self._leave()
+        finally:
+            atexit.unregister(self.stop)
+
+    def _leave(self) -> None:
+        raise NotImplementedError
+
+
+class SourceRun(Run):
+    """A member that has joined, and the planner that works with it."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        super().__init__()
+        self._member = Member(options, ParentWatch().leave_as_orphan)
+        speak_as(options.log_level, group=options.consumer_group, clientId=self._member.client_id)
+        self.drain = DrainRequest()
+        self.planner = BatchPlanner(self._member, options, self.drain, monotonic_ms)
+        self._begin(self._member.start)
+
+    # ------------------------------------------------------------------------------------------ what Spark asks
+
+    def latest_offset(self, start: SourceOffset, limit: int | None) -> SourceOffset:
+        """``BatchPlanner.latest_offset``; ``start``, a moment later, once a signal has ended the run. Raises
+        TransportError[RUN_ENDED] where Spark does not end as well."""
+        self._outlive()
+        return self._answer(lambda: self.planner.latest_offset(start, limit), start)
+
+    def recover(self, end: SourceOffset, wanted: Sequence[QueueRange]) -> tuple[LostRange, ...]:
+        """``BatchPlanner.recover``."""
+        return self._answer(lambda: self.planner.recover(end, wanted), ())
 
     # ------------------------------------------------------------------------------------------ what is known of it
 
@@ -107,15 +131,11 @@ class SourceRun:
         """What is waited for now, by ``monotonic_ms``."""
         return self._member.waits
 
-    def stop(self) -> None:
-        """Leave the group and remove what is ours on this machine. May be called again."""
-        ignore_signals()
-        self._ended_ms = monotonic_ms() if self._ended_ms is None else self._ended_ms
+    def _leave(self) -> None:
         try:
             self._member.stop()
         finally:
             self.drain.close()
-            atexit.unregister(self.stop)
 
 
 class ParentWatch:

@@ -18,7 +18,6 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.outage_notes import OutageNotes
@@ -33,6 +32,7 @@ from rocketmq_spark.source.schema import check_schema
 from rocketmq_spark.source.stream.checkpoint_changes import planned_with, warnings_of
 from rocketmq_spark.source.stream.offsets import OffsetReader, SourceOffset
 from rocketmq_spark.source.stream.progress import ProgressReporter, told_waits
+from rocketmq_spark.source.stream.read_limit import max_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -106,7 +106,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ``limit`` that is neither a number of rows nor all that there is.
         """
         begin = self._offsets.read(start)
-        end = self._running(begin).latest_offset(begin, _max_offsets(limit))
+        end = self._running(begin).latest_offset(begin, max_rows(limit))
         return start if end is begin else self._offsets.write(replace(end, planned_with=planned_with(self._options)))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
@@ -206,11 +206,3 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             planned_by=partition.client_id,
         )
         return iterating_alone(batches)
-
-
-def _max_offsets(limit: ReadLimit) -> int | None:
-    if isinstance(limit, ReadMaxRows):
-        return limit.max_rows
-    if isinstance(limit, ReadAllAvailable):
-        return None
-    raise OptionError("BAD_OPTION_VALUE", option="read limit", value=repr(limit), expected="maxOffsetsPerTrigger")

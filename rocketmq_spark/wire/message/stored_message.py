@@ -65,7 +65,7 @@ def decode_messages(body: Buffer, *, broker_name: str) -> list[MessageExt]:
     """
     messages: list[MessageExt] = []
     left_bytes = DECOMPRESSED_LIMIT_BYTES
-    for index, position, record in _split(body):
+    for index, position, record in split_records(body):
         try:
             found = decode_record(record, broker_name, left_bytes)
         except ValueError as problem:
@@ -77,14 +77,14 @@ def decode_messages(body: Buffer, *, broker_name: str) -> list[MessageExt]:
 
 def check_layout(body: Buffer, *, broker_name: str) -> None:
     """Like ``decode_messages``, but whatever is in the messages' bodies is right."""
-    for index, position, record in _split(body):
+    for index, position, record in split_records(body):
         try:
             as_stored(record, broker_name)
         except ValueError as problem:
             raise corrupt_message(index, position, len(body), problem) from problem
 
 
-def _split(body: Buffer) -> Iterator[tuple[int, int, memoryview]]:
+def split_records(body: Buffer) -> Iterator[tuple[int, int, memoryview]]:
     """Number, position and bytes of each record, as long as their sizes can be."""
     data = memoryview(body)
     index = position = 0

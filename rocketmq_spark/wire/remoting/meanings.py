@@ -26,6 +26,7 @@ class Meaning(Enum):
     NOTHING = "there is nothing of the kind"
     NOT_TAKEN = "an operator has reset this offset, so what we sent was not stored"
     GONE = "the message is deleted"
+    TOO_LATE = "by the server's clock the request came after the time for which it was to be held"
     OF_ANOTHER_KIND = "a server of this kind is not asked for that"
 
 
@@ -74,6 +75,7 @@ MEANINGS: Final[Mapping[int, Meanings]] = MappingProxyType(
             (ResponseCode.SUCCESS, ANY): Meaning.ANSWERED,
             (ResponseCode.PULL_NOT_FOUND, ANY): Meaning.NOTHING,
             (ResponseCode.POLLING_FULL, ANY): Meaning.NOTHING,
+            (ResponseCode.POLLING_TIMEOUT, "the broker["): Meaning.TOO_LATE,
             (ResponseCode.POLLING_TIMEOUT, ANY): Meaning.NOTHING,
         },
         RequestCode.CHANGE_MESSAGE_INVISIBLETIME: {

@@ -1,0 +1,114 @@
+"""Options of who shares a group's messages one by one, and what then has no meaning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rocketmq_spark.options.connection import ConnectionOptions
+from rocketmq_spark.options.kinds import choice, integer
+from rocketmq_spark.options.table import Conflict, Section, option
+
+BY_MESSAGE: Final = "message"
+INVISIBLE_BY_DEFAULT_MS: Final = 300_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReceiveOptions(ConnectionOptions):
+    """What a group's members share, and for how long a message is one's own."""
+
+    load_balance: str = option(
+        "loadBalance",
+        choice("queue", BY_MESSAGE),
+        section=Section.GROUP,
+        default="queue",
+        doc="What the group's members share. `queue`: each queue is one member's, which reads it in order. `message`, "
+        "with RocketMQ 5: each message goes to whoever asks first, and is invisible to the others until its batch is "
+        "done; in no order, and at least once. All members must use the same. The guide on message granularity says "
+        "when to take which.",
+    )
+    invisible_duration_ms: int = option(
+        "invisibleDurationMs",
+        integer(1_000, 43_200_000),
+        section=Section.GROUP,
+        default=str(INVISIBLE_BY_DEFAULT_MS),
+        doc="For `loadBalance` `message`: how long a message is invisible to the other members. While the query holds "
+        "it, it is renewed when half of that is over; what a killed query held comes again when all of it is.",
+    )
+
+    @property
+    def shares_messages(self) -> bool:
+        """Whether the group's members share messages, not queues."""
+        return self.load_balance == BY_MESSAGE
+
+
+_NO_MEMBER: Final = "Brokers hand messages out one by one: no member has queues, and none is known by a name."
+_NO_OFFSETS: Final = "Messages are acknowledged one by one; the group's offsets are the brokers' own."
+_AT_AN_END: Final = "Brokers know two places where a group without offsets can begin: 'earliest' and 'latest'."
+_NO_QUEUE: Final = "No queue is this query's own: what a broker keeps that is away comes when it is back."
+
+WITHOUT_MEANING: Final[tuple[tuple[str, str, object, str], ...]] = (
+    ("consumeOrderly", "consume_orderly", False, "Messages that are shared come in no order."),
+    ("messageModel", "message_model", "CLUSTERING", "In 'BROADCASTING' nothing is shared."),
+    ("allocateStrategy", "allocate_strategy", "AVG", _NO_MEMBER),
+    ("instanceName", "instance_name", None, _NO_MEMBER),
+    ("rebalanceIntervalMs", "rebalance_interval_ms", 20_000, _NO_MEMBER),
+    ("persistOffsetIntervalMs", "persist_offset_interval_ms", 5_000, _NO_OFFSETS),
+    ("groupOffsets", "group_offsets", "resume", _NO_OFFSETS),
+    ("startingTimestamp", "starting_timestamp_ms", None, _AT_AN_END),
+    ("consumeTimestamp", "consume_timestamp_ms", None, _AT_AN_END),
+    ("retryTopic", "reads_retry_topic", False, "Brokers give out again by themselves what is to come again."),
+    (
+        "minPartitions",
+        "min_partitions",
+        None,
+        "Messages travel with their tasks; 'maxRecordsPerPartition' says how many go with one.",
+    ),
+    (
+        "failOnDataLoss",
+        "fail_on_data_loss",
+        True,
+        "Nothing is noticed of what brokers delete before they have given it out, so there is nothing to decide.",
+    ),
+    ("missingQueues", "missing_queues", "wait", _NO_QUEUE),
+    ("missingQueuesTimeoutMs", "missing_queues_timeout_ms", 300_000, _NO_QUEUE),
+    ("giveUp", "give_up", (), "A batch that is planned again has no messages: they come again in another one."),
+)
+"""Options that say nothing where messages are shared: name, attribute, default, and why. To set them is an error."""
+
+
+def _conflict(name: str, attribute: str, default: object, why: str) -> Conflict:
+    def when(options: Any) -> bool:
+        return options.shares_messages and getattr(options, attribute) != default
+
+    return Conflict("loadBalance", name, when, why)
+
+
+RECEIVE_CONFLICTS: Final = (
+    *(_conflict(*row) for row in WITHOUT_MEANING),
+    Conflict(
+        "loadBalance",
+        "startingOffsets",
+        lambda options: options.shares_messages and isinstance(options.starting_offsets, tuple),
+        _AT_AN_END,
+    ),
+    Conflict(
+        "loadBalance",
+        "consumeFromWhere",
+        lambda options: options.shares_messages and options.consume_from_where == "CONSUME_FROM_TIMESTAMP",
+        _AT_AN_END,
+    ),
+    Conflict(
+        "loadBalance",
+        "badMessages",
+        lambda options: options.shares_messages and options.bad_messages == "deadLetter",
+        "Messages that are shared are not sent to the dead letter topic; 'null' goes on without their bodies.",
+    ),
+    Conflict(
+        "loadBalance",
+        "invisibleDurationMs",
+        lambda options: not options.shares_messages and options.invisible_duration_ms != INVISIBLE_BY_DEFAULT_MS,
+        "With 'queue' no message is invisible: its queue is one member's.",
+    ),
+)
+"""Checked in this order."""

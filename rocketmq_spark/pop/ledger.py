@@ -1,0 +1,199 @@
+"""The ledger: every message that the query holds, and how far it is with each.
+
+    received ── freeze ──▶ frozen ── prove ──▶ proven ── acknowledged ──▶ (gone)
+       └── given back ──▶ (gone)                  while it is received or frozen it is renewed
+
+Whoever asks a broker something of a message takes it first (``take_...``) and says afterwards what came of it. Nobody
+else gets it meanwhile: so no message is renewed and acknowledged at once, and who acknowledges has its last handle.
+Times are arguments. Not thread-safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from rocketmq_spark.pop.handles import Handle, Received
+from rocketmq_spark.pop.renewal import Lease
+
+
+class State(Enum):
+    """How far a message is."""
+
+    RECEIVED = "in no batch yet"
+    FROZEN = "in a batch that is not proven"
+    PROVEN = "in the sink, and not acknowledged"
+
+
+@dataclass(slots=True)
+class _Held:
+    handle: Handle
+    record: memoryview
+    lease: Lease
+    state: State = State.RECEIVED
+    batch: int = 0
+    is_taken: bool = False
+    is_told_expired: bool = False
+
+
+class Taken(NamedTuple):
+    """A message about which a broker is asked now."""
+
+    number: int
+    handle: Handle
+
+
+@dataclass(slots=True)
+class Counts:
+    """What became of messages since the query started."""
+
+    received: int = 0
+    acknowledged: int = 0
+    renewed: int = 0
+    given_back: int = 0
+    expired: int = 0
+
+
+class Ledger:
+    """See the module. Messages are numbered as they come."""
+
+    def __init__(self, invisible_ms: int) -> None:
+        self._invisible_ms = invisible_ms
+        self._held: dict[int, _Held] = {}
+        self._next = 0
+        self._waiting = 0
+        self._waiting_bytes = 0
+        self.counts = Counts()
+
+    # ------------------------------------------------------------------------------------------ what there is
+
+    @property
+    def waiting(self) -> int:
+        """How many messages are in no batch yet."""
+        return self._waiting
+
+    @property
+    def waiting_bytes(self) -> int:
+        return self._waiting_bytes
+
+    def count(self, state: State) -> int:
+        return sum(1 for _ in self._in_state(state))
+
+    # ------------------------------------------------------------------------------------------ the way of a message
+
+    def receive(self, received: Iterable[Received], now_ms: int) -> None:
+        """They are ours, from about now on."""
+        for handle, record in received:
+            self._held[self._next] = _Held(handle, record, Lease.begun(now_ms, self._invisible_ms))
+            self._next += 1
+            self._waiting += 1
+            self._waiting_bytes += len(record)
+            self.counts.received += 1
+
+    def freeze(self, batch: int, most: int) -> tuple[Received, ...]:
+        """The next ``batch``: the oldest messages that are received, and of which nobody asks a broker just now."""
+        free = [number for number, one in self._in_state(State.RECEIVED) if not one.is_taken][:most]
+        for number in free:
+            one = self._held[number]
+            self._waiting_is_over(one)
+            one.state, one.batch = State.FROZEN, batch
+        return tuple(Received(self._held[number].handle, self._held[number].record) for number in free)
+
+    def adopt(self, handles: Iterable[Handle]) -> None:
+        """Messages of a batch that an earlier start of the query has frozen, and that is in the sink."""
+        for handle in handles:
+            lease = Lease(self._invisible_ms, 0, 0)
+            self._held[self._next] = _Held(handle, memoryview(b""), lease, State.PROVEN)
+            self._next += 1
+
+    def prove(self, batch: int) -> None:
+        """All that was frozen up to ``batch`` is in the sink."""
+        for _, one in self._in_state(State.FROZEN):
+            if one.batch <= batch:
+                one.state, one.record = State.PROVEN, memoryview(b"")
+
+    # ------------------------------------------------------------------------------------------ renewal
+
+    def take_due(self, now_ms: int, most: int) -> list[Taken]:
+        """Some of those whose leases are to be renewed now."""
+        due = (number for number, one in self._held.items() if _is_renewed(one) and one.lease.is_due(now_ms))
+        return self._take(due, most)
+
+    def renewed(self, number: int, handle: Handle, now_ms: int) -> None:
+        """The broker knows it by another handle; ``now_ms``: when it was asked."""
+        one = self._held[number]
+        one.handle, one.lease, one.is_taken = handle, Lease.begun(now_ms, self._invisible_ms), False
+        self.counts.renewed += 1
+
+    def not_renewed(self, number: int, now_ms: int) -> None:
+        """Nobody knows whether the broker has heard of it; it keeps its handle, and is tried again."""
+        one = self._held[number]
+        one.lease, one.is_taken = one.lease.tried_in_vain(now_ms), False
+
+    def expire(self, now_ms: int) -> None:
+        """Others may get what was not renewed in time. What is in no batch is given up; what is in one stays, counted:
+        it may be twice in the output of the group."""
+        over = [number for number, one in self._held.items() if _is_renewed(one) and one.lease.is_over(now_ms)]
+        for number in over:
+            one = self._held[number]
+            if one.is_taken or one.is_told_expired:
+                continue
+            self.counts.expired += 1
+            one.is_told_expired = True
+            if one.state is State.RECEIVED:
+                self._remove(number)
+
+    # ------------------------------------------------------------------------------------------ the end
+
+    def take_proven(self, most: int) -> list[Taken]:
+        """Some that can be acknowledged."""
+        return self._take((number for number, _ in self._in_state(State.PROVEN)), most)
+
+    def acknowledged(self, numbers: Iterable[int]) -> None:
+        """The broker has said nothing against it."""
+        for number in numbers:
+            self._remove(number)
+            self.counts.acknowledged += 1
+
+    def take_waiting(self, most: int) -> list[Taken]:
+        """Some that can be given back: they are in no batch."""
+        return self._take((number for number, _ in self._in_state(State.RECEIVED)), most)
+
+    def given_back(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            self._remove(number)
+            self.counts.given_back += 1
+
+    def put_back(self, numbers: Collection[int]) -> None:
+        """What they were taken for did not come about; it may be tried again."""
+        for number in numbers:
+            self._held[number].is_taken = False
+
+    # ------------------------------------------------------------------------------------------ inside
+
+    def _in_state(self, state: State) -> Iterator[tuple[int, _Held]]:
+        return ((number, one) for number, one in self._held.items() if one.state is state)
+
+    def _take(self, numbers: Iterable[int], most: int) -> list[Taken]:
+        taken: list[Taken] = []
+        for number in numbers:
+            one = self._held[number]
+            if not one.is_taken and len(taken) < most:
+                one.is_taken = True
+                taken.append(Taken(number, one.handle))
+        return taken
+
+    def _remove(self, number: int) -> None:
+        one = self._held.pop(number)
+        if one.state is State.RECEIVED:
+            self._waiting_is_over(one)
+
+    def _waiting_is_over(self, one: _Held) -> None:
+        self._waiting -= 1
+        self._waiting_bytes -= len(one.record)
+
+
+def _is_renewed(one: _Held) -> bool:
+    return one.state is not State.PROVEN

@@ -1,0 +1,97 @@
+"""Polls: how many requests for messages are on their way, to whom the next ones go, and who has nothing more.
+
+One is always on its way to each broker of each topic, while there is room for what it may bring, and several where the
+last one has brought something. Not thread-safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+MOST_MESSAGES: Final = 32
+"""What a broker gives at most. Source: ``broker/processor/PopMessageProcessor.java#processRequest``."""
+
+WHILE_FOUND: Final = 4
+"""Polls to one target while it has something."""
+
+LONG_POLL_MS: Final = 15_000
+"""How long a broker holds a poll while there is nothing, as it does for Java's clients."""
+
+SHORT_POLL_MS: Final = 1_000
+"""The same for all others: a broker refuses what is on its way for half a second longer, by its own clock."""
+
+
+class Target(NamedTuple):
+    """Who is asked for messages: one broker, for those of one topic."""
+
+    topic: str
+    broker_name: str
+
+
+class Poll(NamedTuple):
+    """A request that is to be sent now."""
+
+    target: Target
+    most: int
+    poll_ms: int
+
+
+@dataclass(slots=True)
+class _Known:
+    on_the_way: int = 0
+    has_answered: bool = False
+    has_found: bool = False
+    is_dry: bool = False
+
+
+class Polls:
+    """See the module. ``looks_once``: the query reads what is there, and wants to know soon when that is all."""
+
+    def __init__(self, looks_once: bool) -> None:
+        self._looks_once = looks_once
+        self._known: dict[Target, _Known] = {}
+
+    @property
+    def have_all_answered(self) -> bool:
+        """Each target once at least: what is stored from now on is not passed over."""
+        return bool(self._known) and all(one.has_answered for one in self._known.values())
+
+    @property
+    def are_dry(self) -> bool:
+        """Each target had nothing when it was last asked, while nothing else was on its way from there."""
+        return bool(self._known) and all(one.is_dry for one in self._known.values())
+
+    def aim(self, targets: Collection[Target]) -> None:
+        """These there are now."""
+        self._known = {target: self._known.get(target, _Known()) for target in targets}
+
+    def wanted(self, room: int, may_ask: Collection[Target]) -> Iterator[Poll]:
+        """What is to be sent now, to targets that ``may_ask`` has, where there is room for so many messages."""
+        for target in may_ask:
+            one = self._known[target]
+            for _ in range(one.on_the_way, WHILE_FOUND if one.has_found else 1):
+                if room <= 0:
+                    return
+                most = min(MOST_MESSAGES, room)
+                is_long = one.has_answered and not one.has_found and not self._looks_once
+                one.on_the_way += 1
+                yield Poll(target, most, LONG_POLL_MS if is_long else SHORT_POLL_MS)
+
+    def answered(self, target: Target, *, has_found: bool) -> None:
+        """One poll is back."""
+        one = self._back(target)
+        one.has_answered = True
+        one.has_found = has_found
+        one.is_dry = not has_found and one.on_the_way == 0
+
+    def failed(self, target: Target) -> None:
+        """One poll came to nothing."""
+        one = self._back(target)
+        one.has_found = one.is_dry = False
+
+    def _back(self, target: Target) -> _Known:
+        one = self._known.get(target, _Known(1))
+        one.on_the_way -= 1
+        return one

@@ -1,0 +1,326 @@
+"""Receiver: what a query holds of its group's messages. The shell of this room that has a thread and a lock.
+
+The thread ``rocketmq-pop`` receives, one batch ahead, renews, and acknowledges again what was not acknowledged; the
+owner's thread freezes, proves and ends. Answers arrive on reader threads and are only put into the inbox there.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+from typing import Final
+
+from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pop.handles import Handle, Received, received_of
+from rocketmq_spark.pop.ledger import Counts, Ledger, State, Taken
+from rocketmq_spark.pop.polls import Poll, Polls, Target
+from rocketmq_spark.pop.remoting_transport import RemotingTransport
+from rocketmq_spark.remoting.clock import Clock, monotonic_ms
+from rocketmq_spark.remoting.pop_broker import PopOutcome
+from rocketmq_spark.remoting.retry import Outlook, Patience, broker_subject, outlook_of_pull, refreshes_route
+from rocketmq_spark.remoting.waits import Wait
+
+log = logging.getLogger(__name__)
+
+MOST_WAITING: Final = 10_000
+MOST_WAITING_BYTES: Final = 64 * 1024 * 1024
+"""What is received and in no batch yet; each poll that is on its way may bring 32 messages more."""
+
+AT_ONCE: Final = 1_000
+"""Requests for single messages that are in flight together."""
+
+LOOKS_IN_A_LEASE: Final = 20
+"""How often it is looked while a message is invisible whether it is to be renewed."""
+
+LOOK_INTERVAL_MS: Final = 30_000
+WATCH_INTERVAL_MS: Final = 1_000
+TICK_S: Final = 0.2
+LAST_WORK_S: Final = 10.0
+
+GIVEN_BACK_MS: Final = 1
+"""For how long what is given back stays invisible; brokers take some seconds to give it out again."""
+
+
+class Receiver:
+    """Of one query start. ``start`` begins to receive, ``stop`` gives back what is in no batch.
+
+    ``watch`` is called every second, on the receiver's thread. ``most_waiting``: messages of a batch.
+
+    Threads: see the module. ``_news`` covers ledger, polls and patience, and is held for no request; who waits for a
+    message waits for it.
+    """
+
+    def __init__(
+        self,
+        options: ReadOptions,
+        transport: RemotingTransport,
+        *,
+        looks_once: bool = False,
+        watch: Callable[[], None] = lambda: None,
+        clock: Clock = monotonic_ms,
+    ) -> None:
+        self._options = options
+        self._transport = transport
+        self._watch = watch
+        self._clock = clock
+        self._most_waiting = min(MOST_WAITING, options.max_offsets_per_trigger or MOST_WAITING)
+        self._renewal_interval_ms = min(WATCH_INTERVAL_MS, options.invisible_duration_ms // LOOKS_IN_A_LEASE)
+        self._ledger = Ledger(options.invisible_duration_ms)
+        self._polls = Polls(looks_once)
+        self._patience = Patience(outlook_of_pull)
+        self._crash: Exception | None = None
+        self._news = threading.Condition()
+        self._inbox: SimpleQueue[tuple[Target, PopOutcome] | None] = SimpleQueue()
+        self._due_ms: dict[Callable[[], None], int] = {}
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="rocketmq-pop", daemon=True)
+
+    # ------------------------------------------------------------------------------------------ what is known
+
+    @property
+    def counts(self) -> Counts:
+        return self._ledger.counts
+
+    def count(self, state: State) -> int:
+        with self._news:
+            return self._ledger.count(state)
+
+    @property
+    def waits(self) -> tuple[Wait, ...]:
+        """What does not answer."""
+        with self._news:
+            return self._patience.waits()
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether each broker has been asked, and so knows where the group begins."""
+        with self._news:
+            return self._polls.have_all_answered
+
+    @property
+    def is_dry(self) -> bool:
+        """Whether there is nothing: neither at the brokers, nor here."""
+        with self._news:
+            return self._polls.are_dry and not self._ledger.waiting and not self._ledger.count(State.PROVEN)
+
+    def check(self) -> None:
+        """Raises what went wrong for good, or for too long."""
+        with self._news:
+            if self._crash is not None:
+                raise self._crash
+            self._patience.check(self._clock())
+
+    def wait(self, timeout_s: float) -> None:
+        """Until something is received, or has gone wrong, or so long."""
+        with self._news:
+            if not self._ledger.waiting and self._crash is None:
+                self._news.wait(timeout_s)
+
+    # ------------------------------------------------------------------------------------------ batches
+
+    def start(self) -> None:
+        """Begin to receive; may be called again."""
+        if self._thread.ident is None:
+            self._thread.start()
+
+    def freeze(self, batch: int, most: int) -> tuple[Received, ...]:
+        """See ``Ledger.freeze``."""
+        with self._news:
+            frozen = self._ledger.freeze(batch, most)
+        self._inbox.put(None)
+        return frozen
+
+    def prove(self, batch: int) -> None:
+        """All up to ``batch`` is in the sink: acknowledge it, answers awaited. What fails is tried again by itself."""
+        with self._news:
+            self._ledger.prove(batch)
+        self._acknowledge()
+
+    def prove_logged(self, handles: Sequence[Handle]) -> None:
+        """The same, of a batch that an earlier start has logged."""
+        with self._news:
+            self._ledger.adopt(handles)
+        self._acknowledge()
+
+    def give_back_logged(self, handles: Sequence[Handle]) -> None:
+        """Of a batch that an earlier start has logged and that is to be empty: each is answered when this returns.
+        Raises what keeps them from that, a silent broker after ``clusterTimeoutMs``."""
+        left = list(handles)
+        while left:
+            some, left = left[:AT_ONCE], left[AT_ONCE:]
+            failed = self._given_back(some)
+            self.check()
+            left += failed
+            if failed:
+                self._stopping.wait(TICK_S)
+        self.counts.given_back += len(handles)
+
+    def _given_back(self, handles: Sequence[Handle]) -> list[Handle]:
+        """Those that are not."""
+        changed = self._transport.change(handles, GIVEN_BACK_MS, suspend=True)
+        outcomes = list(zip(handles, changed, strict=True))
+        for handle, outcome in outcomes:
+            self._note(broker_subject(handle.check_point.broker_name), outcome)
+        return [handle for handle, outcome in outcomes if isinstance(outcome, RocketMQError)]
+
+    def stop(self) -> None:
+        """Acknowledge what is proven, give back what is in no batch, answers awaited, and close all connections. May be
+        called again."""
+        if not self._stopping.is_set():
+            self._stopping.set()
+            self._inbox.put(None)
+            if self._thread.ident is not None:
+                self._thread.join(LAST_WORK_S)
+            self._take_all()
+            self._acknowledge()
+            self._give_back_waiting()
+            self._transport.close()
+
+    def _give_back_waiting(self) -> None:
+        while taken := self._taken(self._ledger.take_waiting):
+            left = set(self._given_back([handle for _, handle in taken]))
+            with self._news:
+                self._ledger.given_back([number for number, handle in taken if handle not in left])
+            if left:
+                log.warning("%d messages could not be given back: they come again when their time is over", len(left))
+
+    # ------------------------------------------------------------------------------------------ the thread
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                self._do_timed_work()
+                self._ask()
+                self._take_all(TICK_S)
+        except Exception as error:
+            log.exception("the receiver's thread failed")
+            self._fail(error)
+
+    def _do_timed_work(self) -> None:
+        work = (
+            (self._watch, WATCH_INTERVAL_MS),
+            (self._look, LOOK_INTERVAL_MS),
+            (self._renew, self._renewal_interval_ms),
+            (self._acknowledge, WATCH_INTERVAL_MS),
+        )
+        for do, interval_ms in work:
+            now_ms = self._clock()
+            if now_ms >= self._due_ms.get(do, 0):
+                self._due_ms[do] = now_ms + interval_ms
+                do()
+
+    def _look(self) -> None:
+        """Ask where the topics are; where that has just failed, after a pause."""
+        if not all(self._patience.may_try(f"topic {topic}", self._clock()) for topic in self._options.topics):
+            self._due_ms[self._look] = 0
+            return
+        failures = self._transport.look()
+        for topic in self._options.topics:
+            self._note(f"topic {topic}", failures.get(topic))
+        with self._news:
+            self._polls.aim(self._transport.targets())
+
+    def _ask(self) -> None:
+        for poll in self._wanted():
+            self._transport.pop(poll, self._putting(poll.target))
+
+    def _wanted(self) -> list[Poll]:
+        with self._news:
+            room = self._most_waiting - self._ledger.waiting
+            if self._ledger.waiting_bytes >= MOST_WAITING_BYTES:
+                room = 0
+            now_ms = self._clock()
+            may_ask = [
+                target
+                for target in self._transport.targets()
+                if self._patience.may_try(broker_subject(target.broker_name), now_ms)
+            ]
+            return list(self._polls.wanted(room, may_ask))
+
+    def _putting(self, target: Target) -> Callable[[PopOutcome], None]:
+        return lambda outcome: self._inbox.put((target, outcome))
+
+    def _take_all(self, timeout_s: float = 0) -> None:
+        """What has come; waits for the first of it."""
+        try:
+            told = self._inbox.get(timeout=timeout_s) if timeout_s else self._inbox.get_nowait()
+            while True:
+                if told is not None:
+                    self._take(*told)
+                told = self._inbox.get_nowait()
+        except Empty:
+            pass
+
+    def _take(self, target: Target, outcome: PopOutcome) -> None:
+        received: list[Received] = []
+        failure = outcome if isinstance(outcome, RocketMQError) else None
+        if outcome is not None and not isinstance(outcome, RocketMQError):
+            received = received_of(target.topic, target.broker_name, outcome.header, outcome.body)
+        self._note(broker_subject(target.broker_name), failure)
+        with self._news:
+            self._ledger.receive(received, self._clock())
+            if failure is None:
+                self._polls.answered(target, has_found=bool(received))
+            else:
+                self._polls.failed(target)
+            self._news.notify_all()
+
+    # ------------------------------------------------------------------------------------------ both threads
+
+    def _renew(self) -> None:
+        while taken := self._taken(lambda most: self._ledger.take_due(self._clock(), most)):
+            asked_ms = self._clock()
+            changed = self._transport.change(
+                [handle for _, handle in taken], self._options.invisible_duration_ms, suspend=False
+            )
+            for (number, handle), outcome in zip(taken, changed, strict=True):
+                self._note(broker_subject(handle.check_point.broker_name), outcome)
+                with self._news:
+                    if isinstance(outcome, Handle):
+                        self._ledger.renewed(number, outcome, asked_ms)
+                    else:
+                        self._ledger.not_renewed(number, self._clock())
+        with self._news:
+            self._ledger.expire(self._clock())
+
+    def _acknowledge(self) -> None:
+        failed: list[int] = []
+        while taken := self._taken(self._ledger.take_proven):
+            failures = self._transport.acknowledge([handle for _, handle in taken])
+            for broker_name in {handle.check_point.broker_name for _, handle in taken}:
+                self._note(broker_subject(broker_name), failures.get(broker_name))
+            failed += [number for number, handle in taken if handle.check_point.broker_name in failures]
+            with self._news:
+                self._ledger.acknowledged(
+                    [number for number, handle in taken if handle.check_point.broker_name not in failures]
+                )
+        with self._news:
+            self._ledger.put_back(failed)
+
+    def _taken(self, take: Callable[[int], list[Taken]]) -> list[Taken]:
+        with self._news:
+            return take(AT_ONCE)
+
+    def _note(self, subject: str, outcome: object) -> None:
+        """That something answers, or how it fails."""
+        if not isinstance(outcome, RocketMQError):
+            with self._news:
+                self._patience.succeeded(subject)
+            return
+        if outlook_of_pull(outcome) is Outlook.FINAL:
+            self._fail(outcome)
+        limit_ms = self._options.cluster_timeout_ms
+        if outcome.condition == "TOPIC_NOT_FOUND":
+            limit_ms = self._options.missing_topic_timeout_ms
+        with self._news:
+            self._patience.failed(subject, outcome, now_ms=self._clock(), limit_ms=limit_ms)
+        if refreshes_route(outcome):
+            self._due_ms[self._look] = 0
+
+    def _fail(self, error: Exception) -> None:
+        with self._news:
+            self._crash = self._crash or error
+            self._news.notify_all()

@@ -1,0 +1,163 @@
+"""Messages one by one over RocketMQ's own protocol: the name servers' routes, and the masters that they name."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeAlias
+
+from rocketmq_spark.errors import RocketMQError, RouteError
+from rocketmq_spark.model import TopicRoute
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pop.handles import Handle, acks_of
+from rocketmq_spark.pop.polls import Poll, Target
+from rocketmq_spark.remoting.namesrv import NameServers
+from rocketmq_spark.remoting.peer import ResponseFuture
+from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.pop_broker import PopBroker, PopOutcome
+from rocketmq_spark.wire.body.subscription import TAG
+from rocketmq_spark.wire.remoting.headers import (
+    ChangeInvisibleTimeRequest,
+    ChangeInvisibleTimeResponse,
+    PopMessageRequest,
+)
+
+ACKS_A_REQUEST: Final = 4_000
+
+FROM_FIRST, FROM_END = 0, 1
+"""Where a group begins that has no offset. Source: ``common/constant/ConsumeInitMode.java``."""
+
+Changed: TypeAlias = Handle | RocketMQError | None
+"""The handle by which a broker knows a message since it was asked; None: it has deleted it."""
+
+_Asked: TypeAlias = ResponseFuture[ChangeInvisibleTimeResponse | None] | RocketMQError
+
+
+class RemotingTransport:
+    """Of one query. Making it opens nothing.
+
+    Threads: any; ``look`` is one thread's, and what it has found replaces what was known in one step.
+    """
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._pool = ConnectionPool(options.broker_timeout_ms, limit=None, security=options.security)
+        self._name_servers = NameServers(options.name_servers, self._pool, options.broker_timeout_ms)
+        self._routes: dict[str, TopicRoute] = {}
+        self._others: dict[str, TopicRoute] = {}
+        """Of topics that are not read any more, of which messages are held."""
+
+    # ------------------------------------------------------------------------------------------ where
+
+    def look(self) -> dict[str, RocketMQError]:
+        """Ask for the routes. What went wrong, by topic; of these the last known one stays."""
+        told = self._name_servers.topic_routes(self._options.topics)
+        found = {topic: route for topic, route in told.items() if isinstance(route, TopicRoute)}
+        self._routes = self._routes | found
+        unreadable = {topic for topic, route in found.items() if not route.read_queues()}
+        failures = {topic: error for topic, error in told.items() if isinstance(error, RocketMQError)}
+        return failures | {topic: RouteError("NO_READABLE_QUEUE", topic=topic) for topic in unreadable}
+
+    def targets(self) -> list[Target]:
+        """Brokers that have readable queues of our topics."""
+        queues = (queue for route in self._routes.values() for queue in route.read_queues())
+        return list(dict.fromkeys(Target(queue.topic, queue.broker_name) for queue in queues))
+
+    def _broker(self, topic: str, broker_name: str) -> PopBroker:
+        """Raises RouteError[NO_MASTER], and what ``NameServers.topic_route`` raises."""
+        route = self._routes.get(topic) or self._others.get(topic)
+        if route is None:
+            route = self._others[topic] = self._name_servers.topic_route(topic)
+        address = route.master_address(broker_name)
+        if address is None:
+            raise RouteError("NO_MASTER", broker=broker_name, topic=topic)
+        return PopBroker(address, self._pool, self._options.broker_timeout_ms)
+
+    # ------------------------------------------------------------------------------------------ what
+
+    def pop(self, poll: Poll, on_answer: Callable[[PopOutcome], None]) -> None:
+        """Ask for messages. ``on_answer`` is called once, maybe on a reader thread; never raises."""
+        options = self._options
+        request = PopMessageRequest(
+            consumer_group=options.consumer_group,
+            topic=poll.target.topic,
+            max_message_count=poll.most,
+            invisible_ms=options.invisible_duration_ms,
+            poll_ms=poll.poll_ms,
+            born_timestamp_ms=int(time.time() * 1000),
+            init_mode=FROM_FIRST if options.begins_at_first else FROM_END,
+            expression_type=TAG,
+            expression=options.sub_expression,
+        )
+        try:
+            broker = self._broker(*poll.target)
+        except RocketMQError as error:
+            on_answer(error)
+        else:
+            broker.pop(request, on_answer)
+
+    def acknowledge(self, handles: Sequence[Handle]) -> dict[str, RocketMQError]:
+        """Say that these are done, to all of their brokers at once. What went wrong, by broker name."""
+        answers: list[tuple[str, ResponseFuture[None]]] = []
+        failures: dict[str, RocketMQError] = {}
+        for topic, broker_name, some in _by_broker(handles):
+            try:
+                acks = acks_of(self._options.consumer_group, some)
+                answers.append((broker_name, self._broker(topic, broker_name).submit_acknowledge(broker_name, acks)))
+            except RocketMQError as error:
+                failures[broker_name] = error
+        for broker_name, answer in answers:
+            try:
+                answer.result()
+            except RocketMQError as error:
+                failures[broker_name] = error
+        return failures
+
+    def change(self, handles: Sequence[Handle], invisible_ms: int, *, suspend: bool) -> list[Changed]:
+        """Have these invisible from now on for so long, all in flight at once. What came of each."""
+        failed: dict[str, RocketMQError] = {}
+        asked = [self._ask_change(handle, invisible_ms, suspend, failed) for handle in handles]
+        return [_changed(handle, one) for handle, one in zip(handles, asked, strict=True)]
+
+    def _ask_change(self, handle: Handle, invisible_ms: int, suspend: bool, failed: dict[str, RocketMQError]) -> _Asked:
+        """``failed``: brokers that cannot be sent to; each is tried once."""
+        group, check_point = self._options.consumer_group, handle.check_point
+        request = ChangeInvisibleTimeRequest(
+            consumer_group=group,
+            topic=handle.real_topic(group),
+            queue_id=check_point.queue_id,
+            extra_info=handle.extra_info,
+            offset=handle.offset,
+            invisible_ms=invisible_ms,
+            suspend=suspend,
+        )
+        if check_point.broker_name not in failed:
+            try:
+                return self._broker(check_point.topic, check_point.broker_name).submit_change(request)
+            except RocketMQError as error:
+                failed[check_point.broker_name] = error
+        return failed[check_point.broker_name]
+
+    def close(self) -> None:
+        """Close all connections: brokers give nothing more out to us."""
+        self._pool.close()
+
+
+def _changed(handle: Handle, asked: _Asked) -> Changed:
+    if isinstance(asked, RocketMQError):
+        return asked
+    try:
+        answer = asked.result()
+    except RocketMQError as error:
+        return error
+    return None if answer is None else handle.changed(answer)
+
+
+def _by_broker(handles: Sequence[Handle]) -> Iterator[tuple[str, str, Sequence[Handle]]]:
+    """(a topic, broker name, handles), in parts that one request can carry."""
+    by_broker: dict[str, list[Handle]] = {}
+    for handle in handles:
+        by_broker.setdefault(handle.check_point.broker_name, []).append(handle)
+    for broker_name, ours in by_broker.items():
+        for first in range(0, len(ours), ACKS_A_REQUEST):
+            yield ours[0].check_point.topic, broker_name, ours[first : first + ACKS_A_REQUEST]

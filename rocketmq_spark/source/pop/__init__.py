@@ -1,0 +1,1 @@
+"""Streams whose group shares messages: Spark's calls, a run, offsets and tasks."""

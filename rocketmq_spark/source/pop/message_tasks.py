@@ -1,0 +1,52 @@
+"""Tasks of a batch whose messages travel with them: as they are stored, undecoded, in parts of a bounded size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from rocketmq_spark.pop.handles import Received
+
+TASK_BYTES: Final = 8 * 1024 * 1024
+"""At most in one task, which Spark sends in one piece; one message may have more."""
+
+TASK_MESSAGES: Final = 2_000
+"""At most, unless the options say otherwise: a batch is spread over the cores."""
+
+PART_BYTES: Final = 4 * 1024 * 1024
+"""Decoded at once."""
+
+
+class Part(NamedTuple):
+    """Messages of one broker, one after another, as an answer to a pull has them."""
+
+    broker_name: str
+    body: bytes
+
+
+def tasks_of(received: Sequence[Received], max_records: int | None) -> list[tuple[Part, ...]]:
+    """All messages, in their order."""
+    most = max_records or TASK_MESSAGES
+    return [tuple(_parts(some)) for some in _cut(received, TASK_BYTES, most)]
+
+
+def _parts(received: Sequence[Received]) -> Iterator[Part]:
+    by_broker: dict[str, list[Received]] = {}
+    for one in received:
+        by_broker.setdefault(one.handle.check_point.broker_name, []).append(one)
+    for broker_name, ours in by_broker.items():
+        for some in _cut(ours, PART_BYTES, len(ours)):
+            yield Part(broker_name, b"".join(record for _, record in some))
+
+
+def _cut(received: Iterable[Received], most_bytes: int, most: int) -> Iterator[list[Received]]:
+    some: list[Received] = []
+    size_bytes = 0
+    for one in received:
+        if some and (size_bytes + len(one.record) > most_bytes or len(some) >= most):
+            yield some
+            some, size_bytes = [], 0
+        some.append(one)
+        size_bytes += len(one.record)
+    if some:
+        yield some

@@ -1,0 +1,63 @@
+"""The offset of a stream whose group shares messages: which batch it was, and by what its messages can be acknowledged.
+
+    {"v": 1, "loadBalance": "message", "consumerGroup": "orders-app", "epoch": "6f0c...", "n": 7,
+     "handles": {"orders 120 1763712000000 300000 3 0 broker-a 1": "0-31,35"}}
+
+``epoch`` is one start of the query, which alone has the batch's messages; ``n`` counts its batches. A later start has
+the handles only: it acknowledges the batch if it is proven, else it gives the messages back. Canonical as
+``stream.offsets`` is, because Spark compares text.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rocketmq_spark.errors import OptionError
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pop.handles import Handle, handles_from_json, handles_to_json
+
+VERSION: Final = 1
+BY_MESSAGE: Final = {"v": VERSION, "loadBalance": "message"}
+
+ANOTHER_GROUP: Final = "The messages of its last batch can be acknowledged in their own group only."
+QUEUES_BEFORE: Final = "It has positions in queues, of which whoever shares messages knows nothing."
+
+
+@dataclass(frozen=True, slots=True)
+class PopOffset:
+    """The batch that ends here. The initial offset has number 0, and no messages."""
+
+    consumer_group: str
+    epoch: str = ""
+    number: int = 0
+    handles: tuple[Handle, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The value that Spark writes with ``json.dumps``; equal offsets give equal text."""
+        own = {"consumerGroup": self.consumer_group, "epoch": self.epoch, "n": self.number}
+        return BY_MESSAGE | own | {"handles": handles_to_json(self.handles)}
+
+    @classmethod
+    def from_json(cls, value: Any, options: ReadOptions) -> PopOffset:
+        """Read back what ``to_json`` gave. Raises OptionError[CHECKPOINT_OF_ANOTHER] for that of queues or of another
+        group, OptionError[BAD_OFFSET] for anything else."""
+        try:
+            if "queues" in value:
+                raise _of_another("loadBalance", "queue", options.load_balance, QUEUES_BEFORE)
+            handles = tuple(handles_from_json(value["handles"]))
+            offset = cls(value["consumerGroup"], value["epoch"], value["n"], handles)
+            if json.dumps(offset.to_json(), sort_keys=True) != json.dumps(value, sort_keys=True):
+                raise ValueError("another version or spelling")
+        except (KeyError, TypeError, ValueError, AttributeError) as problem:
+            if isinstance(problem, OptionError):
+                raise
+            raise OptionError("BAD_OFFSET", problem=f"{problem} in {str(value)[:200]}") from None
+        if offset.consumer_group != options.consumer_group:
+            raise _of_another("consumerGroup", offset.consumer_group, options.consumer_group, ANOTHER_GROUP)
+        return offset
+
+
+def _of_another(option: str, before: str, now: str, loses: str) -> OptionError:
+    return OptionError("CHECKPOINT_OF_ANOTHER", option=option, before=before, now=now, loses=loses)

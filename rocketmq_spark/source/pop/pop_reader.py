@@ -1,0 +1,128 @@
+"""RocketMQPopReader: Spark's calls, translated, for a group that shares messages.
+
+As ``RocketMQStreamReader`` it lives in three kinds of process: the planner pickles it, the source runner receives with
+it, and on executors only ``read`` runs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.said.log_lines import names_of, speak_as
+from rocketmq_spark.said.shown_errors import iterating_alone, raising_alone
+from rocketmq_spark.source.pop.message_tasks import Part, tasks_of
+from rocketmq_spark.source.pop.pop_offsets import PopOffset
+from rocketmq_spark.source.schema import check_schema
+from rocketmq_spark.source.stream.read_limit import max_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from rocketmq_spark.source.pop.pop_run import PopRun
+
+
+@dataclass
+class MessagesPartition(InputPartition):
+    """Messages that one task decodes. Plain data: all that the driver tells an executor."""
+
+    parts: tuple[Part, ...]
+
+
+class RocketMQPopReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A streaming reader. Building it opens nothing and starts nothing.
+
+    Not thread-safe: Spark's source runner is one thread.
+    """
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+        self._run: PopRun | None = None
+        self._looks_once = False
+        self._last: tuple[dict[str, Any], PopOffset] | None = None
+
+    def __reduce__(self) -> tuple[type[RocketMQPopReader], tuple[ReadOptions, StructType]]:
+        """What executors need; the messages that are held stay where they are."""
+        return type(self), (self._options, self._schema)
+
+    # ------------------------------------------------------------------------------------------ source runner
+
+    @raising_alone
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Spark's first call. A bad user schema is raised here: raised earlier, PySpark would mask it."""
+        check_schema(self._schema)
+        limit = self._options.max_offsets_per_trigger
+        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._looks_once = True
+
+    def initialOffset(self) -> dict[str, Any]:
+        """No messages: the first ``latestOffset`` receives some."""
+        return PopOffset(self._options.consumer_group).to_json()
+
+    @raising_alone
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """The end of the next batch; ``start`` itself, to the letter, when there is nothing.
+
+        Raises whatever ends the query, as ``docs/reference/errors.md`` has it; OptionError[BAD_OPTION_VALUE] for a
+        ``limit`` that is neither a number of rows nor all that there is.
+        """
+        begin = self._read(start)
+        end = self._running().latest_offset(begin, max_rows(limit))
+        if end is begin:
+            return start
+        value = end.to_json()
+        self._last = value, end
+        return value
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """What the query progress shows as ``latestOffset``, see ``PopRun.report``."""
+        return None if self._run is None else self._run.report(int(time.time() * 1000))
+
+    @raising_alone
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The messages of the batch, as tasks; none of one that an earlier start of the query has frozen."""
+        messages = self._running().batch(self._read(end))
+        return [MessagesPartition(parts) for parts in tasks_of(messages, self._options.max_records_per_partition)]
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Only a hint: what proves ``end`` is the next ``latestOffset``, and it acknowledges, answers awaited."""
+
+    def stop(self) -> None:
+        """Give back what is in no batch. May be called twice."""
+        if self._run is not None:
+            self._run.stop()
+            self._run = None
+
+    def _read(self, value: dict[str, Any]) -> PopOffset:
+        """Of the last value the very same offset: idle calls bring it again and again."""
+        if self._last is None or self._last[0] != value:
+            self._last = value, PopOffset.from_json(value, self._options)
+        return self._last[1]
+
+    def _running(self) -> PopRun:
+        if self._run is None:
+            from rocketmq_spark.source.pop.pop_run import PopRun
+
+            self._run = PopRun(self._options, looks_once=self._looks_once)
+        return self._run
+
+    # ------------------------------------------------------------------------------------------ executors
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """All messages of the partition."""
+        from rocketmq_spark.source.pop.message_reader import read_parts
+
+        assert isinstance(partition, MessagesPartition)
+        speak_as(self._options.log_level, group=self._options.consumer_group, **names_of(TaskContext.get()))
+        return iterating_alone(read_parts(partition.parts, self._options, self._schema))

@@ -1,0 +1,119 @@
+"""PopRun: the life of a query whose group shares messages, in its source runner process.
+
+A batch is frozen, logged by Spark, shipped, and proven when ``latest_offset`` is asked with its end as the start. Its
+messages are here until then. A batch that is planned again by a later start has lost them: they are given back before
+it is said to be empty, so that nobody acknowledges them for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, Final
+from uuid import uuid4
+
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pop.handles import Received
+from rocketmq_spark.pop.ledger import State
+from rocketmq_spark.pop.receiver import MOST_WAITING, Receiver
+from rocketmq_spark.pop.remoting_transport import RemotingTransport
+from rocketmq_spark.remoting.clock import monotonic_ms
+from rocketmq_spark.said.log_lines import speak_as
+from rocketmq_spark.source.pop.pop_offsets import PopOffset
+from rocketmq_spark.source.stream.drain import CONTROL
+from rocketmq_spark.source.stream.graceful_stop import DrainRequest
+from rocketmq_spark.source.stream.progress import told_waits
+from rocketmq_spark.source.stream.source_run import ParentWatch, Run
+
+IDLE_WAIT_S: Final = 0.2
+"""How long an idle call waits: Spark asks again at once."""
+
+
+class PopRun(Run):
+    """See the module. ``looks_once``: it reads what is there, and ends."""
+
+    def __init__(self, options: ReadOptions, *, looks_once: bool) -> None:
+        super().__init__()
+        speak_as(options.log_level, group=options.consumer_group)
+        self._options = options
+        self._looks_once = looks_once
+        self._epoch = uuid4().hex
+        self._number = 0
+        self._frozen: tuple[Received, ...] = ()
+        self._given_back: PopOffset | None = None
+        watch = ParentWatch().leave_as_orphan
+        self._receiver = Receiver(options, RemotingTransport(options), looks_once=looks_once, watch=watch)
+        self._drain = DrainRequest()
+        self._begin(lambda: None)
+
+    # ------------------------------------------------------------------------------------------ what Spark asks
+
+    def latest_offset(self, start: PopOffset, most: int | None) -> PopOffset:
+        """Acknowledge the batch that ends at ``start``, and freeze the next one; ``start`` itself if there is nothing.
+        Once a signal has ended the run it is that, a moment later. Raises what the receiver cannot go on with."""
+        self._outlive()
+        return self._answer(lambda: self._plan(start, most or MOST_WAITING), start)
+
+    def _plan(self, start: PopOffset, most: int) -> PopOffset:
+        self._prove(start)
+        self._receiver.start()
+        while True:
+            self._receiver.check()
+            if self._drain.is_made():
+                if self._drain.claim():
+                    self._receiver.stop()
+                    self._drain.answer()
+                return start
+            frozen = self._receiver.freeze(self._number + 1, most)
+            if frozen:
+                self._number += 1
+                self._frozen = frozen
+                handles = tuple(one.handle for one in frozen)
+                return PopOffset(start.consumer_group, self._epoch, self._number, handles)
+            if self._may_rest():
+                return start
+            self._receiver.wait(IDLE_WAIT_S)
+
+    def _may_rest(self) -> bool:
+        if self._looks_once:
+            return self._receiver.is_dry
+        if self._receiver.has_begun:
+            self._receiver.wait(IDLE_WAIT_S)
+            return not self._receiver.count(State.RECEIVED)
+        return False
+
+    def _prove(self, start: PopOffset) -> None:
+        if start.epoch == self._epoch:
+            self._frozen = ()
+            self._receiver.prove(start.number)
+        elif start.handles and start != self._given_back:
+            self._receiver.prove_logged(start.handles)
+            self._given_back = start
+
+    def batch(self, end: PopOffset) -> tuple[Received, ...]:
+        """The messages of the batch that ends at ``end``. Of another start's there are none, once they are given back.
+        Raises what keeps them from that."""
+        if end.epoch == self._epoch:
+            return self._frozen
+        if end.handles and end != self._given_back:
+            self._answer(lambda: self._receiver.give_back_logged(end.handles), None)
+            self._given_back = end
+        return ()
+
+    def report(self, epoch_ms: int) -> dict[str, Any]:
+        """What the query progress shows as ``latestOffset``: what became of messages since this start, how many are in
+        no batch yet and how many in one, and what does not answer. Asks nobody."""
+        held = {"waiting": self._receiver.count(State.RECEIVED), "inBatch": self._receiver.count(State.FROZEN)}
+        counts = {_in_camel_case(name): count for name, count in asdict(self._receiver.counts).items()}
+        waits = told_waits(self._receiver.waits, monotonic_ms(), epoch_ms)
+        return counts | held | {"waitingFor": waits, CONTROL: self._drain.control._asdict()}
+
+    def _leave(self) -> None:
+        try:
+            self._receiver.stop()
+        finally:
+            self._drain.close()
+
+
+def _in_camel_case(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.title, others))

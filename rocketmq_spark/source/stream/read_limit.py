@@ -1,0 +1,16 @@
+"""What Spark asks for at most."""
+
+from __future__ import annotations
+
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
+
+from rocketmq_spark.errors import OptionError
+
+
+def max_rows(limit: ReadLimit) -> int | None:
+    """None: all that there is. Raises OptionError[BAD_OPTION_VALUE] for a limit of another kind."""
+    if isinstance(limit, ReadMaxRows):
+        return limit.max_rows
+    if isinstance(limit, ReadAllAvailable):
+        return None
+    raise OptionError("BAD_OPTION_VALUE", option="read limit", value=repr(limit), expected="maxOffsetsPerTrigger")
