@@ -19,7 +19,7 @@ import rocketmq_spark
 PACKAGE = Path(rocketmq_spark.__file__).parent
 PROJECT = PACKAGE.parent
 
-ROOMS = ("consumer", "options", "pull", "remoting", "said", "sink", "source", "wire")
+ROOMS = ("consumer", "options", "pop", "pull", "remoting", "said", "sink", "source", "wire")
 """Where each module is pure, or named here as a shell."""
 
 SHELLS = {
@@ -27,6 +27,8 @@ SHELLS = {
     for name in (
         "consumer.member",
         "consumer.offset_file",
+        "pop.receiver",
+        "pop.remoting_transport",
         "pull.executor_client",
         "pull.outage_notes",
         "pull.pull_connections",
@@ -41,6 +43,7 @@ SHELLS = {
         "remoting.namesrv",
         "remoting.peer",
         "remoting.pool",
+        "remoting.pop_broker",
         "remoting.producer",
         "remoting.send_question",
         "remoting.send_result",
@@ -59,9 +62,13 @@ SHELLS = {
         "source.datasource",
         "source.implementation",
         "source.partition_reader",
+        "source.pop.message_reader",
+        "source.pop.pop_reader",
+        "source.pop.pop_run",
         "source.schema",
         "source.spark_version",
         "source.stream.graceful_stop",
+        "source.stream.read_limit",
         "source.stream.refused_reader",
         "source.stream.source_run",
         "source.stream.stream_reader",
@@ -69,7 +76,11 @@ SHELLS = {
 }
 """What touches the world: sockets, threads, clocks, files, Spark."""
 
-STARTING_THREADS = {"rocketmq_spark.consumer.member", "rocketmq_spark.remoting.connection"}
+STARTING_THREADS = {
+    "rocketmq_spark.consumer.member",
+    "rocketmq_spark.pop.receiver",
+    "rocketmq_spark.remoting.connection",
+}
 THREAD_MAKERS = {"Thread", "Timer", "ThreadPoolExecutor", "start_new_thread"}
 
 
@@ -245,7 +256,7 @@ def test_no_contract_names_a_module_that_is_gone() -> None:
     assert named <= there
 
 
-def test_threads_are_started_in_two_modules() -> None:
+def test_threads_are_started_in_three_modules() -> None:
     starting = {module_name(path) for path in PACKAGE.rglob("*.py") if starts_threads(path)}
     assert starting == STARTING_THREADS
 

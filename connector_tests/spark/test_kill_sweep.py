@@ -15,7 +15,7 @@ import pytest
 
 from connector_tests.support.crashing_job import POINTS
 from connector_tests.support.process_tree import is_jvm, kill_tree, written_bodies
-from connector_tests.support.streams import Topic, steady_messages
+from connector_tests.support.streams import Topic, eventually, steady_messages
 from rocketmq_spark.embedded import EmbeddedCluster
 
 pytestmark = pytest.mark.story
@@ -27,8 +27,9 @@ REACHED_WITHIN_S = 300
 class Job:
     """A Spark driver in a process of its own, with everything that it starts."""
 
-    def __init__(self, cluster: EmbeddedCluster, topic: str, group: str, folder: Path) -> None:
+    def __init__(self, cluster: EmbeddedCluster, topic: str, group: str, folder: Path, *more: str) -> None:
         self._arguments = (cluster.namesrv_addr, topic, group, str(folder))
+        self._more = more
         self._folder = folder
 
     def crash_at(self, point: str, passes: int, *, jvm_only: bool) -> None:
@@ -58,7 +59,14 @@ class Job:
 
     @contextmanager
     def _started(self, until_end: str, environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-        command = [sys.executable, "-m", "connector_tests.support.crashing_job", *self._arguments, until_end]
+        command = [
+            sys.executable,
+            "-m",
+            "connector_tests.support.crashing_job",
+            *self._arguments,
+            until_end,
+            *self._more,
+        ]
         settings = {"PYTHONPATH": str(REPOSITORY), "TMPDIR": str(self._folder)}
         with (self._folder / "log").open("wb") as log:
             process = subprocess.Popen(
@@ -119,3 +127,22 @@ def test_killed_sixty_times_every_message_is_in_the_sink_once(
     places = [*POINTS, "anywhere"]
     crashes = [(places[n % len(places)], chance.randrange(3), chance.random() < 0.2) for n in range(60)]
     sweep(cluster, topic, group, tmp_path, crashes)
+
+
+@pytest.mark.timeout(600)
+def test_killed_between_log_and_commit_who_shares_messages_loses_nothing(
+    cluster: EmbeddedCluster, topic: str, group: str, tmp_path: Path
+) -> None:
+    """With what was in no batch when it was killed, which comes again when it is not invisible any more."""
+    job = Job(cluster, topic, group, tmp_path, "loadBalance=message", "invisibleDurationMs=30000")
+    with closing(Topic(cluster, topic)) as messages:
+        sent = messages.send_batches(3_000)
+        for point, passes in (("during the batch", 1), ("before commits/N", 1)):
+            job.crash_at(point, passes, jvm_only=False)
+    eventually(lambda: run_again(job) >= set(sent), "every message in the sink")
+    assert set(job.messages()) == set(sent)
+
+
+def run_again(job: Job) -> set[str]:
+    job.run_to_end()
+    return set(job.messages())

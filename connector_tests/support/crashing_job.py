@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import InputPartition
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
@@ -66,12 +66,17 @@ class CrashingSource(RocketMQDataSource):
     def name(cls) -> str:
         return "crashing_rocketmq"
 
-    def streamReader(self, schema: StructType) -> RocketMQStreamReader:
-        return CrashingStreamReader(self.read_options(), schema)
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Where messages are shared only the points inside the batch are passed."""
+        options = self.read_options()
+        return super().streamReader(schema) if options.shares_messages else CrashingStreamReader(options, schema)
 
 
-def run(spark: SparkSession, namesrv_addr: str, topic: str, group: str, folder: str, until_end: str) -> None:
-    """Read ``topic`` into ``folder``/out, 500 messages a batch; up to what is there, or until killed."""
+def run(
+    spark: SparkSession, namesrv_addr: str, topic: str, group: str, folder: str, until_end: str, *more: str
+) -> None:
+    """Read ``topic`` into ``folder``/out, 500 messages a batch; up to what is there, or until killed. ``more``: options,
+    ``name=value``."""
 
     def write(batch: DataFrame, batch_id: int) -> None:
         pass_by("during the batch")
@@ -80,6 +85,7 @@ def run(spark: SparkSession, namesrv_addr: str, topic: str, group: str, folder: 
 
     reader = spark.readStream.format("crashing_rocketmq").option("namesrvAddr", namesrv_addr)
     reader = reader.option("consumerGroup", group).option("subscribe", topic).option("startingOffsets", "earliest")
+    reader = reader.options(**dict(option.split("=") for option in more))
     writer = reader.option("maxOffsetsPerTrigger", "500").load().writeStream.foreachBatch(write)
     writer = writer.option("checkpointLocation", f"{folder}/checkpoint")
     query = writer.trigger(availableNow=True).start() if until_end == "yes" else writer.start()
@@ -87,10 +93,10 @@ def run(spark: SparkSession, namesrv_addr: str, topic: str, group: str, folder: 
 
 
 def main() -> None:
-    namesrv_addr, topic, group, folder, until_end = sys.argv[1:]
+    folder = sys.argv[4]
     with test_session(Path(folder)) as spark:
         spark.dataSource.register(CrashingSource)
-        run(spark, namesrv_addr, topic, group, folder, until_end)
+        run(spark, *sys.argv[1:])
 
 
 if __name__ == "__main__":

@@ -79,7 +79,7 @@ WITHOUT_MEANING: Final[tuple[tuple[str, str, object, str], ...]] = (
 
 def _conflict(name: str, attribute: str, default: object, why: str) -> Conflict:
     def when(options: Any) -> bool:
-        return options.shares_messages and getattr(options, attribute) != default
+        return bool(options.shares_messages and getattr(options, attribute) != default)
 
     return Conflict("loadBalance", name, when, why)
 

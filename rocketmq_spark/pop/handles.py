@@ -1,8 +1,8 @@
-"""Handles: what a broker knows a message by that it has given out, until it is acknowledged, changed or given out again.
+"""Handles: what a broker knows a message by that it has given out.
 
 A handle is ``check point offset, time, invisibility, revive queue, retry flag, broker, queue, offset``. Whoever has it
-can use it, from any process and over any connection. Messages of one queue that came with one answer differ in the last
-number only, and are written together.
+can use it, from any process and over any connection, until the message is acknowledged, changed or given out again.
+Messages of one queue that came with one answer differ in the last number only, and are written together.
 
 Source: ``remoting/protocol/header/ExtraInfoUtil.java``, ``client/impl/MQClientAPIImpl.java#processPopResponse``.
 """
@@ -144,7 +144,7 @@ def _bad_header(problem: str) -> RemoteProtocolError:
     return RemoteProtocolError("BAD_HEADER", subject="PopMessageResponse", problem=problem)
 
 
-# ---------------------------------------------------------------------------------------------------------- many of them
+# --------------------------------------------------------------------------------------------------------- many of them
 
 
 def acks_of(group: str, handles: Iterable[Handle]) -> list[BatchAck]:

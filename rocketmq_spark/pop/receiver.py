@@ -145,8 +145,8 @@ class Receiver:
             self._ledger.adopt(handles)
         self._acknowledge()
 
-    def give_back_logged(self, handles: Sequence[Handle]) -> None:
-        """Of a batch that an earlier start has logged and that is to be empty: each is answered when this returns.
+    def give_back_logged(self, handles: Sequence[Handle]) -> bool:
+        """Of a batch that an earlier start has logged and that is to be empty: each is answered when this says so.
         Raises what keeps them from that, a silent broker after ``clusterTimeoutMs``."""
         left = list(handles)
         while left:
@@ -157,6 +157,7 @@ class Receiver:
             if failed:
                 self._stopping.wait(TICK_S)
         self.counts.given_back += len(handles)
+        return True
 
     def _given_back(self, handles: Sequence[Handle]) -> list[Handle]:
         """Those that are not."""

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from typing import Any, Final
 from uuid import uuid4
 
+from rocketmq_spark.errors import TransportError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.handles import Received
 from rocketmq_spark.pop.ledger import State
@@ -39,7 +40,8 @@ class PopRun(Run):
         self._epoch = uuid4().hex
         self._number = 0
         self._frozen: tuple[Received, ...] = ()
-        self._given_back: PopOffset | None = None
+        self._settled: PopOffset | None = None
+        """The batch of an earlier start that is acknowledged, or given back."""
         watch = ParentWatch().leave_as_orphan
         self._receiver = Receiver(options, RemotingTransport(options), looks_once=looks_once, watch=watch)
         self._drain = DrainRequest()
@@ -62,6 +64,7 @@ class PopRun(Run):
                 if self._drain.claim():
                     self._receiver.stop()
                     self._drain.answer()
+                self._receiver.wait(IDLE_WAIT_S)
                 return start
             frozen = self._receiver.freeze(self._number + 1, most)
             if frozen:
@@ -85,18 +88,19 @@ class PopRun(Run):
         if start.epoch == self._epoch:
             self._frozen = ()
             self._receiver.prove(start.number)
-        elif start.handles and start != self._given_back:
+        elif start.handles and start != self._settled:
             self._receiver.prove_logged(start.handles)
-            self._given_back = start
+            self._settled = start
 
     def batch(self, end: PopOffset) -> tuple[Received, ...]:
         """The messages of the batch that ends at ``end``. Of another start's there are none, once they are given back.
-        Raises what keeps them from that."""
+        Raises what keeps them from that, TransportError[RUN_ENDED] for a signal."""
         if end.epoch == self._epoch:
             return self._frozen
-        if end.handles and end != self._given_back:
-            self._answer(lambda: self._receiver.give_back_logged(end.handles), None)
-            self._given_back = end
+        if end.handles and end != self._settled:
+            if not self._answer(lambda: self._receiver.give_back_logged(end.handles), once_ended=False):
+                raise TransportError("RUN_ENDED", ended_for_ms=0)
+            self._settled = end
         return ()
 
     def report(self, epoch_ms: int) -> dict[str, Any]:

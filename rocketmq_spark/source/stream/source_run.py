@@ -1,4 +1,4 @@
-"""Run, SourceRun: the life of a query in its source runner process, from the first call for an offset to the last breath.
+"""SourceRun: the life of a query in its source runner process, from the first call for an offset to the last breath.
 
 PySpark 4.3 does not call ``stop()`` when a query stops: the JVM sends SIGTERM and goes on. And a JVM that dies
 leaves the process behind as an orphan that would keep its queues: it notices when it next turns to its socket, but it

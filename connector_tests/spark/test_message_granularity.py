@@ -1,0 +1,86 @@
+"""A group that shares messages: read once, shared by its members, and nobody else's while a batch runs."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+import rocketmq_spark
+from connector_tests.spark.conftest import StreamOf
+from connector_tests.support.streams import Stream, Topic, eventually, steady_messages
+from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.embedded.pytest_plugin import unique_name
+
+INVISIBLE_MS = 4_000
+
+
+def test_available_now_reads_each_message_once(messages: Topic, stream: StreamOf) -> None:
+    sent: list[str] = []
+    for count in (25, 140, 7):
+        sent += messages.send(count)
+        stream(loadBalance="message").run_to_end()
+        assert stream().bodies() == sorted(sent)
+
+
+def test_two_queries_share_the_messages_of_one_queue(
+    spark: SparkSession, cluster: EmbeddedCluster, group: str, tmp_path: Path
+) -> None:
+    topic = Topic(cluster, cluster.create_topic(unique_name("one_queue"), queues=1))
+    options = {"loadBalance": "message", "maxOffsetsPerTrigger": "100"}
+    ours, theirs = (Stream(spark, cluster, topic.name, group, tmp_path / name, options) for name in ("a", "b"))
+    with ours.running() as our_query, theirs.running() as their_query:
+        with steady_messages(topic) as sent:
+            eventually(lambda: len(ours.places()) > 50 and len(theirs.places()) > 50, "rows of both")
+        for query in (our_query, their_query):
+            rocketmq_spark.stop(query)
+    ours.run_to_end()
+    topic.close()
+    assert Counter(ours.bodies() + theirs.bodies()) == Counter(sent)
+
+
+def test_a_batch_longer_than_the_invisibility_is_nobody_elses(messages: Topic, stream: StreamOf) -> None:
+    options = {"loadBalance": "message", "invisibleDurationMs": str(INVISIBLE_MS)}
+    slow, other = stream("slow", **options), stream("other", **options)
+    slow.before_each_batch = lambda: time.sleep(3 * INVISIBLE_MS / 1000)
+    sent = messages.send(30)
+    with slow.running() as query, other.running():
+        eventually(lambda: query.lastProgress is not None and len(slow.places()) > 0, "the slow batch")
+        eventually(lambda: len(slow.places()) + len(other.places()) >= 30, "all messages")
+        told = json.loads(query.lastProgress.sources[0].latestOffset)
+        rocketmq_spark.stop(query)
+    assert Counter(slow.bodies() + other.bodies()) == Counter(sent)
+    assert told["renewed"] > 0
+    assert told["expired"] == 0
+
+
+def test_a_batch_that_is_read_twice_has_the_same_rows(messages: Topic, stream: StreamOf, tmp_path: Path) -> None:
+    sent = messages.send(40)
+    seen: list[tuple[int, int]] = []
+
+    def count(batch: DataFrame, _number: int) -> None:
+        bodies = [bytes(row.body) for row in batch.select("body").collect()]
+        seen.append((batch.count(), batch.count()))
+        assert sorted(Counter(bodies).values()) == [2] * (len(bodies) // 2)
+
+    both = stream(loadBalance="message").load()
+    writer = both.union(both).writeStream.foreachBatch(count).option("checkpointLocation", str(tmp_path / "twice"))
+    query = writer.trigger(availableNow=True).start()
+    assert query.awaitTermination(180)
+    assert query.exception() is None
+    assert sum(first for first, _ in seen) == 2 * len(sent)
+    assert all(first == second for first, second in seen)
+
+
+def test_a_checkpoint_of_queues_is_not_one_of_messages(messages: Topic, stream: StreamOf) -> None:
+    messages.send(1)
+    stream().run_to_end()
+    for given, before in (({"loadBalance": "message"}, "queue"), ({}, "queue")):
+        if given:
+            with pytest.raises((StreamingQueryException, AssertionError), match=f"CHECKPOINT_OF_ANOTHER.*{before}"):
+                stream(**given).run_to_end()
