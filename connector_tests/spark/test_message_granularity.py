@@ -77,10 +77,10 @@ def test_a_batch_that_is_read_twice_has_the_same_rows(messages: Topic, stream: S
     assert all(first == second for first, second in seen)
 
 
-def test_a_checkpoint_of_queues_is_not_one_of_messages(messages: Topic, stream: StreamOf) -> None:
+@pytest.mark.parametrize(("before", "now"), [("queue", "message"), ("message", "queue")])
+def test_a_checkpoint_is_of_queues_or_of_messages(messages: Topic, stream: StreamOf, before: str, now: str) -> None:
     messages.send(1)
-    stream().run_to_end()
-    for given, before in (({"loadBalance": "message"}, "queue"), ({}, "queue")):
-        if given:
-            with pytest.raises((StreamingQueryException, AssertionError), match=f"CHECKPOINT_OF_ANOTHER.*{before}"):
-                stream(**given).run_to_end()
+    stream(loadBalance=before).run_to_end()
+    assert len(stream().rows()) == 1
+    with pytest.raises((StreamingQueryException, AssertionError), match=f"CHECKPOINT_OF_ANOTHER.*'{before}'.*'{now}'"):
+        stream(loadBalance=now).run_to_end()

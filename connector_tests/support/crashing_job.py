@@ -75,8 +75,8 @@ class CrashingSource(RocketMQDataSource):
 def run(
     spark: SparkSession, namesrv_addr: str, topic: str, group: str, folder: str, until_end: str, *more: str
 ) -> None:
-    """Read ``topic`` into ``folder``/out, 500 messages a batch; up to what is there, or until killed. ``more``: options,
-    ``name=value``."""
+    """Read ``topic`` into ``folder``/out, 500 messages a batch; up to what is there, or until killed. ``more``:
+    options, ``name=value``."""
 
     def write(batch: DataFrame, batch_id: int) -> None:
         pass_by("during the batch")

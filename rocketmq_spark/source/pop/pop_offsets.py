@@ -48,6 +48,8 @@ class PopOffset:
                 raise _of_another("loadBalance", "queue", options.load_balance, QUEUES_BEFORE)
             handles = tuple(handles_from_json(value["handles"]))
             offset = cls(value["consumerGroup"], value["epoch"], value["n"], handles)
+            if (type(offset.epoch), type(offset.number)) != (str, int):
+                raise TypeError(f"epoch {offset.epoch!r}, n {offset.number!r}")
             if json.dumps(offset.to_json(), sort_keys=True) != json.dumps(value, sort_keys=True):
                 raise ValueError("another version or spelling")
         except (KeyError, TypeError, ValueError, AttributeError) as problem:

@@ -1,0 +1,231 @@
+"""Sharing messages, as a state machine: the ledger and the checkpoint's handles over a broker of some forty lines.
+
+Whatever comes in whatever order, crashes too: a message that is in no sink is to be had again (P1), and without crashes
+and lost leases each is in the sinks once (P3).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from rocketmq_spark.pop.handles import CheckPoint, Handle, Received, handles_from_json, handles_to_json
+from rocketmq_spark.pop.ledger import Ledger, State, Taken
+
+INVISIBLE_MS: Final = 100
+ALL: Final = 1_000
+
+
+class ModelBroker:
+    """Of each message the handles that count, with the time when they end; without any it can be given out. A message
+    is gone when it is acknowledged by its last one."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0
+        self.free: set[int] = set()
+        self.held: dict[Handle, int] = {}
+        self._pops = 0
+
+    def pop(self, most: int) -> list[Received]:
+        given = sorted(self.free)[:most]
+        self.free -= set(given)
+        return [Received(self._hold(number), memoryview(b"x")) for number in given]
+
+    def change(self, handle: Handle) -> Handle:
+        """Whatever the handle is worth: brokers do not look."""
+        self.held.pop(handle, None)
+        return self._hold(handle.offset)
+
+    def give_back(self, handle: Handle) -> None:
+        self.held.pop(handle, None)
+        self.free.add(handle.offset)
+
+    def acknowledge(self, handle: Handle) -> None:
+        self.held.pop(handle, None)
+
+    def pass_time(self, time_ms: int) -> None:
+        self.now_ms += time_ms
+        over = [handle for handle, end_ms in self.held.items() if end_ms <= self.now_ms]
+        for handle in over:
+            del self.held[handle]
+            self.free.add(handle.offset)
+
+    def can_be_had(self) -> set[int]:
+        return self.free | {handle.offset for handle in self.held}
+
+    def _hold(self, number: int) -> Handle:
+        self._pops += 1
+        handle = Handle(CheckPoint("T", number, self._pops, INVISIBLE_MS, 0, "0", "b", 0), number)
+        self.held[handle] = self.now_ms + INVISIBLE_MS
+        return handle
+
+
+class Sharing(RuleBasedStateMachine):
+    """One query, beside a stranger who takes messages and reads them at once. ``checkpoint`` and ``sink`` outlive it."""
+
+    gives_back_before_empty = True
+
+    @initialize()
+    def begin(self) -> None:
+        self.broker = ModelBroker()
+        self.stored = 0
+        self.sink: dict[int, list[int]] = {}
+        self.strangers: list[int] = []
+        self.logged: tuple[int, dict[str, str]] = (0, {})
+        self.committed = 0
+        self.had_trouble = False
+        self._start()
+
+    def _start(self) -> None:
+        self.ledger = Ledger(INVISIBLE_MS)
+        self.frozen: dict[int, list[int]] = {}
+        self.settled = 0
+        self.asked: list[Taken] = []
+
+    # ---- the world
+
+    @rule(count=st.integers(1, 5))
+    def send(self, count: int) -> None:
+        self.broker.free |= set(range(self.stored, self.stored + count))
+        self.stored += count
+
+    @rule(time_ms=st.integers(1, INVISIBLE_MS))
+    def pass_time(self, time_ms: int) -> None:
+        """Who is slow beyond that may lose its leases; the query looks afterwards."""
+        self.broker.pass_time(time_ms)
+        self.ledger.expire(self.broker.now_ms)
+        self.had_trouble |= self.ledger.counts.expired > 0
+
+    @rule(most=st.integers(1, 4))
+    def a_stranger_takes_some(self, most: int) -> None:
+        for handle, _ in self.broker.pop(most):
+            self.strangers.append(handle.offset)
+            self.broker.acknowledge(handle)
+
+    # ---- the query
+
+    @rule(most=st.integers(1, 4))
+    def receive(self, most: int) -> None:
+        self.ledger.receive(self.broker.pop(most), self.broker.now_ms)
+
+    @precondition(lambda self: not self.asked)
+    @rule()
+    def ask_for_renewal(self) -> None:
+        self.asked = self.ledger.take_due(self.broker.now_ms, ALL)
+
+    @precondition(lambda self: self.asked)
+    @rule(is_answered=st.booleans(), is_heard=st.booleans())
+    def renew(self, is_answered: bool, is_heard: bool) -> None:
+        """The broker hears of it or not, and if it does its answer may be lost."""
+        for number, handle in self.asked:
+            if is_heard:
+                changed = self.broker.change(handle)
+            if is_heard and is_answered:
+                self.ledger.renewed(number, changed, self.broker.now_ms)
+            else:
+                self.ledger.not_renewed(number, self.broker.now_ms)
+                self.had_trouble = True
+        self.asked = []
+
+    @precondition(lambda self: self.logged[0] == self.committed)
+    @rule(most=st.integers(1, 6))
+    def plan(self, most: int) -> None:
+        """What the last batch's end proves, then the next one is logged."""
+        self._prove()
+        frozen = self.ledger.freeze(self.logged[0] + 1, most)
+        if frozen:
+            self.logged = self.logged[0] + 1, handles_to_json(one.handle for one in frozen)
+            self.frozen[self.logged[0]] = [one.handle.offset for one in frozen]
+
+    def _prove(self) -> None:
+        number, handles = self.logged
+        if number in self.frozen:
+            self.ledger.prove(number)
+        elif self.settled != number:
+            self.ledger.adopt(handles_from_json(handles))
+            self.settled = number
+        self.acknowledge()
+
+    @rule()
+    def acknowledge(self) -> None:
+        taken = self.ledger.take_proven(ALL)
+        for _, handle in taken:
+            self.broker.acknowledge(handle)
+        self.ledger.acknowledged(one.number for one in taken)
+
+    @precondition(lambda self: self.logged[0] > self.committed)
+    @rule()
+    def write(self) -> None:
+        """The sink keeps a batch under its number; what an earlier start has frozen is given back, and is empty."""
+        number, handles = self.logged
+        if number not in self.frozen and self.settled != number:
+            for handle in handles_from_json(handles) if self.gives_back_before_empty else ():
+                self.broker.give_back(handle)
+            self.settled = number
+        self.sink[number] = self.frozen.get(number, [])
+
+    @precondition(lambda self: self.logged[0] in self.sink)
+    @rule()
+    def commit(self) -> None:
+        if self.logged[0] in self.frozen or self.settled == self.logged[0]:
+            self.committed = self.logged[0]
+
+    @rule()
+    def crash(self) -> None:
+        self.had_trouble = True
+        self._start()
+
+    @precondition(lambda self: not self.asked)
+    @rule()
+    def stop_and_start(self) -> None:
+        """What is in no batch is given back; of a batch that is not proven nobody knows."""
+        taken = self.ledger.take_waiting(ALL)
+        for _, handle in taken:
+            self.broker.give_back(handle)
+        self.ledger.given_back(one.number for one in taken)
+        assert self.ledger.count(State.RECEIVED) == 0
+        self.had_trouble |= self.ledger.count(State.FROZEN) + self.ledger.count(State.PROVEN) > 0
+        self._start()
+
+    # ---- what must hold
+
+    def _in_sinks(self) -> list[int]:
+        committed = [offset for number, batch in self.sink.items() if number <= self.committed for offset in batch]
+        return committed + self.strangers
+
+    @invariant()
+    def nothing_is_lost(self) -> None:
+        lost = set(range(self.stored)) - set(self._in_sinks()) - self.broker.can_be_had()
+        assert not lost, f"lost: {lost}"
+
+    @invariant()
+    def nothing_comes_twice_without_a_reason(self) -> None:
+        if not self.had_trouble:
+            assert max(Counter(self._in_sinks()).values(), default=1) == 1
+
+
+FORM = settings(max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def test_nothing_is_lost_and_nothing_comes_twice_without_a_reason() -> None:
+    run_state_machine_as_test(Sharing, settings=FORM)
+
+
+def test_without_giving_back_before_a_batch_is_empty_it_finds_the_loss() -> None:
+    class Careless(Sharing):
+        gives_back_before_empty = False
+
+    with pytest.raises(AssertionError, match="lost"):
+        run_state_machine_as_test(Careless, settings=settings(FORM, max_examples=2_000, print_blob=False))

@@ -1,0 +1,149 @@
+"""The ledger, by example; ``properties/test_sharing`` has what holds whatever happens."""
+
+from __future__ import annotations
+
+from rocketmq_spark.pop.handles import CheckPoint, Handle, Received
+from rocketmq_spark.pop.ledger import Counts, Ledger, State
+
+INVISIBLE_MS = 1_000
+ALL = 1_000
+
+
+def handle(number: int, pop_time_ms: int = 0) -> Handle:
+    return Handle(CheckPoint("T", 0, pop_time_ms, INVISIBLE_MS, 0, "0", "broker-a", 0), number)
+
+
+def ledger_with(count: int) -> Ledger:
+    """Messages that were received at 0."""
+    ledger = Ledger(INVISIBLE_MS)
+    ledger.receive((Received(handle(number), memoryview(b"12345")) for number in range(count)), 0)
+    return ledger
+
+
+def numbers(ledger: Ledger, batch: int, most: int = ALL) -> list[int]:
+    return [one.handle.offset for one in ledger.freeze(batch, most)]
+
+
+def test_what_waits_is_counted_with_its_bytes_until_it_is_in_a_batch() -> None:
+    ledger = ledger_with(3)
+    assert (ledger.waiting, ledger.waiting_bytes) == (3, 15)
+    assert numbers(ledger, 1, most=2) == [0, 1]
+    assert (ledger.waiting, ledger.waiting_bytes) == (1, 5)
+    assert [ledger.count(state) for state in State] == [1, 2, 0]
+
+
+def test_what_is_proven_is_acknowledged_once() -> None:
+    ledger = ledger_with(2)
+    ledger.freeze(1, 1)
+    assert ledger.take_proven(ALL) == []
+    ledger.prove(1)
+    taken = ledger.take_proven(ALL)
+    assert [one.handle for one in taken] == [handle(0)]
+    assert ledger.take_proven(ALL) == []
+    ledger.acknowledged(one.number for one in taken)
+    assert ledger.count(State.PROVEN) == 0
+    assert ledger.counts == Counts(received=2, acknowledged=1)
+
+
+def test_a_proof_is_of_all_batches_before_and_of_none_after() -> None:
+    ledger = ledger_with(3)
+    for batch in (1, 2, 3):
+        ledger.freeze(batch, 1)
+    ledger.prove(2)
+    assert [ledger.count(state) for state in State] == [0, 1, 2]
+
+
+def test_what_could_not_be_acknowledged_is_tried_again() -> None:
+    ledger = ledger_with(1)
+    ledger.freeze(1, 1)
+    ledger.prove(1)
+    ledger.put_back([one.number for one in ledger.take_proven(ALL)])
+    assert len(ledger.take_proven(ALL)) == 1
+
+
+def test_what_is_being_renewed_is_neither_frozen_nor_acknowledged_nor_given_back() -> None:
+    ledger = ledger_with(2)
+    ledger.freeze(1, 1)
+    taken = ledger.take_due(500, ALL)
+    ledger.prove(1)
+    assert (numbers(ledger, 2), ledger.take_proven(ALL), ledger.take_waiting(ALL)) == ([], [], [])
+    assert ledger.take_due(500, ALL) == []
+    for one in taken:
+        ledger.renewed(one.number, handle(one.handle.offset, pop_time_ms=500), 500)
+    assert [one.handle for one in ledger.take_proven(ALL)] == [handle(0, pop_time_ms=500)]
+    assert ledger.freeze(2, ALL)[0].handle == handle(1, pop_time_ms=500)
+    assert ledger.counts.renewed == 2
+
+
+def test_what_is_renewed_has_a_new_lease_from_when_it_was_asked_for() -> None:
+    ledger = ledger_with(1)
+    assert ledger.take_due(499, ALL) == []
+    (one,) = ledger.take_due(500, ALL)
+    ledger.renewed(one.number, handle(0, 500), 500)
+    assert ledger.take_due(999, ALL) == []
+    assert len(ledger.take_due(1_000, ALL)) == 1
+
+
+def test_what_could_not_be_renewed_keeps_its_handle_and_is_tried_again_after_a_pause() -> None:
+    ledger = ledger_with(1)
+    (one,) = ledger.take_due(500, ALL)
+    ledger.not_renewed(one.number, 520)
+    assert ledger.take_due(569, ALL) == []
+    assert ledger.take_due(570, ALL) == [one]
+
+
+def test_what_was_proven_while_it_was_being_renewed_is_not_renewed_again() -> None:
+    ledger = ledger_with(1)
+    ledger.freeze(1, 1)
+    (one,) = ledger.take_due(500, ALL)
+    ledger.prove(1)
+    ledger.not_renewed(one.number, 520)
+    assert ledger.take_due(900, ALL) == []
+    assert ledger.take_proven(ALL) == [one]
+
+
+def test_what_was_not_renewed_in_time_is_given_up_unless_it_is_in_a_batch_and_counted_once() -> None:
+    ledger = ledger_with(2)
+    ledger.freeze(1, 1)
+    for now_ms in (999, 1_000, 2_000):
+        ledger.expire(now_ms)
+    assert ledger.counts.expired == 2
+    assert [ledger.count(state) for state in State] == [0, 1, 0]
+    assert (ledger.waiting, ledger.waiting_bytes) == (0, 0)
+    ledger.prove(1)
+    assert len(ledger.take_proven(ALL)) == 1
+
+
+def test_what_a_broker_is_asked_about_does_not_expire_meanwhile() -> None:
+    ledger = ledger_with(1)
+    (one,) = ledger.take_due(999, ALL)
+    ledger.expire(1_000)
+    assert ledger.counts.expired == 0
+    ledger.not_renewed(one.number, 1_000)
+    ledger.expire(1_000)
+    assert (ledger.counts.expired, ledger.waiting) == (1, 0)
+
+
+def test_what_is_in_no_batch_can_be_given_back() -> None:
+    ledger = ledger_with(3)
+    ledger.freeze(1, 1)
+    taken = ledger.take_waiting(ALL)
+    assert [one.handle.offset for one in taken] == [1, 2]
+    ledger.given_back(one.number for one in taken[:1])
+    ledger.put_back([taken[1].number])
+    assert (ledger.waiting, ledger.counts.given_back) == (1, 1)
+    assert ledger.take_waiting(ALL) == taken[1:]
+
+
+def test_no_more_are_taken_than_wanted() -> None:
+    ledger = ledger_with(3)
+    assert [len(ledger.take_due(500, 2)) for _ in range(3)] == [2, 1, 0]
+
+
+def test_an_earlier_starts_batch_is_adopted_to_be_acknowledged_and_never_renewed_or_expired() -> None:
+    ledger = Ledger(INVISIBLE_MS)
+    ledger.adopt([handle(5)])
+    ledger.expire(10_000)
+    assert ledger.take_due(10_000, ALL) == []
+    assert [one.handle for one in ledger.take_proven(ALL)] == [handle(5)]
+    assert ledger.counts == Counts()

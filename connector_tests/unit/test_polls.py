@@ -1,0 +1,93 @@
+"""How many polls there are, to whom and how long."""
+
+from __future__ import annotations
+
+from rocketmq_spark.pop.polls import LONG_POLL_MS, MOST_MESSAGES, SHORT_POLL_MS, WHILE_FOUND, Poll, Polls, Target
+
+A, B = Target("T", "broker-a"), Target("T", "broker-b")
+ROOM = 1_000
+
+
+def polls_of(*targets: Target, looks_once: bool = False) -> Polls:
+    polls = Polls(looks_once)
+    polls.aim(targets)
+    return polls
+
+
+def wanted(polls: Polls, *targets: Target, room: int = ROOM) -> list[Poll]:
+    return list(polls.wanted(room, targets))
+
+
+def test_each_target_is_asked_once_while_nobody_has_answered() -> None:
+    polls = polls_of(A, B)
+    assert wanted(polls, A, B) == [Poll(A, MOST_MESSAGES, SHORT_POLL_MS), Poll(B, MOST_MESSAGES, SHORT_POLL_MS)]
+    assert wanted(polls, A, B) == []
+
+
+def test_who_had_nothing_may_take_its_time_and_who_had_something_is_asked_several_times() -> None:
+    polls = polls_of(A, B)
+    wanted(polls, A, B)
+    polls.answered(A, has_found=False)
+    polls.answered(B, has_found=True)
+    assert (
+        wanted(polls, A, B)
+        == [Poll(A, MOST_MESSAGES, LONG_POLL_MS)] + [Poll(B, MOST_MESSAGES, SHORT_POLL_MS)] * WHILE_FOUND
+    )
+    assert wanted(polls, A, B) == []
+
+
+def test_there_are_no_more_asked_for_than_there_is_room_for() -> None:
+    assert wanted(polls_of(A), A, room=0) == []
+    assert wanted(polls_of(A), A, room=5) == [Poll(A, 5, SHORT_POLL_MS)]
+
+
+def test_who_may_not_be_asked_is_not() -> None:
+    polls = polls_of(A, B)
+    assert [poll.target for poll in wanted(polls, B)] == [B]
+
+
+def test_all_have_answered_when_each_has() -> None:
+    polls = polls_of(A, B)
+    assert not Polls(looks_once=False).have_all_answered
+    wanted(polls, A, B)
+    polls.answered(A, has_found=True)
+    polls.failed(B)
+    assert not polls.have_all_answered
+    wanted(polls, A, B)
+    polls.answered(B, has_found=False)
+    assert polls.have_all_answered
+
+
+def test_it_is_dry_when_the_last_one_that_was_on_its_way_has_brought_nothing() -> None:
+    polls = polls_of(A, looks_once=True)
+    assert not Polls(looks_once=True).are_dry
+    wanted(polls, A)
+    polls.answered(A, has_found=True)
+    wanted(polls, A)
+    for _ in range(WHILE_FOUND - 1):
+        polls.answered(A, has_found=False)
+        assert not polls.are_dry
+    polls.answered(A, has_found=False)
+    assert polls.are_dry
+    assert wanted(polls, A) == [Poll(A, MOST_MESSAGES, SHORT_POLL_MS)]
+    polls.answered(A, has_found=True)
+    assert not polls.are_dry
+
+
+def test_who_does_not_answer_is_not_dry() -> None:
+    polls = polls_of(A)
+    wanted(polls, A)
+    polls.answered(A, has_found=False)
+    wanted(polls, A)
+    polls.failed(A)
+    assert not polls.are_dry
+
+
+def test_an_answer_of_who_is_gone_changes_nothing() -> None:
+    polls = polls_of(A, B)
+    wanted(polls, A, B)
+    polls.aim([B])
+    polls.answered(A, has_found=True)
+    polls.answered(B, has_found=False)
+    assert polls.are_dry
+    assert polls.have_all_answered
