@@ -17,6 +17,7 @@ MAKERS = {"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore"}
 
 LOCKS = {
     "consumer/member.py": {"_news", "Turn"},
+    "pop/receiver.py": {"_news"},
     "remoting/connection.py": {"_gate", "_sending"},
     "remoting/memory.py": {"_changed"},
     "remoting/pool.py": {"_sharing", "_table", "opening"},
@@ -29,7 +30,11 @@ LOCKS = {
 AT_ONCE = {
     # tables of our own
     "items", "get", "keys", "values", "pop", "discard", "setdefault", "append", "appendleft", "popleft", "bytes", "len",
-    "_Slot", "ConnectionPool", "_pause", "_is_something_new", "notify_all",
+    "_Slot", "ConnectionPool", "_pause", "_is_something_new", "notify_all", "list", "min", "bool", "isinstance",
+    # the ledger, what is on its way, and what fails
+    "count", "receive", "freeze", "prove", "adopt", "take", "renewed", "not_renewed", "expire", "acknowledged",
+    "put_back", "given_back", "wanted", "answered", "failed", "succeeded", "may_try", "waits", "check", "aim",
+    "targets", "broker_subject", "_clock",
     # TLS in memory, and a socket of which only the end is told
     "read", "write", "write_eof", "shutdown", "close",
 }  # fmt: skip
@@ -37,6 +42,7 @@ AT_ONCE = {
 
 LONGER = {
     ("consumer/member.py", "wait_for"): "lets go of its lock",
+    ("pop/receiver.py", "wait"): "lets go of its lock",
     ("remoting/memory.py", "wait_for"): "lets go of its lock",
     ("remoting/tls.py", "sendall"): "what the session has written leaves in one order; it has a time limit",
 }

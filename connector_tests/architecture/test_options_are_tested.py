@@ -56,6 +56,10 @@ DOES = {
         "unit/test_membership.py::test_in_broadcasting_each_member_owns_every_queue_and_the_brokers_keep_no_offset"
     ),
     "localOffsetStoreDir": "unit/test_local_offset_store.py::test_each_group_and_instance_has_a_file_of_its_own",
+    "loadBalance": "spark/test_message_granularity.py::test_two_queries_share_the_messages_of_one_queue",
+    "invisibleDurationMs": (
+        "integration/test_receiver.py::test_what_is_renewed_is_nobody_elses_and_is_acknowledged_by_its_last_handle"
+    ),
     "rebalanceIntervalMs": "unit/test_turn.py::test_the_group_is_looked_at_again_after_the_interval",
     "persistOffsetIntervalMs": (
         "unit/test_turn.py::test_what_a_broker_has_not_confirmed_is_told_again_after_the_interval"
@@ -109,8 +113,28 @@ DOES = {
 
 REQUIRED = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders"}
 BROADCASTING = {"messageModel": "BROADCASTING", "instanceName": "me"}
+BY_MESSAGE = {"loadBalance": "message"}
 CONTRADICTING = {
     ("tlsAuthServer", "tlsTrustCertPath"): {"useTLS": "true", "tlsAuthServer": "false", "tlsTrustCertPath": "/ca.pem"},
+    ("loadBalance", "consumeOrderly"): {**BY_MESSAGE, "consumeOrderly": "true"},
+    ("loadBalance", "messageModel"): {**BY_MESSAGE, **BROADCASTING},
+    ("loadBalance", "allocateStrategy"): {**BY_MESSAGE, "allocateStrategy": "CIRCLE"},
+    ("loadBalance", "instanceName"): {**BY_MESSAGE, "instanceName": "me"},
+    ("loadBalance", "rebalanceIntervalMs"): {**BY_MESSAGE, "rebalanceIntervalMs": "1000"},
+    ("loadBalance", "persistOffsetIntervalMs"): {**BY_MESSAGE, "persistOffsetIntervalMs": "1000"},
+    ("loadBalance", "groupOffsets"): {**BY_MESSAGE, "groupOffsets": "ignore", "startingOffsets": "earliest"},
+    ("loadBalance", "startingTimestamp"): {**BY_MESSAGE, "startingTimestamp": "1"},
+    ("loadBalance", "consumeTimestamp"): {**BY_MESSAGE, "consumeTimestamp": "20260101000000"},
+    ("loadBalance", "retryTopic"): {**BY_MESSAGE, "retryTopic": "true"},
+    ("loadBalance", "minPartitions"): {**BY_MESSAGE, "minPartitions": "2"},
+    ("loadBalance", "failOnDataLoss"): {**BY_MESSAGE, "failOnDataLoss": "false"},
+    ("loadBalance", "missingQueues"): {**BY_MESSAGE, "missingQueues": "drop"},
+    ("loadBalance", "missingQueuesTimeoutMs"): {**BY_MESSAGE, "missingQueuesTimeoutMs": "1"},
+    ("loadBalance", "giveUp"): {**BY_MESSAGE, "giveUp": "orders@broker-a:0[1,2)"},
+    ("loadBalance", "startingOffsets"): {**BY_MESSAGE, "startingOffsets": '{"orders":{"broker-a":{"0":1}}}'},
+    ("loadBalance", "consumeFromWhere"): {**BY_MESSAGE, "consumeFromWhere": "CONSUME_FROM_TIMESTAMP"},
+    ("loadBalance", "badMessages"): {**BY_MESSAGE, "badMessages": "deadLetter"},
+    ("loadBalance", "invisibleDurationMs"): {"invisibleDurationMs": "2000"},
     ("consumeOrderly", "retryTopic"): {"consumeOrderly": "true", "retryTopic": "true"},
     ("messageModel", "localOffsetStoreDir"): {"localOffsetStoreDir": "/offsets"},
     ("messageModel", "consumeOrderly"): {**BROADCASTING, "consumeOrderly": "true"},

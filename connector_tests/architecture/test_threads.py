@@ -57,7 +57,7 @@ def test_who_makes_or_takes_a_lock_says_what_threads_may_do() -> None:
     assert {name: found for name, source in sources.items() if (found := silent(source))} == {}
 
 
-ROOMS_OF_MANY_THREADS = ("consumer", "options", "pull", "remoting", "sink", "source", "wire")
+ROOMS_OF_MANY_THREADS = ("consumer", "options", "pop", "pull", "remoting", "sink", "source", "wire")
 CHANGING = {
     "add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popleft", "remove", "setdefault",
     "subtract", "update",

@@ -52,7 +52,9 @@ def test_a_batch_longer_than_the_invisibility_is_nobody_elses(messages: Topic, s
     with slow.running() as query, other.running():
         eventually(lambda: query.lastProgress is not None and len(slow.places()) > 0, "the slow batch")
         eventually(lambda: len(slow.places()) + len(other.places()) >= 30, "all messages")
-        told = json.loads(query.lastProgress.sources[0].latestOffset)
+        last = query.lastProgress
+        assert last is not None
+        told = json.loads(last.sources[0].latestOffset)
         rocketmq_spark.stop(query)
     assert Counter(slow.bodies() + other.bodies()) == Counter(sent)
     assert told["renewed"] > 0

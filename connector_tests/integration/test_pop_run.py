@@ -1,0 +1,158 @@
+"""Spark's calls where messages are shared, made by hand on a real broker: batches, restarts, signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from connector_tests.support.spark_pickle import sent as pickled
+from connector_tests.support.streams import Topic
+from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.errors import TransportError
+from rocketmq_spark.source.datasource import RocketMQDataSource
+from rocketmq_spark.source.pop.pop_reader import RocketMQPopReader
+from rocketmq_spark.source.pop.pop_run import PopRun
+from rocketmq_spark.source.schema import default_schema
+
+pytestmark = pytest.mark.broker
+
+LIMIT = ReadAllAvailable()
+ReaderOf = Callable[[], RocketMQPopReader]
+Value = dict[str, Any]
+
+
+@pytest.fixture
+def messages(cluster: EmbeddedCluster, topic: str) -> Iterator[Topic]:
+    handle = Topic(cluster, topic)
+    yield handle
+    handle.close()
+
+
+@pytest.fixture
+def reader(cluster: EmbeddedCluster, topic: str, group: str) -> Iterator[ReaderOf]:
+    """Makes readers that read what is there."""
+    options = {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": group, "subscribe": topic}
+    options |= {"loadBalance": "message", "startingOffsets": "earliest", "maxRecordsPerPartition": "10"}
+    with ExitStack() as made:
+
+        def make() -> RocketMQPopReader:
+            one = RocketMQDataSource(options).streamReader(default_schema())
+            assert isinstance(one, RocketMQPopReader)
+            one.prepareForTriggerAvailableNow()
+            made.callback(one.stop)
+            return one
+
+        yield make
+
+
+def rows(one: RocketMQPopReader, start: Value, end: Value) -> list[str]:
+    """Bodies, as executors read them."""
+    partitions = [pickled(partition) for partition in one.partitions(start, end)]
+    assert max((batch.num_rows for part in partitions for batch in one.read(part)), default=0) <= 10
+    batches = (batch for partition in partitions for batch in pickled(one).read(partition))
+    return sorted(body.decode() for batch in batches for body in batch.column("body").to_pylist())
+
+
+def next_batch(one: RocketMQPopReader, start: Value) -> Value:
+    end: Value = json.loads(json.dumps(one.latestOffset(start, LIMIT)))
+    return end
+
+
+def read_to_end(one: RocketMQPopReader, start: Value) -> tuple[list[str], Value]:
+    """All bodies, and where that ends."""
+    found: list[str] = []
+    while (end := next_batch(one, start)) != start:
+        found += rows(one, start, end)
+        start = end
+    return sorted(found), end
+
+
+def test_a_batch_is_the_same_rows_whenever_it_is_read_and_is_acknowledged_when_the_next_is_wanted(
+    messages: Topic, reader: ReaderOf
+) -> None:
+    bodies = messages.send(45)
+    one = reader()
+    found, end = read_to_end(one, one.initialOffset())
+    assert found == sorted(bodies)
+    assert one.latestOffset(end, LIMIT) is end
+    report = one.reportLatestOffset()
+    assert report is not None
+    assert {name: report[name] for name in ("received", "acknowledged", "expired", "waiting", "inBatch")} == {
+        "received": 45,
+        "acknowledged": 45,
+        "expired": 0,
+        "waiting": 0,
+        "inBatch": 0,
+    }
+
+
+def test_a_limit_makes_smaller_batches(messages: Topic, reader: ReaderOf) -> None:
+    messages.send(8)
+    one = reader()
+    start = one.initialOffset()
+    end = one.latestOffset(start, ReadMaxRows(3))
+    first = rows(one, start, end)
+    assert 1 <= len(first) <= 3
+    assert rows(one, start, end) == first
+
+
+def test_a_batch_that_a_later_start_reads_is_empty_and_its_messages_come_in_another(
+    messages: Topic, reader: ReaderOf
+) -> None:
+    bodies = messages.send(20)
+    one = reader()
+    start = one.initialOffset()
+    end = next_batch(one, start)
+    assert rows(one, start, end)
+    one.stop()
+    later = reader()
+    assert rows(later, start, end) == []
+    assert rows(later, start, end) == []
+    later_still = again_until(later, end, len(bodies))
+    assert later_still == sorted(bodies)
+
+
+def test_a_batch_that_was_done_is_acknowledged_by_a_later_start(messages: Topic, reader: ReaderOf) -> None:
+    bodies = messages.send(20)
+    one = reader()
+    start = one.initialOffset()
+    end = next_batch(one, start)
+    first = rows(one, start, end)
+    one.stop()
+    rest = again_until(reader(), end, len(bodies) - len(first))
+    assert sorted(first + rest) == sorted(bodies)
+
+
+def again_until(one: RocketMQPopReader, start: Value, count: int) -> list[str]:
+    """Bodies, until there are so many: brokers take some seconds to give out again what was given back."""
+    found: list[str] = []
+    deadline = time.monotonic() + 60
+    while len(found) < count:
+        assert time.monotonic() < deadline, f"{len(found)} of {count}"
+        more, start = read_to_end(one, start)
+        found += more
+    return sorted(found)
+
+
+def test_a_run_that_was_told_to_end_answers_that_there_is_nothing_and_calls_no_batch_empty(
+    messages: Topic, reader: ReaderOf
+) -> None:
+    messages.send(5)
+    one = reader()
+    end = next_batch(one, one.initialOffset())
+    one.stop()
+    ended = reader()
+    run = ended._running()
+    assert isinstance(run, PopRun)
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert ended.latestOffset(end, LIMIT) is end
+    with pytest.raises(TransportError, match="RUN_ENDED"):
+        ended.partitions({}, end)
