@@ -26,6 +26,10 @@ OF_THE_PACKAGE = {
         "what ends the member's thread is logged, and raised by the planner's next survey",
         "unit/test_member.py::test_what_ends_the_members_thread_wakes_the_planner_and_is_raised_by_its_next_survey",
     ),
+    "rocketmq_spark/pop/receiver.py::_run": Reason(
+        "what ends the receiver's thread is logged, and raised by the planner's next look",
+        "integration/test_receiver.py::test_what_ends_the_receivers_thread_is_raised_by_the_next_look",
+    ),
     "rocketmq_spark/remoting/connection.py::_run": Reason(
         "what ends the reader is logged, and becomes the error of everything in flight",
         "unit/test_connection.py::test_an_error_in_a_callback_is_not_swallowed_but_ends_the_connection",

@@ -61,7 +61,7 @@ OWN = {
     "source.schema": "unit/test_stream_reader.py",
     "source.stream.available_now": "unit/test_batch_planner.py",
     "source.stream.backlog": "unit/test_progress.py",
-    "source.stream.read_limit": "unit/test_stream_reader.py",
+    "source.stream.read_limit": "integration/test_pop_run.py",
     "source.stream.refused_reader": "unit/test_stream_reader.py",
     "wire.arrow.column_table": "unit/test_columns.py",
     "wire.arrow.decoder": "unit/test_decoder_choice.py",

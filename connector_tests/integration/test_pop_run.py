@@ -11,16 +11,17 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
 from connector_tests.support.spark_pickle import sent as pickled
 from connector_tests.support.streams import Topic
 from rocketmq_spark.embedded import EmbeddedCluster
-from rocketmq_spark.errors import TransportError
+from rocketmq_spark.errors import OptionError, TransportError
 from rocketmq_spark.source.datasource import RocketMQDataSource
 from rocketmq_spark.source.pop.pop_reader import RocketMQPopReader
 from rocketmq_spark.source.pop.pop_run import PopRun
 from rocketmq_spark.source.schema import default_schema
+from rocketmq_spark.source.stream.read_limit import max_rows
 
 pytestmark = pytest.mark.broker
 
@@ -148,7 +149,6 @@ def test_a_run_that_was_told_to_end_answers_that_there_is_nothing_and_calls_no_b
     messages.send(5)
     one = reader()
     end = next_batch(one, one.initialOffset())
-    one.stop()
     ended = reader()
     run = ended._running()
     assert isinstance(run, PopRun)
@@ -156,3 +156,9 @@ def test_a_run_that_was_told_to_end_answers_that_there_is_nothing_and_calls_no_b
     assert ended.latestOffset(end, LIMIT) is end
     with pytest.raises(TransportError, match="RUN_ENDED"):
         ended.partitions({}, end)
+
+
+def test_a_limit_is_a_number_of_rows_or_none() -> None:
+    assert (max_rows(ReadMaxRows(7)), max_rows(ReadAllAvailable())) == (7, None)
+    with pytest.raises(OptionError, match="read limit"):
+        max_rows(ReadMinRows(7))

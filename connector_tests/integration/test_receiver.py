@@ -18,8 +18,11 @@ from rocketmq_spark.pop.ledger import State
 from rocketmq_spark.pop.polls import Poll, Target
 from rocketmq_spark.pop.receiver import Receiver
 from rocketmq_spark.pop.remoting_transport import RemotingTransport
-from rocketmq_spark.remoting.pop_broker import PopOutcome, Popped
+from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.pop_broker import PopBroker, PopOutcome, Popped
+from rocketmq_spark.remoting.retry import Outlook, outlook_of_pull
 from rocketmq_spark.wire.message.stored_message import decode_messages
+from rocketmq_spark.wire.remoting.headers import PopMessageRequest
 
 pytestmark = pytest.mark.broker
 
@@ -185,6 +188,22 @@ def test_a_batch_that_cannot_be_given_back_is_an_error(cluster: EmbeddedCluster,
     one.stop()
 
 
+def test_what_ends_the_receivers_thread_is_raised_by_the_next_look(
+    cluster: EmbeddedCluster, topic: str, group: str
+) -> None:
+    options = options_of(cluster, topic, group)
+
+    def fail() -> None:
+        raise LookupError("by the test")
+
+    one = Receiver(options, RemotingTransport(options), watch=fail)
+    one.start()
+    one.wait(60)
+    with pytest.raises(LookupError, match="by the test"):
+        one.check()
+    one.stop()
+
+
 def fails(one: Receiver) -> str | None:
     try:
         one.check()
@@ -194,6 +213,29 @@ def fails(one: Receiver) -> str | None:
 
 
 # ------------------------------------------------------------------------------------------------------- the transport
+
+
+def test_a_poll_that_came_late_by_the_brokers_clock_is_refused_and_passes(
+    cluster: EmbeddedCluster, topic: str, group: str
+) -> None:
+    """Else a driver whose clock is slow would be told again and again that there is nothing."""
+    pool = ConnectionPool(3_000)
+    outcomes: list[PopOutcome] = []
+    request = PopMessageRequest(
+        consumer_group=group,
+        topic=topic,
+        max_message_count=1,
+        invisible_ms=SHORT_MS,
+        poll_ms=1_000,
+        born_timestamp_ms=int(time.time() * 1000) - 60_000,
+        init_mode=0,
+    )
+    PopBroker(cluster.broker_addr(), pool, 5_000).pop(request, outcomes.append)
+    eventually(lambda: bool(outcomes), "an answer")
+    pool.close()
+    (outcome,) = outcomes
+    assert isinstance(outcome, RocketMQError)
+    assert outlook_of_pull(outcome) is Outlook.PASSES
 
 
 def test_the_transport_pops_changes_and_acknowledges(

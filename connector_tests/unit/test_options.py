@@ -34,6 +34,7 @@ from rocketmq_spark.options.kinds import (
     integer,
 )
 from rocketmq_spark.options.read import NO_RETRY_IN_ORDER, READ_NEEDS
+from rocketmq_spark.options.receive import WITHOUT_MEANING
 from rocketmq_spark.options.table import Option, Section, option, rows
 from rocketmq_spark.options.write import WriteOptions
 from rocketmq_spark.security import UNSECURED, Credentials, Secret, Security, Tls
@@ -591,3 +592,28 @@ def test_orderly_and_the_retry_topic_exclude_each_other() -> None:
     error = refusal({**REQUIRED, "consumeOrderly": "true", "retryTopic": "true"})
     assert error.condition == "CONTRADICTORY_OPTIONS"
     assert error.context == {"first": "consumeOrderly", "second": "retryTopic", "reason": NO_RETRY_IN_ORDER}
+
+
+def test_what_says_nothing_where_messages_are_shared_may_be_given_as_it_is_by_default() -> None:
+    by_name = {row.name: (attribute, row) for attribute, row in rows(ReadOptions)}
+    for name, attribute, default, _ in WITHOUT_MEANING:
+        found, row = by_name[name]
+        assert (found, None if row.default is None else row.parse(row.default)) == (attribute, default)
+    given = {name: row.default for name, (_, row) in by_name.items() if row.default is not None}
+    assert ReadOptions.parse({**given, **REQUIRED, "loadBalance": "message"}).shares_messages
+
+
+@pytest.mark.parametrize(
+    ("given", "begins_at_first"),
+    [
+        ({}, False),
+        ({"startingOffsets": "earliest"}, True),
+        ({"startingOffsets": "latest"}, False),
+        ({"consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET"}, True),
+        ({"consumeFromWhere": "CONSUME_FROM_LAST_OFFSET"}, False),
+    ],
+)
+def test_a_group_that_shares_messages_begins_at_its_first_message_or_at_its_end(
+    given: dict[str, str], begins_at_first: bool
+) -> None:
+    assert ReadOptions.parse({**REQUIRED, "loadBalance": "message", **given}).begins_at_first is begins_at_first

@@ -42,22 +42,17 @@ class ReceiveOptions(ConnectionOptions):
         return self.load_balance == BY_MESSAGE
 
 
-_NO_MEMBER: Final = "Brokers hand messages out one by one: no member has queues, and none is known by a name."
-_NO_OFFSETS: Final = "Messages are acknowledged one by one; the group's offsets are the brokers' own."
-_AT_AN_END: Final = "Brokers know two places where a group without offsets can begin: 'earliest' and 'latest'."
-_NO_QUEUE: Final = "No queue is this query's own: what a broker keeps that is away comes when it is back."
-
 WITHOUT_MEANING: Final[tuple[tuple[str, str, object, str], ...]] = (
     ("consumeOrderly", "consume_orderly", False, "Messages that are shared come in no order."),
     ("messageModel", "message_model", "CLUSTERING", "In 'BROADCASTING' nothing is shared."),
-    ("allocateStrategy", "allocate_strategy", "AVG", _NO_MEMBER),
-    ("instanceName", "instance_name", None, _NO_MEMBER),
-    ("rebalanceIntervalMs", "rebalance_interval_ms", 20_000, _NO_MEMBER),
-    ("persistOffsetIntervalMs", "persist_offset_interval_ms", 5_000, _NO_OFFSETS),
-    ("groupOffsets", "group_offsets", "resume", _NO_OFFSETS),
-    ("startingTimestamp", "starting_timestamp_ms", None, _AT_AN_END),
-    ("consumeTimestamp", "consume_timestamp_ms", None, _AT_AN_END),
-    ("retryTopic", "reads_retry_topic", False, "Brokers give out again by themselves what is to come again."),
+    ("allocateStrategy", "allocate_strategy", "AVG", "Brokers hand messages out one by one: no member has queues."),
+    ("instanceName", "instance_name", None, "Brokers hand messages out to whoever asks, and ask for no name."),
+    ("rebalanceIntervalMs", "rebalance_interval_ms", 20_000, "Where messages are shared there is no rebalance."),
+    ("persistOffsetIntervalMs", "persist_offset_interval_ms", 5_000, "Messages are acknowledged one by one."),
+    ("groupOffsets", "group_offsets", "resume", "Where messages are shared the group's offsets are the brokers' own."),
+    ("startingTimestamp", "starting_timestamp_ms", None, "Brokers hand messages out from the first one or the end."),
+    ("consumeTimestamp", "consume_timestamp_ms", None, "Brokers do not hand messages out from a time on."),
+    ("retryTopic", "reads_retry_topic", False, "Brokers hand out again by themselves what is to come again."),
     (
         "minPartitions",
         "min_partitions",
@@ -68,10 +63,20 @@ WITHOUT_MEANING: Final[tuple[tuple[str, str, object, str], ...]] = (
         "failOnDataLoss",
         "fail_on_data_loss",
         True,
-        "Nothing is noticed of what brokers delete before they have given it out, so there is nothing to decide.",
+        "Nothing is noticed of what brokers delete before they have handed it out, so there is nothing to decide.",
     ),
-    ("missingQueues", "missing_queues", "wait", _NO_QUEUE),
-    ("missingQueuesTimeoutMs", "missing_queues_timeout_ms", 300_000, _NO_QUEUE),
+    (
+        "missingQueues",
+        "missing_queues",
+        "wait",
+        "No queue is this query's own: what a broker keeps that is away comes when it is back.",
+    ),
+    (
+        "missingQueuesTimeoutMs",
+        "missing_queues_timeout_ms",
+        300_000,
+        "No queue is this query's own; how long a broker may be silent says 'clusterTimeoutMs'.",
+    ),
     ("giveUp", "give_up", (), "A batch that is planned again has no messages: they come again in another one."),
 )
 """Options that say nothing where messages are shared: name, attribute, default, and why. To set them is an error."""
@@ -90,13 +95,13 @@ RECEIVE_CONFLICTS: Final = (
         "loadBalance",
         "startingOffsets",
         lambda options: options.shares_messages and isinstance(options.starting_offsets, tuple),
-        _AT_AN_END,
+        "Where messages are shared a group without offsets begins at 'earliest' or 'latest'.",
     ),
     Conflict(
         "loadBalance",
         "consumeFromWhere",
         lambda options: options.shares_messages and options.consume_from_where == "CONSUME_FROM_TIMESTAMP",
-        _AT_AN_END,
+        "Where messages are shared a group without offsets begins at its first message or at its end.",
     ),
     Conflict(
         "loadBalance",

@@ -30,7 +30,10 @@ IDLE_WAIT_S: Final = 0.2
 
 
 class PopRun(Run):
-    """See the module. ``looks_once``: it reads what is there, and ends."""
+    """See the module. ``looks_once``: it reads what is there, and ends.
+
+    Not thread-safe: Spark's source runner is one thread, and the receiver has one of its own.
+    """
 
     def __init__(self, options: ReadOptions, *, looks_once: bool) -> None:
         super().__init__()
