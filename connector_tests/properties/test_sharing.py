@@ -73,7 +73,7 @@ class ModelBroker:
 
 
 class Sharing(RuleBasedStateMachine):
-    """One query, beside a stranger who takes messages and reads them at once. What is logged and written outlives it."""
+    """One query, beside a stranger who takes messages and reads them at once. Log and sink outlive it."""
 
     gives_back_before_empty = True
 

@@ -67,9 +67,11 @@ def test_what_is_being_renewed_is_neither_frozen_nor_acknowledged_nor_given_back
     taken = ledger.take_due(500, ALL)
     ledger.prove(1)
     assert (numbers(ledger, 2), ledger.take_proven(ALL), ledger.take_waiting(ALL)) == ([], [], [])
+    assert (ledger.waiting, ledger.can_freeze) == (1, False)
     assert ledger.take_due(500, ALL) == []
     for one in taken:
         ledger.renewed(one.number, handle(one.handle.offset, pop_time_ms=500), 500)
+    assert ledger.can_freeze
     assert [one.handle for one in ledger.take_proven(ALL)] == [handle(0, pop_time_ms=500)]
     assert ledger.freeze(2, ALL)[0].handle == handle(1, pop_time_ms=500)
     assert ledger.counts.renewed == 2

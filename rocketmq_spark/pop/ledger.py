@@ -78,6 +78,11 @@ class Ledger:
     def waiting_bytes(self) -> int:
         return self._waiting_bytes
 
+    @property
+    def can_freeze(self) -> bool:
+        """Whether there is a message for a batch."""
+        return any(not one.is_taken for _, one in self._in_state(State.RECEIVED))
+
     def count(self, state: State) -> int:
         return sum(1 for _ in self._in_state(state))
 

@@ -114,9 +114,9 @@ class Receiver:
             self._patience.check(self._clock())
 
     def wait(self, timeout_s: float) -> None:
-        """Until something is received, or has gone wrong, or so long."""
+        """Until there is a message for a batch, or something has gone wrong, or so long."""
         with self._news:
-            if not self._ledger.waiting and self._crash is None:
+            if not self._ledger.can_freeze and self._crash is None:
                 self._news.wait(timeout_s)
 
     # ------------------------------------------------------------------------------------------ batches
@@ -286,6 +286,7 @@ class Receiver:
                         self._ledger.not_renewed(number, self._clock())
         with self._news:
             self._ledger.expire(self._clock())
+            self._news.notify_all()
 
     def _acknowledge(self) -> None:
         failed: list[int] = []
