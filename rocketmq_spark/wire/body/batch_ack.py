@@ -46,7 +46,7 @@ def _fields(ack: BatchAck) -> dict[str, object]:
 
 
 def _bits(places: Iterable[int]) -> bytes:
-    """Source: ``java/util/BitSet.java#toByteArray``."""
+    """As Java writes a BitSet: the first place is the lowest bit of the first byte."""
     number = 0
     for place in places:
         number |= 1 << place
