@@ -18,15 +18,18 @@ from rocketmq_spark.source.stream.source_run import SourceRun
 
 PARENT: Final = "parent"
 CHILD: Final = "child"
+IN_A_CALL: Final = "in a call"
+BETWEEN_CALLS: Final = "between calls"
 
 
-def be_parent(namesrv_addr: str, topic: str, group: str) -> None:
-    subprocess.Popen([sys.executable, "-m", __name__, CHILD, namesrv_addr, topic, group])
+def be_parent(namesrv_addr: str, topic: str, group: str, place: str) -> None:
+    subprocess.Popen([sys.executable, "-m", __name__, CHILD, namesrv_addr, topic, group, place])
     time.sleep(3600)
 
 
-def be_source_runner(namesrv_addr: str, topic: str, group: str) -> None:
-    """AvailableNow: when its own queues are read it waits, in one call, for the other members."""
+def be_source_runner(namesrv_addr: str, topic: str, group: str, place: str) -> None:
+    """AvailableNow: when its own queues are read it waits, in one call, for the other members. ``BETWEEN_CALLS``
+    something that is not ours holds it up before that."""
     given = {"namesrvAddr": namesrv_addr, "subscribe": topic, "consumerGroup": group, "startingOffsets": "earliest"}
     run = SourceRun(ReadOptions.parse({**given, "instanceName": str(os.getpid())}))
     try:
@@ -35,6 +38,8 @@ def be_source_runner(namesrv_addr: str, topic: str, group: str) -> None:
         parent = os.getppid()
         while os.getppid() == parent:
             offset = run.latest_offset(offset, None)
+            if place == BETWEEN_CALLS:
+                time.sleep(3600)
     finally:
         run.stop()
 

@@ -30,15 +30,15 @@ def kill_tree(
         process.kill()
         process.wait()
         _, left = psutil.wait_procs(tree, timeout=EXIT_TIMEOUT_S)
-        alive = [orphan for orphan in left if not _has_ended(orphan)]
+        alive = [orphan for orphan in left if not has_ended(orphan)]
         for orphan in alive:
             orphan.kill()
         return alive
     return []
 
 
-def _has_ended(orphan: psutil.Process) -> bool:
-    """Whether it is gone, or only waits for whoever has adopted it to take note: some that do take their time."""
+def has_ended(orphan: psutil.Process) -> bool:
+    """Whether it is gone, or only waits for whoever has adopted it to take note, which may take its time."""
     with suppress(psutil.NoSuchProcess):
         return bool(orphan.status() == psutil.STATUS_ZOMBIE)
     return True

@@ -23,7 +23,7 @@ from rocketmq_spark.source.pop.pop_offsets import PopOffset
 from rocketmq_spark.source.stream.drain import CONTROL
 from rocketmq_spark.source.stream.graceful_stop import DrainRequest
 from rocketmq_spark.source.stream.progress import told_waits
-from rocketmq_spark.source.stream.source_run import ParentWatch, Run
+from rocketmq_spark.source.stream.source_run import Run
 
 IDLE_WAIT_S: Final = 0.2
 """How long an idle call waits: Spark asks again at once."""
@@ -45,8 +45,9 @@ class PopRun(Run):
         self._frozen: tuple[Received, ...] = ()
         self._settled: PopOffset | None = None
         """The batch of an earlier start that is acknowledged, or given back."""
-        watch = ParentWatch().leave_as_orphan
-        self._receiver = Receiver(options, RemotingTransport(options), looks_once=looks_once, watch=watch)
+        self._receiver = Receiver(
+            options, RemotingTransport(options), looks_once=looks_once, watch=self._parent.leave_as_orphan
+        )
         self._drain = DrainRequest()
         self._begin(lambda: None)
 

@@ -49,6 +49,7 @@ class Run:
     def __init__(self) -> None:
         self._is_unwindable = True
         self._ended_ms: int | None = None
+        self._parent = ParentWatch()
         unwind_on_signals(self._end_between_calls)
 
     def _begin(self, join: Callable[[], None]) -> None:
@@ -79,10 +80,11 @@ class Run:
         time.sleep(OUTLIVED_PAUSE_S)
 
     def _end_between_calls(self) -> bool:
-        """Whether the run could be ended where the signal came: the main thread has no turn and awaits nothing."""
+        """Whether the run could be ended where the signal came: the main thread has no turn and awaits nothing. An
+        orphan unwinds all the same: nobody asks it any more, whatever it is held up by."""
         if not self._is_unwindable:
             self.stop()
-        return not self._is_unwindable
+        return not (self._is_unwindable or self._parent.is_gone)
 
     def stop(self) -> None:
         """Leave the group and remove what is ours on this machine. May be called again."""
@@ -102,7 +104,7 @@ class SourceRun(Run):
 
     def __init__(self, options: ReadOptions) -> None:
         super().__init__()
-        self._member = Member(options, ParentWatch().leave_as_orphan)
+        self._member = Member(options, self._parent.leave_as_orphan)
         speak_as(options.log_level, group=options.consumer_group, clientId=self._member.client_id)
         self.drain = DrainRequest()
         self.planner = BatchPlanner(self._member, options, self.drain, monotonic_ms)
@@ -144,9 +146,13 @@ class ParentWatch:
     def __init__(self) -> None:
         self._parent = os.getppid()
 
+    @property
+    def is_gone(self) -> bool:
+        return os.getppid() != self._parent
+
     def leave_as_orphan(self) -> None:
         """Without it, unwind as for ``query.stop()``. Threads: any; what unwinds is the main thread."""
-        if os.getppid() != self._parent:
+        if self.is_gone:
             os.kill(os.getpid(), signal.SIGTERM)
 
 
