@@ -268,6 +268,70 @@ def test_a_topic_that_is_back_is_written_to_where_it_is(cluster: ScriptedCluster
     assert at_a.bodies() == BODIES[:2]
 
 
+class NameServerIsBack:
+    """A name server that is silent at first, and knows no broker for a while when it is back."""
+
+    def __init__(self, cluster: ScriptedCluster, clock: Time, back_ms: int, registered_ms: int) -> None:
+        self._cluster, self._clock, self._back_ms, self._registered_ms = cluster, clock, back_ms, registered_ms
+        cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, self._answer)
+
+    def _answer(self, request: RemotingCommand) -> RemotingCommand:
+        if self._clock.now_ms < self._back_ms:
+            raise TransportError("CONNECTION_LOST", address="the client", reason="the script cuts it")
+        if self._clock.now_ms < self._registered_ms:
+            return answer(ResponseCode.TOPIC_NOT_EXIST)
+        return self._cluster.route(request)
+
+
+@pytest.mark.parametrize("batch", [BATCHES[0], replace(BATCHES[0], queue=MessageQueue("T", "a", 0))])
+def test_a_topic_is_given_its_time_from_when_a_name_server_is_back(
+    cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture, batch: SendBatch
+) -> None:
+    """The outage was charged to the topic: a name server that was back before its brokers ended the sink at once."""
+    at_a, clock = Answers(cluster.brokers["a"]), Time()
+    NameServerIsBack(cluster, clock, back_ms=20_000, registered_ms=26_000)
+    write(cluster, [batch], clock, clusterTimeoutMs="60000", missingTopicTimeoutMs="10000")
+    assert at_a.bodies() == [bytes(batch.body)]
+    begun, *_, over = caplog.messages
+    assert begun.startswith("waiting for the name servers (at most 59 s more): [ROCKETMQ_NO_NAME_SERVER] ")
+    assert any("no longer waiting, after 2" in line and "for the name servers" in line for line in caplog.messages)
+    assert over.startswith("no longer waiting, after ")
+
+
+def test_a_key_waits_for_name_servers_as_its_rows_would(cluster: ScriptedCluster) -> None:
+    clock = Time()
+    NameServerIsBack(cluster, clock, back_ms=20_000, registered_ms=26_000)
+    waiting = sender(cluster, clock, clusterTimeoutMs="60000", missingTopicTimeoutMs="10000")
+    assert waiting.queue_of(Place("T", sharding_key="k")) is not None
+    assert clock.now_ms >= 26_000
+
+
+def test_a_topic_that_is_missing_when_a_name_server_is_back_has_its_own_limit(cluster: ScriptedCluster) -> None:
+    clock = Time()
+    NameServerIsBack(cluster, clock, back_ms=20_000, registered_ms=1_000_000)
+    with pytest.raises(RouteError, match="TOPIC_NOT_FOUND"):
+        write(cluster, BATCHES[:1], clock, clusterTimeoutMs="60000", missingTopicTimeoutMs="10000")
+    assert 30_000 <= clock.now_ms < 36_000
+
+
+def test_name_servers_that_stay_silent_are_named(cluster: ScriptedCluster) -> None:
+    cluster.down.add(NAME_SERVER)
+    error, clock = failure(cluster, clusterTimeoutMs="3000", missingTopicTimeoutMs="0")
+    assert error.condition == "CLUSTER_UNREACHABLE"
+    assert "Reaching the name servers was tried" in str(error)
+    assert "[ROCKETMQ_NO_NAME_SERVER] No name server says where topic 'T' is" in str(error)
+    assert 3_000 <= clock.now_ms < 5_000
+
+
+def test_brokers_that_are_away_when_a_name_server_is_back_have_their_own_limit(cluster: ScriptedCluster) -> None:
+    for broker in cluster.brokers.values():
+        Answers(broker)
+    known, clock = dict[str, TopicRoute](), Time()
+    write(cluster, BATCHES, known=known)
+    NameServerIsBack(cluster, clock, back_ms=8_000, registered_ms=14_000)
+    assert write(cluster, BATCHES, clock, known).now_ms >= 14_000
+
+
 def test_a_broker_that_is_given_as_a_name_server_is_said_at_once(cluster: ScriptedCluster) -> None:
     unknown = answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark="request type 105 not supported")
     cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, unknown)

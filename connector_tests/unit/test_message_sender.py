@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from connector_tests.support.scripted_broker import answer
 from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
+from rocketmq_spark.errors import TransportError
 from rocketmq_spark.model import StoredMessage
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.executor_client import ExecutorClient
+from rocketmq_spark.sink import message_sender
 from rocketmq_spark.sink.message_sender import MessageSender
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
@@ -35,10 +38,23 @@ class Answers:
         return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
 
 
-def sender(cluster: ScriptedCluster, limit_ms: int = 10_000) -> MessageSender:
+class Time:
+    """A clock that only pauses move, in place of the sender's."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_ms = 0
+        monkeypatch.setattr(message_sender, "monotonic_ms", lambda: self.now_ms)
+        monkeypatch.setattr(message_sender, "time", self)
+
+    def sleep(self, seconds: float) -> None:
+        self.now_ms += round(seconds * 1000)
+
+
+def sender(cluster: ScriptedCluster, limit_ms: int = 10_000, **given: str) -> MessageSender:
     required = {"namesrvAddr": NAME_SERVER, "consumerGroup": "G", "subscribe": "T"}
-    options = ReadOptions.parse({**required, "clusterTimeoutMs": str(limit_ms)})
-    return MessageSender(options, 2, 5, lambda options: ExecutorClient(options, cluster.pool, cluster.pulling))
+    options = ReadOptions.parse({**required, "clusterTimeoutMs": str(limit_ms), **given})
+    client = ExecutorClient(options, cluster.pool, cluster.pulling)
+    return MessageSender(options, 2, 5, lambda _: client)
 
 
 def test_a_message_is_sent_back_by_its_place_in_the_commit_log(cluster: ScriptedCluster) -> None:
@@ -82,3 +98,47 @@ def test_a_refusal_that_will_not_pass_is_a_problem_at_once(cluster: ScriptedClus
     answers = Answers(cluster, answer(ResponseCode.NO_PERMISSION))
     assert "NO_PERMISSION" in (sender(cluster).problem_with(MESSAGE) or "")
     assert len(answers.asked) == 1
+
+
+def test_a_broker_is_given_its_time_from_when_a_name_server_is_back(
+    cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The outage was charged to the broker: a name server that was back before it ended the waiting at once."""
+    clock = Time(monkeypatch)
+    answers = Answers(cluster, answer())
+
+    def route(request: RemotingCommand) -> RemotingCommand:
+        if clock.now_ms < 20_000:
+            raise TransportError("CONNECTION_LOST", address="the client", reason="the script cuts it")
+        return cluster.route(request) if clock.now_ms >= 26_000 else answer(ResponseCode.TOPIC_NOT_EXIST)
+
+    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, route)
+    assert sender(cluster, limit_ms=60_000, missingTopicTimeoutMs="10000").problem_with(MESSAGE) is None
+    assert len(answers.asked) == 1
+    assert caplog.messages[0].startswith("waiting for the name servers (at most 59 s more): ")
+
+
+def test_name_servers_that_stay_silent_are_named_and_not_waited_for_anew_by_each_message(
+    cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another topic's message, whose route is known, is taken meanwhile: that says nothing of the name servers."""
+    clock, silent = Time(monkeypatch), sender(cluster, limit_ms=5_000)
+    Answers(cluster, answer())
+    known = replace(MESSAGE, topic="KNOWN")
+    assert silent.problem_with(known) is None
+
+    def cut(request: RemotingCommand) -> RemotingCommand:
+        raise TransportError("CONNECTION_LOST", address="the client", reason="the script cuts it")
+
+    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, cut)
+    assert "CLUSTER_UNREACHABLE] Reaching the name servers was tried" in (silent.problem_with(MESSAGE) or "")
+    assert 5_000 <= clock.now_ms < 6_000
+    assert silent.problem_with(known) is None
+    assert "Reaching the name servers" in (silent.problem_with(MESSAGE) or "")
+    assert clock.now_ms < 6_000
+    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, cluster.route)
+    assert silent.problem_with(MESSAGE) is None
+    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, cut)
+    began_ms = clock.now_ms
+    assert silent.problem_with(replace(MESSAGE, topic="OTHER")) is not None
+    assert clock.now_ms - began_ms >= 5_000

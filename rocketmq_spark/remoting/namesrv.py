@@ -30,7 +30,12 @@ class NameServers:
         self._preferred = 0
 
     def __repr__(self) -> str:
-        return f"<NameServers {';'.join(peer.address for peer in self._peers)}>"
+        return f"<NameServers {self.addresses}>"
+
+    @property
+    def addresses(self) -> str:
+        """Of all of them, as they are given."""
+        return ";".join(peer.address for peer in self._peers)
 
     def topic_route(self, topic: str) -> TopicRoute:
         """Where ``topic`` lives.

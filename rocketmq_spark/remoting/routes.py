@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping
 
-from rocketmq_spark.errors import RouteError
+from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import MessageQueue, TopicRoute
 from rocketmq_spark.remoting.namesrv import NameServers
+from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
 
 
 class RouteCache:
@@ -43,7 +44,8 @@ class RouteCache:
 
 
 class KnownTopics(RouteCache):
-    """Tells a topic whose brokers are away from one that does not exist, as far as ``known`` has its last route.
+    """Tells a topic whose brokers are away from one that does not exist, as far as ``known`` has its last route; and
+    both from one of which no name server says anything now.
 
     Threads: as ``RouteCache``. ``known`` may be shared.
     """
@@ -53,7 +55,8 @@ class KnownTopics(RouteCache):
         self._known = known
 
     def route(self, topic: str, refresh: bool = False) -> TopicRoute:
-        """Raises RouteError[BROKERS_AWAY] for a topic that was there, and what ``NameServers.topic_route`` raises."""
+        """Raises RouteError[BROKERS_AWAY] for a topic that was there, TransportError[NO_NAME_SERVER] for what may pass
+        in the name servers, and what ``NameServers.topic_route`` raises that another attempt would not change."""
         try:
             route = super().route(topic, refresh)
         except RouteError as error:
@@ -65,5 +68,10 @@ class KnownTopics(RouteCache):
             )
             address = error.context["address"]
             raise RouteError("BROKERS_AWAY", topic=topic, address=address, brokers=brokers) from error
+        except RocketMQError as error:
+            if outlook_of_request(error) is Outlook.FINAL:
+                raise
+            addresses = self._name_servers.addresses
+            raise TransportError("NO_NAME_SERVER", topic=topic, addresses=addresses, cause=str(error)) from error
         self._known[topic] = route
         return route

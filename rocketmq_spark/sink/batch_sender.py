@@ -21,7 +21,14 @@ from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.peer import ResponseFuture
 from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
-from rocketmq_spark.remoting.retry import WRITING, Outlook, Patience, outlook_of_write, refreshes_route
+from rocketmq_spark.remoting.retry import (
+    NAME_SERVERS,
+    WRITING,
+    Outlook,
+    Patience,
+    outlook_of_write,
+    refreshes_route,
+)
 from rocketmq_spark.remoting.routes import KnownTopics
 from rocketmq_spark.remoting.send_question import encoded_question
 from rocketmq_spark.remoting.send_result import SendResult, SendStatus
@@ -158,7 +165,7 @@ class BatchSender:
 
     def _fail(self, sent: _Sent, error: RocketMQError) -> None:
         """Raises what is not to be tried again, now or at all."""
-        if sent.queue is not None:
+        if sent.queue is not None and error.condition != "NO_NAME_SERVER":
             self._brokers.failed(sent.queue.broker_name, error, now_ms=self._clock(), limit_ms=0)
         try:
             self._be_patient(_subject(sent.batch), sent.batch.topic, error)
@@ -168,6 +175,7 @@ class BatchSender:
             raise
 
     def _be_patient(self, subject: str, topic: str, error: RocketMQError) -> None:
+        """Raises what has lasted too long. A topic's or queue's time begins when a name server answers."""
         outlook, now_ms = outlook_of_write(error), self._clock()
         if outlook is Outlook.FINAL:
             raise error
@@ -176,12 +184,18 @@ class BatchSender:
         limit_ms = self._options.cluster_timeout_ms
         if outlook is Outlook.UNSERVED:
             limit_ms = min(limit_ms, self._options.missing_topic_timeout_ms)
+        if error.condition == "NO_NAME_SERVER":
+            self._patience.excuse((subject,), now_ms)
+            subject = NAME_SERVERS
+        else:
+            self._patience.succeeded(NAME_SERVERS)
         self._patience.failed(subject, error, now_ms=now_ms, limit_ms=limit_ms, quiet_ms=QUIET_MS)
         self._say()
         self._patience.check(now_ms)
 
     def _is_over(self, subject: str) -> None:
-        if self._patience.succeeded(subject):
+        were_silent = self._patience.succeeded(NAME_SERVERS)
+        if self._patience.succeeded(subject) or were_silent:
             self._say()
 
     def _say(self) -> None:
