@@ -146,6 +146,16 @@ def test_pauses_double_up_to_the_longest() -> None:
     assert pauses_ms == [250, 500, 1_000, 2_000, 4_000, 5_000, 5_000]
 
 
+def test_the_last_pause_ends_with_the_limit() -> None:
+    """A limit of 8 s was kept after 13."""
+    patience, now_ms = Patience(), 0
+    while not patience.failed("broker a", CUT, now_ms=now_ms, limit_ms=8_000):
+        assert patience.next_try_ms is not None
+        now_ms = patience.next_try_ms
+    assert now_ms == 8_000
+    assert patience.next_try_ms == now_ms + ASKING.longest_ms
+
+
 def test_pauses_stay_finite_however_often_something_failed() -> None:
     assert failing(*[0] * 1_000).may_try(BROKER, ASKING.longest_ms)
 

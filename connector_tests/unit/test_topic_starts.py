@@ -13,7 +13,7 @@ from connector_tests.support.simulated_group import SimulatedGroup
 from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.consumer.standing import NAMESAKE_LIMIT_MS
 from rocketmq_spark.errors import MembershipError
-from rocketmq_spark.model import QueueRange
+from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.retry import ASKING
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
@@ -185,6 +185,50 @@ def test_the_retry_topic_stays_where_the_group_is() -> None:
     case.look()
     assert case.broker.offsets == {A: 0, B: 0, RETRIES: 9}
     assert case.starts.topics == {"orders", RETRIES.topic}
+
+
+def test_who_goes_on_where_the_group_has_no_offsets_any_more_is_told_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    """The same checkpoint at another cluster, whose messages were older, went on without a word."""
+    case = Case()
+    case.broker.offsets = {A: 5}
+    checkpoint = SourceOffset({A: QueueProgress(0, 5), B: QueueProgress(0, 7)})
+    for _ in range(2):
+        case.look(checkpoint)
+    (line,) = caplog.messages
+    assert line == (
+        "the brokers know no offsets of the group any more for queues that the checkpoint has read; going on where it "
+        f"is: {B} at 7. If 'namesrvAddr' leads to another cluster now, what that has before is not read: begin with a "
+        "new checkpoint location"
+    )
+
+
+@pytest.mark.parametrize(("at", "offsets"), [(0, {A: 5}), (7, {A: 5, B: 7})])
+def test_a_queue_of_which_nothing_was_read_or_whose_offset_is_there_is_no_such_thing(
+    at: int, offsets: dict[MessageQueue, int], caplog: pytest.LogCaptureFixture
+) -> None:
+    case = Case()
+    case.broker.offsets = offsets
+    case.look(SourceOffset({A: QueueProgress(0, 5), B: QueueProgress(0, at)}))
+    assert caplog.messages == []
+
+
+def test_what_is_there_has_not_been_read_before_the_group_is_moved() -> None:
+    """Beside another member an AvailableNow run ended well, and had read nothing: the group had."""
+    with SimulatedGroup({"t": {"a": 1}}) as group:
+        (only,) = group.cluster.queues()
+        group.cluster.produce(only, 10)
+        group.cluster.brokers["a"].offsets[only] = 10
+        group.cluster.set_others("you")
+        rerun = group.start(group.query("A", groupOffsets="ignore"), available_now=True)
+        rerun.go_on(60)
+        has_waited = rerun.is_alive
+        group.cluster.set_others()
+        for _ in range(3):
+            group.pass_time(6_000)
+            rerun.go_on()
+        assert (has_waited, rerun.is_alive, rerun.error) == (True, False, None)
+        (end,) = (SourceOffset.from_json(json.loads(text)) for text in rerun.query.checkpoint.offsets)
+        assert list(end.ranges()) == [QueueRange(only, 0, 10)]
 
 
 def test_the_first_batch_begins_there_and_the_next_start_does_not() -> None:

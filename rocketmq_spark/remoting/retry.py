@@ -223,8 +223,9 @@ class Patience:
         since_ms = before.since_ms if before else now_ms if since_ms is None else since_ms
         quiet_ms = max(quiet_ms, before.quiet_ms) if before else quiet_ms
         pause_ms = ASKING.after(before.pause_ms if before else None)
-        is_over = now_ms - since_ms >= limit_ms
-        next_ms = now_ms + pause_ms
+        left_ms = since_ms + limit_ms - now_ms
+        is_over = left_ms <= 0
+        next_ms = now_ms + (pause_ms if is_over else min(pause_ms, left_ms))
         self._troubles[subject] = _Trouble(since_ms, pause_ms, next_ms, next_ms, limit_ms, is_over, error, quiet_ms)
         return is_over and not (before and before.is_over)
 

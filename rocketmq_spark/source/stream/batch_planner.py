@@ -162,7 +162,7 @@ class BatchPlanner:
 
     def _has_ended(self, start: SourceOffset, targets: AvailableNowTargets) -> bool:
         targets.give_up(self._missing.dropped)
-        if self._missing.waited_for:
+        if self._missing.waited_for or self._starts.is_to_move(start):
             targets.wait(self._clock())
             return False
         self._prove(start)

@@ -50,6 +50,21 @@ def told_resumption(who: str, stored: Mapping[MessageQueue, int], bounds: Mappin
     )
 
 
+def told_forgotten(stored: Mapping[MessageQueue, int | None], checkpoint: SourceOffset) -> str | None:
+    """That the group has no offsets of queues that the checkpoint has read; None where it has. A broker that was killed
+    may have forgotten them; another cluster, with older messages in queues of the same names, looks just so."""
+    read_to = {queue: progress.end_offset for queue, progress in checkpoint.queues.items() if progress.end_offset > 0}
+    gone = [queue for queue, at in stored.items() if at is None and queue in read_to]
+    if not gone:
+        return None
+    places = [f"{queue} at {read_to[queue]}" for queue in sorted(gone, key=MessageQueue.sort_key)]
+    return (
+        "the brokers know no offsets of the group any more for queues that the checkpoint has read; going on where it "
+        f"is: {_named(places)}. If 'namesrvAddr' leads to another cluster now, what that has before is not read: begin "
+        "with a new checkpoint location"
+    )
+
+
 def told_move(moved: Mapping[MessageQueue, int], stored: Mapping[MessageQueue, int | None]) -> str:
     """Of ``groupOffsets`` ``ignore``."""
     in_order = sorted(moved, key=MessageQueue.sort_key)

@@ -132,11 +132,13 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if end != self._planned_end:
             self._take_notes_away()
             self._planned_end = end
-        if self._run is None:
+        is_first_call = self._run is None
+        if is_first_call:
             self._read_again = end
+        run = self._running(offset)
         logged = list(offset.ranges())
         wanted = without_given_up(logged, self._options.give_up) if end == self._read_again else logged
-        told_lost = self._running(offset).recover(offset, wanted) if self._run is None else ()
+        told_lost = run.recover(offset, wanted) if is_first_call else ()
         tasks = tasks_of(
             wanted,
             min_partitions=self._options.min_partitions,

@@ -18,6 +18,7 @@ from rocketmq_spark.options import BROADCASTING, ReadOptions
 from rocketmq_spark.source.stream.first_positions import (
     first_positions,
     queues_of_the_group,
+    told_forgotten,
     told_move,
     told_resumption,
     unread_queues,
@@ -37,9 +38,13 @@ class TopicStarts:
         self._point = starting_point(options)
         self._unconfirmed: dict[MessageQueue, int] = {}
 
+    def is_to_move(self, start: SourceOffset) -> bool:
+        """Whether the group is to be moved before anything that it has read counts."""
+        return self._options.ignores_group_offsets and not start.queues and not self.topics
+
     def look(self, membership: Membership, start: SourceOffset, survey: Survey) -> None:
         """Start the topics of which everything is known that it takes."""
-        is_moving = self._options.ignores_group_offsets and not start.queues and not self.topics
+        is_moving = self.is_to_move(start)
         is_alone = not is_moving or membership.members.are_only_we()
         if not survey.is_complete or not is_alone:
             # Only complete knowledge tells that a topic has none.
@@ -58,6 +63,7 @@ class TopicStarts:
         if self._raise(membership, {queue: first[queue] for queue in unread}) and is_moved:
             self.topics |= {queue.topic for queue in queues}
             self._say(survey, {queue: stored[queue] for queue in known if queue not in to_move})
+            self._warn(start, stored)
 
     def _raise(self, membership: Membership, first: Mapping[MessageQueue, int]) -> bool:
         # A topic of which some queues' positions are stored does not look unread any more.
@@ -76,6 +82,11 @@ class TopicStarts:
         if moves := {queue: wanted[queue] for queue in moved if wanted[queue] != stored[queue]}:
             log.warning("%s", told_move(moves, stored))
         return len(moved) == len(wanted)
+
+    def _warn(self, start: SourceOffset, stored: Mapping[MessageQueue, int | None]) -> None:
+        told = None if self._options.message_model == BROADCASTING else told_forgotten(stored, start)
+        if told is not None:
+            log.warning("%s", told)
 
     def _say(self, survey: Survey, resumed: Mapping[MessageQueue, int | None]) -> None:
         where = {queue: at for queue, at in resumed.items() if at is not None}
