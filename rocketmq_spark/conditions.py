@@ -166,8 +166,9 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         ),
         "CLUSTER_UNREACHABLE": Condition(
             "{doing} was tried for {waited_ms} ms without success; the last failure: {cause}",
-            "Bring the servers back, or raise 'clusterTimeoutMs' ({limit_ms} ms now). Nothing is lost: "
-            "a restart from the checkpoint goes on where this query stopped.",
+            "Bring the servers back, or raise 'clusterTimeoutMs' ({limit_ms} ms now). A streaming query "
+            "loses nothing: restarted, it goes on from its checkpoint. A batch write may have stored some rows: "
+            "written again, these are there twice.",
         ),
         "RUN_ENDED": Condition(
             "The process that plans this query was told to end (SIGTERM or SIGHUP) {ended_for_ms} ms ago, and has left "
@@ -267,10 +268,10 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         ),
         "QUEUES_MISSING": Condition(
             "Queues that this query has read are away: out of the route, without read permission, or no queues of "
-            "their topic any more. For {waited_ms} ms: {queues}.",
-            "Bring them back, or raise 'missingQueuesTimeoutMs' ({limit_ms} ms now), or set 'missingQueues' to 'drop' "
-            "to go on without them. Nothing is lost: their positions stay in the checkpoint. Where they are gone for "
-            "good and the last batch has ranges of them, a restart names these for option 'giveUp'.",
+            "their topic any more. {lasting}: {queues}.",
+            "Bring them back, or {patience}, or set 'missingQueues' to 'drop' to go on without them. Nothing is "
+            "lost: their positions stay in the checkpoint. Where they are gone for good and the last batch has ranges "
+            "of them, a restart names these for option 'giveUp'.",
         ),
         "NO_WRITABLE_QUEUE": Condition(
             "Topic {topic!r} has no queue that can be written to.",

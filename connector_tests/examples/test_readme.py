@@ -120,7 +120,8 @@ def test_reading_shows_bodies_and_sends(run_page: RunPage, cluster: EmbeddedClus
 def test_writing_writes_and_its_readers_find_it(
     run_page: RunPage, cluster: EmbeddedCluster, messages: Topic, group: str
 ) -> None:
-    cluster.create_topic("shipped-orders")
+    for command in commands(f"{GUIDE}/writing.md"):
+        assert main.main([*shlex.split(command)[1:], "--namesrv", cluster.namesrv_addr]) == 0
     printed = run_page(f"{GUIDE}/writing.md")
     assert re.search(r"shipped: one book *\|books\|", printed)
     assert re.search(r"shipped: two pens *\| *pens\|", printed)

@@ -164,6 +164,17 @@ def test_what_no_broker_stores_within_the_limit_is_an_error_that_names_the_topic
     assert 3_000 <= clock.now_ms < 5_000
 
 
+def test_that_nothing_is_lost_is_said_of_streams_alone(cluster: ScriptedCluster) -> None:
+    """A batch write has no checkpoint, and the rows before may be stored; it was told that nothing is lost."""
+    Answers(cluster.brokers["a"], ResponseCode.SYSTEM_BUSY)
+    Answers(cluster.brokers["b"], ResponseCode.SYSTEM_BUSY)
+    error, _ = failure(cluster, clusterTimeoutMs="3000")
+    assert str(error).endswith(
+        "or raise 'clusterTimeoutMs' (3000 ms now). A streaming query loses nothing: restarted, it goes on from its "
+        "checkpoint. A batch write may have stored some rows: written again, these are there twice."
+    )
+
+
 def test_what_another_attempt_would_not_change_is_an_error_at_once_that_tells_the_rows(
     cluster: ScriptedCluster,
 ) -> None:

@@ -38,9 +38,11 @@ def test_waiting_ends_with_an_error_that_names_queue_position_and_last_address()
         subject.see(AWAY, START, now_ms=1_000 + LIMIT_MS)
     assert raised.value.context == {
         "queues": "orders@broker-a:1 at offset 41, last at 10.0.0.1:10911",
-        "waited_ms": LIMIT_MS,
-        "limit_ms": LIMIT_MS,
+        "lasting": f"For {LIMIT_MS} ms",
+        "patience": f"raise 'missingQueuesTimeoutMs' ({LIMIT_MS} ms now)",
     }
+    assert f"any more. For {LIMIT_MS} ms: orders@broker-a:1 at" in str(raised.value)
+    assert f"Bring them back, or raise 'missingQueuesTimeoutMs' ({LIMIT_MS} ms now), or set" in str(raised.value)
 
 
 @pytest.mark.parametrize("policy", ["wait", "drop"])
@@ -81,13 +83,26 @@ def test_the_error_tells_the_longest_wait_of_all_that_are_overdue() -> None:
     subject.see(both, START, now_ms=7)
     with pytest.raises(RouteError) as raised:
         subject.see(both, START, now_ms=LIMIT_MS + 7)
-    assert raised.value.context["waited_ms"] == LIMIT_MS + 7
+    assert raised.value.context["lasting"] == f"For {LIMIT_MS + 7} ms"
 
 
 def test_fail_is_an_error_at_once_that_names_all_of_them() -> None:
     both = {B: "10.0.0.1:10911", A: "10.0.0.2:10911"}
     with pytest.raises(RouteError, match=r"orders@broker-a:0 at offset 7, .*2:10911; orders@broker-a:1 at offset 41"):
         missing("fail").see(both, START, now_ms=0)
+
+
+def test_fail_advises_to_wait_and_not_a_limit_that_it_has_not() -> None:
+    """It said that they were away for 0 ms, and to raise 'missingQueuesTimeoutMs', which does nothing with it."""
+    with pytest.raises(RouteError) as raised:
+        missing("fail").see(AWAY, START, now_ms=7)
+    told = str(raised.value)
+    assert "any more. Now: orders@broker-a:1 at" in told
+    assert (
+        "Bring them back, or set 'missingQueues' to 'wait' to give them time, or set 'missingQueues' to 'drop'" in told
+    )
+    assert " ms" not in told
+    assert "missingQueuesTimeoutMs" not in told
 
 
 def test_drop_goes_on_for_ever_and_tells_the_position() -> None:

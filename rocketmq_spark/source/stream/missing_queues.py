@@ -29,6 +29,7 @@ class MissingQueues:
 
     def __init__(self, options: ReadOptions) -> None:
         self._is_dropping = options.missing_queues == "drop"
+        self._is_failing = options.missing_queues == "fail"
         self._limit_ms = options.missing_queues_limit_ms
         self._since_ms: dict[MessageQueue, int] = {}
         self._seen_ms = 0
@@ -71,9 +72,15 @@ class MissingQueues:
             raise RouteError(
                 "QUEUES_MISSING",
                 queues="; ".join(places[queue] for queue in sorted(overdue, key=MessageQueue.sort_key)),
-                waited_ms=max(overdue.values()),
-                limit_ms=self._limit_ms,
+                lasting="Now" if self._is_failing else f"For {max(overdue.values())} ms",
+                patience=self._patience(),
             )
+
+    def _patience(self) -> str:
+        """What to do for them to be waited for longer."""
+        if self._is_failing:
+            return "set 'missingQueues' to 'wait' to give them time"
+        return f"raise 'missingQueuesTimeoutMs' ({self._limit_ms} ms now)"
 
     def _wait(self, queues: Collection[MessageQueue], away: Mapping[MessageQueue, str], start: SourceOffset) -> Wait:
         first = min(queues, key=MessageQueue.sort_key)
