@@ -35,12 +35,19 @@ NO_TOPIC = RouteError("TOPIC_NOT_FOUND", topic="orders", address="n:9876")
 class Case:
     """Somebody who has seen two brokers with two queues each in their best state, and what it finds after a change."""
 
-    def __init__(self, *, topics: str = "orders", has_seen_all: bool = True, queues_limit_ms: int = LIMIT_MS) -> None:
+    def __init__(
+        self,
+        *,
+        topics: str = "orders",
+        has_seen_all: bool = True,
+        queues_limit_ms: int = LIMIT_MS,
+        more: dict[str, str] | None = None,
+    ) -> None:
         given = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": topics, "clusterTimeoutMs": str(LIMIT_MS)}
         self.clock = ManualClock()
         self.cluster = SimulatedCluster("ab", self.clock)
         limits = {"missingTopicTimeoutMs": str(LIMIT_MS), "missingQueuesTimeoutMs": str(queues_limit_ms)}
-        options = ReadOptions.parse(given | limits)
+        options = ReadOptions.parse(given | limits | (more or {}))
         for topic in options.topics:
             self.cluster.create_topic(topic, {"a": 2, "b": 2})
         self.routes = RouteTable()
@@ -314,6 +321,22 @@ def test_an_offset_that_a_broker_refuses_to_store_is_waited_for() -> None:
     assert wait.what == f"the offset store, to commit {B0}"
     case.outages.check([B0])
     assert case.outages.waits == ()
+
+
+def test_of_a_retry_topic_that_the_members_own_heartbeat_makes_nothing_is_said_at_first(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Each first start was told to create it, and a moment later that it is there. Other topics nobody makes."""
+    case = Case(has_seen_all=False, more={"retryTopic": "true"})
+    case.cluster.name_server_error = NO_TOPIC
+    case.look()
+    for pause_ms in (REGISTERED_WITHIN_MS - 1, 1):
+        case.outages.say()
+        case.clock.advance(pause_ms)
+    case.outages.say()
+    at_once, later = (line.partition(": [")[0] for line in caplog.messages if line.startswith("waiting"))
+    assert at_once == "waiting for topic orders (at most 60 s more)"
+    assert later == "waiting for topic %RETRY%g (at most 45 s more)"
 
 
 def test_a_topic_without_any_read_permission_is_away_and_not_read() -> None:

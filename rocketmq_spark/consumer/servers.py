@@ -213,10 +213,12 @@ class Servers:
 
     def _note_missing(self, topic: str, error: RouteError) -> None:
         """A topic that has been there is missed no shorter than its queues are: that is one event, and has one
-        limit."""
+        limit. The group's retry topic is made by its brokers, when they have the first heartbeat of a member."""
         limit_ms, quiet_ms = self._options.missing_topic_timeout_ms, 0
         if error.condition == "TOPIC_AWAY":
             limit_ms, quiet_ms = max(limit_ms, self._options.missing_queues_limit_ms), REGISTERED_WITHIN_MS
+        elif topic == self._options.retry_topic:
+            quiet_ms = REGISTERED_WITHIN_MS
         self._outages.failed(topic_subject(topic), error, limit_ms, quiet_ms)
 
     def _known(self, error: RocketMQError | None, topic: str) -> RocketMQError | None:
