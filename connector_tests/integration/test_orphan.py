@@ -24,13 +24,6 @@ REPOSITORY = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def messages(cluster: EmbeddedCluster, topic: str) -> Iterator[Topic]:
-    handle = Topic(cluster, topic)
-    yield handle
-    handle.close()
-
-
-@pytest.fixture
 def idler(cluster: EmbeddedCluster, topic: str, group: str) -> Iterator[Member]:
     """A member that owns its part of the queues and reads nothing."""
     given = {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": group, "subscribe": topic}

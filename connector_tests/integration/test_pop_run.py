@@ -31,13 +31,6 @@ Value = dict[str, Any]
 
 
 @pytest.fixture
-def messages(cluster: EmbeddedCluster, topic: str) -> Iterator[Topic]:
-    handle = Topic(cluster, topic)
-    yield handle
-    handle.close()
-
-
-@pytest.fixture
 def reader(cluster: EmbeddedCluster, topic: str, group: str) -> Iterator[ReaderOf]:
     """Makes readers that read what is there."""
     options = {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": group, "subscribe": topic}

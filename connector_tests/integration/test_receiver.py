@@ -35,13 +35,6 @@ ReceiverOf = Callable[..., Receiver]
 
 
 @pytest.fixture
-def messages(cluster: EmbeddedCluster, topic: str) -> Iterator[Topic]:
-    handle = Topic(cluster, topic)
-    yield handle
-    handle.close()
-
-
-@pytest.fixture
 def receiver(cluster: EmbeddedCluster, topic: str, group: str) -> Iterator[ReceiverOf]:
     """Makes receivers of the test's topic in the test's group, which have begun to receive."""
     with ExitStack() as made:

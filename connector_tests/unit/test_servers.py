@@ -17,7 +17,7 @@ from connector_tests.support.simulated_cluster import (
     SimulatedCluster,
     address_of,
 )
-from rocketmq_spark.consumer.outages import Outages, topic_subject
+from rocketmq_spark.consumer.outages import Outages
 from rocketmq_spark.consumer.ports import Answer, BrokerPort
 from rocketmq_spark.consumer.route_table import RouteTable
 from rocketmq_spark.consumer.servers import DELETES_OFFSETS, Servers
@@ -25,7 +25,7 @@ from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, Transp
 from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.looker import TOOLS
-from rocketmq_spark.remoting.retry import ASKING, NAME_SERVERS, broker_subject
+from rocketmq_spark.remoting.retry import ASKING, NAME_SERVERS, broker_subject, topic_subject
 from rocketmq_spark.remoting.waits import Wait
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 

@@ -15,18 +15,13 @@ from typing import TYPE_CHECKING
 from rocketmq_spark.consumer.route_table import RouteTable
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import MessageQueue
-from rocketmq_spark.remoting.retry import Patience, broker_subject
+from rocketmq_spark.remoting.retry import Patience, broker_subject, topic_subject
 from rocketmq_spark.remoting.waits import Wait, WaitLines
 
 if TYPE_CHECKING:
     from rocketmq_spark.remoting.clock import Clock
 
 log = logging.getLogger(__name__)
-
-
-def topic_subject(topic: str) -> str:
-    """By which a topic's outage is known: the name servers do not know it, or nobody may read it."""
-    return f"topic {topic}"
 
 
 class Outages:

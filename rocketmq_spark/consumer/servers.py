@@ -12,14 +12,14 @@ from typing import Concatenate, Final, ParamSpec, TypeGuard, TypeVar
 
 from rocketmq_spark.consumer.broker_names import BrokerNames
 from rocketmq_spark.consumer.heartbeats import Heartbeats
-from rocketmq_spark.consumer.outages import Outages, topic_subject
+from rocketmq_spark.consumer.outages import Outages
 from rocketmq_spark.consumer.ports import Answer, BrokerPort, Cluster, Link
 from rocketmq_spark.consumer.route_table import RouteTable
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError
 from rocketmq_spark.model import MessageQueue, QueueBounds, TopicRoute
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.looker import TOOLS, Looker
-from rocketmq_spark.remoting.retry import NAME_SERVERS, Outlook, broker_subject, outlook_of_request
+from rocketmq_spark.remoting.retry import NAME_SERVERS, Outlook, broker_subject, outlook_of_request, topic_subject
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 
 log = logging.getLogger(__name__)

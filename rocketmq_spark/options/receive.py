@@ -9,6 +9,7 @@ from rocketmq_spark.options.connection import ConnectionOptions
 from rocketmq_spark.options.kinds import choice, integer
 from rocketmq_spark.options.table import Conflict, Section, option
 
+BY_QUEUE: Final = "queue"
 BY_MESSAGE: Final = "message"
 INVISIBLE_BY_DEFAULT_MS: Final = 300_000
 
@@ -19,9 +20,9 @@ class ReceiveOptions(ConnectionOptions):
 
     load_balance: str = option(
         "loadBalance",
-        choice("queue", BY_MESSAGE),
+        choice(BY_QUEUE, BY_MESSAGE),
         section=Section.GROUP,
-        default="queue",
+        default=BY_QUEUE,
         doc="What the group's members share. `queue`: each queue is one member's, which reads it in order. `message`, "
         "with RocketMQ 5: each message goes to whoever asks first, and is invisible to the others until its batch is "
         "done; in no order, and at least once. All members must use the same. The guide on message granularity says "

@@ -20,7 +20,14 @@ from rocketmq_spark.pop.polls import Poll, Polls, Target
 from rocketmq_spark.pop.remoting_transport import RemotingTransport
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.pop_broker import PopOutcome
-from rocketmq_spark.remoting.retry import Outlook, Patience, broker_subject, outlook_of_pull, refreshes_route
+from rocketmq_spark.remoting.retry import (
+    Outlook,
+    Patience,
+    broker_subject,
+    outlook_of_pull,
+    refreshes_route,
+    topic_subject,
+)
 from rocketmq_spark.remoting.waits import Wait
 
 log = logging.getLogger(__name__)
@@ -215,12 +222,12 @@ class Receiver:
 
     def _look(self) -> None:
         """Ask where the topics are; where that has just failed, after a pause."""
-        if not all(self._patience.may_try(f"topic {topic}", self._clock()) for topic in self._options.topics):
+        if not all(self._patience.may_try(topic_subject(topic), self._clock()) for topic in self._options.topics):
             self._due_ms[self._look] = 0
             return
         failures = self._transport.look()
         for topic in self._options.topics:
-            self._note(f"topic {topic}", failures.get(topic))
+            self._note(topic_subject(topic), failures.get(topic))
         with self._news:
             self._polls.aim(self._transport.targets())
 

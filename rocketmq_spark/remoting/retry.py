@@ -181,6 +181,11 @@ def broker_subject(broker_name: str) -> str:
     return f"broker {broker_name}"
 
 
+def topic_subject(topic: str) -> str:
+    """By which a topic's outage is known: the name servers do not know it, or nobody may use it."""
+    return f"topic {topic}"
+
+
 @dataclass(frozen=True, slots=True)
 class _Trouble:
     since_ms: int

@@ -28,6 +28,7 @@ from rocketmq_spark.remoting.retry import (
     Patience,
     outlook_of_write,
     refreshes_route,
+    topic_subject,
 )
 from rocketmq_spark.remoting.routes import KnownTopics
 from rocketmq_spark.remoting.send_question import encoded_question
@@ -219,9 +220,9 @@ class BatchSender:
             try:
                 queues = sharded_queues(self._routes.route(topic))
             except RocketMQError as error:
-                self._be_patient(f"topic {topic}", topic, error)
+                self._be_patient(topic_subject(topic), topic, error)
             else:
-                self._is_over(f"topic {topic}")
+                self._is_over(topic_subject(topic))
                 return queues
             pause_ms = WRITING.after(pause_ms)
             self._sleep(pause_ms / 1000)
@@ -245,4 +246,4 @@ class BatchSender:
 
 
 def _subject(batch: SendBatch) -> str:
-    return f"topic {batch.topic}" if batch.queue is None else f"queue {batch.queue}"
+    return topic_subject(batch.topic) if batch.queue is None else f"queue {batch.queue}"

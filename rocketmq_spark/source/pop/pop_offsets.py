@@ -16,10 +16,11 @@ from typing import Any, Final
 
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.options.receive import BY_MESSAGE, BY_QUEUE
 from rocketmq_spark.pop.handles import Handle, handles_from_json, handles_to_json
 
 VERSION: Final = 1
-BY_MESSAGE: Final = {"v": VERSION, "loadBalance": "message"}
+KIND: Final = {"v": VERSION, "loadBalance": BY_MESSAGE}
 
 ANOTHER_GROUP: Final = "The messages of its last batch can be acknowledged in their own group only."
 QUEUES_BEFORE: Final = "It has positions in queues, of which whoever shares messages knows nothing."
@@ -37,7 +38,7 @@ class PopOffset:
     def to_json(self) -> dict[str, Any]:
         """The value that Spark writes with ``json.dumps``; equal offsets give equal text."""
         own = {"consumerGroup": self.consumer_group, "epoch": self.epoch, "n": self.number}
-        return BY_MESSAGE | own | {"handles": handles_to_json(self.handles)}
+        return KIND | own | {"handles": handles_to_json(self.handles)}
 
     @classmethod
     def from_json(cls, value: Any, options: ReadOptions) -> PopOffset:
@@ -45,7 +46,7 @@ class PopOffset:
         group, OptionError[BAD_OFFSET] for anything else."""
         try:
             if "queues" in value:
-                raise _of_another("loadBalance", "queue", options.load_balance, QUEUES_BEFORE)
+                raise _of_another("loadBalance", BY_QUEUE, options.load_balance, QUEUES_BEFORE)
             handles = tuple(handles_from_json(value["handles"]))
             offset = cls(value["consumerGroup"], value["epoch"], value["n"], handles)
             if (type(offset.epoch), type(offset.number)) != (str, int):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from rocketmq_spark.options import ReadOptions
@@ -22,7 +22,7 @@ from rocketmq_spark.said.shown_errors import iterating_alone, raising_alone
 from rocketmq_spark.source.pop.message_tasks import Part, tasks_of
 from rocketmq_spark.source.pop.pop_offsets import PopOffset
 from rocketmq_spark.source.schema import check_schema
-from rocketmq_spark.source.stream.read_limit import max_rows
+from rocketmq_spark.source.stream.read_limit import max_rows, read_limit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,8 +60,7 @@ class RocketMQPopReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def getDefaultReadLimit(self) -> ReadLimit:
         """Spark's first call. A bad user schema is raised here: raised earlier, PySpark would mask it."""
         check_schema(self._schema)
-        limit = self._options.max_offsets_per_trigger
-        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+        return read_limit(self._options.max_offsets_per_trigger)
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._looks_once = True

@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple
 
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import MessageQueue, QueueRange, flat, nested
+from rocketmq_spark.options.receive import BY_MESSAGE, BY_QUEUE
 
 WITHOUT_OPTIONS: Final = 1
 WITHOUT_TOPICS: Final = 2
@@ -148,9 +149,9 @@ def _text(value: object) -> str:
 
 
 def _queues(value: Any) -> Iterator[tuple[MessageQueue, QueueProgress]]:
-    if value.get("loadBalance") == "message":
+    if value.get("loadBalance") == BY_MESSAGE:
         raise OptionError(
-            "CHECKPOINT_OF_ANOTHER", option="loadBalance", before="message", now="queue", loses=MESSAGES_BEFORE
+            "CHECKPOINT_OF_ANOTHER", option="loadBalance", before=BY_MESSAGE, now=BY_QUEUE, loses=MESSAGES_BEFORE
         )
     if value["v"] not in (WITHOUT_OPTIONS, WITHOUT_TOPICS, VERSION):
         raise ValueError(f"version {value['v']!r}, not {WITHOUT_OPTIONS} to {VERSION},")

@@ -7,6 +7,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from rocketmq_spark.errors import OptionError
 
 
+def read_limit(rows: int | None) -> ReadLimit:
+    """What ``max_rows`` says again."""
+    return ReadAllAvailable() if rows is None else ReadMaxRows(rows)
+
+
 def max_rows(limit: ReadLimit) -> int | None:
     """None: all that there is. Raises OptionError[BAD_OPTION_VALUE] for a limit of another kind."""
     if isinstance(limit, ReadMaxRows):

@@ -1,0 +1,16 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from connector_tests.support.streams import Topic
+from rocketmq_spark.embedded import EmbeddedCluster
+
+
+@pytest.fixture
+def messages(cluster: EmbeddedCluster, topic: str) -> Iterator[Topic]:
+    """The test's topic, to send to and to ask about."""
+    handle = Topic(cluster, topic)
+    yield handle
+    handle.close()
