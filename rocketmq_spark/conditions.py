@@ -227,7 +227,8 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         "TOPIC_NOT_FOUND": Condition(
             "Name server {address} knows no broker that has topic {topic!r}.",
             "If there is no such topic, correct its name or create it, with 'rocketmq-spark topic create {topic}' say; "
-            "if there is one, bring its brokers back. 'missingTopicTimeoutMs' says how long a query waits.",
+            "if there is one, bring its brokers back. 'missingTopicTimeoutMs' says how long it is waited for, "
+            "'clusterTimeoutMs' how long at most where rows are written.",
         ),
         "TOPIC_AWAY": Condition(
             "Name server {address} knows no broker any more that has topic {topic!r}; it was on {brokers}.",
@@ -269,9 +270,9 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         "QUEUES_MISSING": Condition(
             "Queues that this query has read are away: out of the route, without read permission, or no queues of "
             "their topic any more. {lasting}: {queues}.",
-            "Bring them back, or {patience}, or set 'missingQueues' to 'drop' to go on without them. Nothing is "
-            "lost: their positions stay in the checkpoint. Where they are gone for good and the last batch has ranges "
-            "of them, a restart names these for option 'giveUp'.",
+            "Bring them back, or {patience}, or set 'missingQueues' to 'drop' to go on without them. Their positions "
+            "stay in the checkpoint: what the brokers keep of them is not lost. Where they are gone for good and the "
+            "last batch has ranges of them, a restart names these for option 'giveUp'.",
         ),
         "NO_WRITABLE_QUEUE": Condition(
             "Topic {topic!r} has no queue that can be written to.",
@@ -325,6 +326,10 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "Query {query!r} was stopped after {timeout_s} s though {left} of its {sources} sources were not drained: "
             "the others had handed over.",
             "Allow more time. Where this query goes on or others read the group, its last batch of those comes twice.",
+        ),
+        "NO_SOURCE": Condition(
+            "Query {query!r} reads nothing from RocketMQ: no source of its last progress is a 'rocketmq'.",
+            "Stop it by its own stop(): it has no group to commit to and no queues to hand over.",
         ),
         "NOT_ON_THIS_MACHINE": Condition(
             "Query {query!r} runs on {host}, and cannot be stopped gracefully from {here}: it is asked through its "

@@ -6,7 +6,7 @@ import json
 import platform
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,9 +20,12 @@ DRAIN, DRAINED = FILES[DrainState.ASKED], FILES[DrainState.HANDED_OVER]
 
 
 class RunningQuery:
-    """What ``stop`` sees of a query: its progress. Its sources have a turn each time somebody looks whether it runs."""
+    """What ``stop`` sees of a query: its progress. Its sources have a turn each time somebody looks whether it runs.
 
-    def __init__(self, controls: list[Control | None], turn: Callable[[], None] = lambda: None) -> None:
+    Of each source its control, None if it is not ours, or the text of its ``latestOffset``.
+    """
+
+    def __init__(self, controls: Sequence[Control | str | None], turn: Callable[[], None] = lambda: None) -> None:
         self._controls = controls
         self._turn = turn
         self.is_stopped = False
@@ -36,11 +39,16 @@ class RunningQuery:
 
     @property
     def lastProgress(self) -> Any:
-        offsets = ["{}" if control is None else json.dumps({CONTROL: control._asdict()}) for control in self._controls]
-        return SimpleNamespace(sources=[SimpleNamespace(latestOffset=offset) for offset in offsets])
+        return SimpleNamespace(sources=[SimpleNamespace(latestOffset=_shown(control)) for control in self._controls])
 
     def stop(self) -> None:
         self.is_stopped = True
+
+
+def _shown(control: Control | str | None) -> str:
+    if isinstance(control, Control):
+        return json.dumps({CONTROL: control._asdict()})
+    return control or '{"logOffset":3}'
 
 
 @pytest.fixture
@@ -84,6 +92,25 @@ def test_it_does_not_stop_before_a_source_has_answered(runner: DrainRequest) -> 
     assert not query.is_stopped
     assert not runner.is_made(), "the query goes on; it used to plan nothing for ever"
     assert not runner.claim()
+
+
+def test_a_query_without_a_source_of_ours_is_told_at_once() -> None:
+    query = RunningQuery([None, None])
+    with pytest.raises(MembershipError) as raised:
+        stop_query(query, timeout_s=60)
+    assert not query.is_stopped
+    assert str(raised.value) == (
+        "[ROCKETMQ_NO_SOURCE] Query 'orders' reads nothing from RocketMQ: no source of its last progress is a "
+        "'rocketmq'. Stop it by its own stop(): it has no group to commit to and no queues to hand over."
+    )
+
+
+@pytest.mark.parametrize("shown", ["null", "None"])
+def test_a_source_that_has_shown_nothing_yet_may_be_one_of_ours(runner: DrainRequest, shown: str) -> None:
+    controls: list[Control | str | None] = [None, shown]
+    query = RunningQuery(controls, first(lambda: None, lambda: controls.append(runner.control), answering(runner)))
+    stop_query(query)
+    assert query.is_stopped
 
 
 def test_who_is_interrupted_while_it_waits_takes_its_request_back(runner: DrainRequest) -> None:

@@ -23,7 +23,8 @@ NEVER_READ: Final = frozenset({RETENTION, GIVEN_UP, LEFT_OUT})
 """Of the other causes offsets were read before they were gone."""
 
 MOST_NAMED: Final = 20
-"""Ranges that one error or line names; the others it counts."""
+"""Ranges that an error names; the others it counts, and a restart finds them again. A line is all that is left of what
+was lost: it names all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +106,13 @@ def report_losses(lost: Collection[LostRange], *, is_failure: bool) -> None:
     unread = [one for one in lost if not one.was_read]
     read = [one for one in lost if one.was_read]
     if unread:
-        log.warning("%d offsets are lost, what they held is in no output: %s", _offsets(unread), _told(unread))
+        told = _told(unread, len(unread))
+        log.warning("%d offsets are lost, what they held is in no output: %s", _offsets(unread), told)
     if read:
         log.warning(
             "%d offsets that had been read are not in the brokers any more, nor is what came after them: %s",
             _offsets(read),
-            _told(read),
+            _told(read, len(read)),
         )
 
 
@@ -120,14 +122,14 @@ def _offsets(lost: Iterable[LostRange]) -> int:
     return count.offsets
 
 
-def _told(lost: Iterable[LostRange]) -> str:
+def _told(lost: Iterable[LostRange], most: int = MOST_NAMED) -> str:
     """``[0, 12) of t@b:0, [0, 5) of t@b:1: their cause; [7, 9) of t@b:2: its cause``, the first ranges by queue."""
     ordered = sorted(lost, key=lambda one: (one.queue.sort_key(), one.begin_offset))
     by_cause: dict[str, list[LostRange]] = {}
-    for one in ordered[:MOST_NAMED]:
+    for one in ordered[:most]:
         by_cause.setdefault(one.cause, []).append(one)
     texts = [f"{', '.join(map(str, ranges))}: {cause}" for cause, ranges in by_cause.items()]
-    return "; ".join([*texts, *_counted(ordered[MOST_NAMED:])])
+    return "; ".join([*texts, *_counted(ordered[most:])])
 
 
 def _counted(rest: Sequence[LostRange]) -> list[str]:

@@ -108,12 +108,13 @@ def stop(query: StreamingQuery, timeout_s: float = 60.0) -> None:
     nothing twice. With several RocketMQ sources all of them are drained. To be called on the machine of the query's
     driver.
 
-    Raises MembershipError[NOT_ON_THIS_MACHINE] at once, where the driver is on another one; after ``timeout_s``
-    MembershipError[NOT_DRAINED], or [NO_CONTROL_FOLDER] where there was no way to ask: the query then goes on, and
-    ``query.stop()`` stops it as a crash would. Where one of several sources has handed over by then, it cannot go on:
-    it is stopped, and MembershipError[PARTLY_DRAINED] raised. So it is where the caller is interrupted. A query with a
-    trigger interval asks its source only at the next trigger; allow for that. One without any progress yet has nothing
-    to hand over and cannot be asked: it is still looking for its servers or its topic.
+    Raises at once: MembershipError[NO_SOURCE] where the query has none of ours, [NOT_ON_THIS_MACHINE] where the driver
+    is on another one. After ``timeout_s`` MembershipError[NOT_DRAINED], or [NO_CONTROL_FOLDER] where there was no way
+    to ask: the query then goes on, and ``query.stop()`` stops it as a crash would. Where one of several sources has
+    handed over by then, it cannot go on: it is stopped, and MembershipError[PARTLY_DRAINED] raised. So it is where the
+    caller is interrupted. A query with a trigger interval asks its source only at the next trigger; allow for that. One
+    without any progress yet has nothing to hand over and cannot be asked: it is still looking for its servers or its
+    topic.
     """
     name = str(query.name or query.id)
     asked: set[Control] = set()
@@ -132,7 +133,9 @@ def _drain(query: StreamingQuery, name: str, asked: set[Control], deadline: floa
     """Ask until all sources have answered; False: some have not within the time. ``asked`` is what was asked."""
     drained: set[Control] = set()
     while query.isActive:
-        controls = _controls(query)
+        offsets = _latest_offsets(query)
+        controls = {control for offset in offsets if (control := _control(offset)) is not None}
+        _check_sources(name, offsets, controls)
         _check_machine(name, controls)
         asked |= controls
         drained |= {control for control in controls if _state(control) is DrainState.HANDED_OVER}
@@ -183,6 +186,11 @@ def _ask(controls: set[Control]) -> None:
             _file(control, DrainState.ASKED).touch()
 
 
+def _check_sources(query: str, offsets: list[Any], controls: set[Control]) -> None:
+    if offsets and None not in offsets and not controls:
+        raise MembershipError("NO_SOURCE", query=query)
+
+
 def _check_machine(query: str, controls: set[Control]) -> None:
     here = platform.node()
     for control in controls:
@@ -201,16 +209,22 @@ def _not_stopped(query: str, left: set[Control], timeout_s: int) -> MembershipEr
     return MembershipError("NOT_DRAINED", query=query, timeout_s=timeout_s)
 
 
-def _controls(query: StreamingQuery) -> set[Control]:
-    """Of the query's source runners, as its last progress names them."""
+def _latest_offsets(query: StreamingQuery) -> list[Any]:
+    """What the last progress shows of each source; None: nothing yet."""
     progress = query.lastProgress
-    sources = [] if progress is None else progress.sources
-    return {control for source in sources if (control := _control(source.latestOffset)) is not None}
+    return [] if progress is None else [_parsed(source.latestOffset) for source in progress.sources]
 
 
-def _control(latest_offset: Any) -> Control | None:
+def _parsed(latest_offset: Any) -> Any:
+    try:
+        return json.loads(latest_offset)
+    except (TypeError, ValueError):
+        return None
+
+
+def _control(offset: Any) -> Control | None:
     """The one in a source's ``latestOffset``; None for a source that is not ours."""
     try:
-        return Control(**json.loads(latest_offset)[CONTROL])
-    except (TypeError, ValueError, KeyError):
+        return Control(**offset[CONTROL])
+    except (TypeError, KeyError):
         return None
