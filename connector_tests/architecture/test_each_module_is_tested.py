@@ -82,6 +82,8 @@ OWN = {
 
 THROUGH = {
     "consumer.resets": ("unit/test_resets.py", "consumer.membership"),
+    "embedded.proxy": ("integration/test_embedded_proxy.py", "embedded.cluster"),
+    "embedded.server_jvms": ("integration/test_embedded_cluster.py", "embedded.cluster"),
     "embedded.servers": ("integration/test_embedded_cluster.py", "embedded.cluster"),
     "remoting.send_question": ("unit/test_broker.py", "remoting.broker"),
     "remoting.tls": ("unit/test_tls.py", "remoting.tcp"),

@@ -16,7 +16,7 @@ FROM_OUTSIDE = {
     "onQueryIdle", "onQueryTerminated",
     # pytest calls a fixture by name, whoever tests with an embedded cluster its methods.
     "rocketmq_topic", "restart_broker", "pause_broker", "resume_broker", "start_name_server",
-    "stop_name_server", "kill_name_server",
+    "stop_name_server", "kill_name_server", "kill_proxy", "pause_proxy", "resume_proxy",
     # An in-memory stream is for tests, and stays beside the port that it keeps.
     "memory_pair",
 }  # fmt: skip

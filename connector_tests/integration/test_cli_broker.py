@@ -72,6 +72,23 @@ def test_it_says_with_which_options_it_lets_one_in(tmp_path: Path, capsys: pytes
 
 
 @pytest.mark.broker
+def test_it_says_where_the_proxy_is() -> None:
+    with foreground_broker("--port", "0", "--topic", "orders:2", "--proxy") as (process, _):
+        assert process.stdout is not None
+        told = dict(line.strip().split(": ") for line in takewhile(lambda line: "Ctrl-C" not in line, process.stdout))
+        with closing(ConnectionPool(TIMEOUT_MS)) as pool:
+            route = NameServers([told["proxy, remoting"]], pool, TIMEOUT_MS).topic_route("orders")
+        assert [broker.master_address for broker in route.brokers] == [told["proxy, remoting"]]
+        host, _, port = told["proxy, gRPC"].partition(":")
+        with socket.create_connection((host, int(port)), timeout=TIMEOUT_MS / 1000):
+            jvms = psutil.Process(process.pid).children()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=20) == 0
+        assert len(jvms) == 2
+        assert not any(jvm.is_running() for jvm in jvms)
+
+
+@pytest.mark.broker
 @pytest.mark.story
 def test_it_is_of_the_version_that_was_asked_for() -> None:
     with foreground_broker("--port", "0", "--version", VERSIONS[0]) as (process, _):

@@ -47,15 +47,26 @@ def test_a_lock_pins_every_jar_exactly_once(version: str) -> None:
     assert jars.version_of(lock) == version
 
 
+@pytest.mark.parametrize("version", jars.PROXY_VERSIONS)
+def test_what_a_proxy_needs_comes_on_top(version: str) -> None:
+    without, with_proxy = jars.read_lock(version), jars.read_lock(version, proxy=True)
+    assert with_proxy[: len(without)] == without
+    assert f"org.apache.rocketmq:rocketmq-proxy:{version}" in {jar.coordinate for jar in with_proxy[len(without) :]}
+    assert len({jar.file_name for jar in with_proxy}) == len(with_proxy)
+
+
 def test_the_locks_name_no_host_and_are_those_that_are_offered() -> None:
     files = sorted(jars.LOCKS.iterdir())
-    assert sorted(jars.VERSIONS) == [file.stem for file in files]
+    offered = [*jars.VERSIONS, *(f"{version}-proxy" for version in jars.PROXY_VERSIONS)]
+    assert sorted(offered) == sorted(file.stem for file in files)
     assert not any("://" in file.read_text(encoding="utf-8") for file in files)
 
 
 def test_a_version_without_a_lock_is_named() -> None:
     with pytest.raises(EmbeddedBrokerError, match=r"RocketMQ 5\.9\.9 .*there are locks for 4\.9\.7"):
         jars.rocketmq_class_path("5.9.9", environ={})
+    with pytest.raises(EmbeddedBrokerError, match=r"RocketMQ 5\.1\.4 .*no lock pins a proxy's; .*for 5\.5\.0"):
+        jars.rocketmq_class_path("5.1.4", environ={}, proxy=True)
 
 
 def test_a_distribution_of_another_version_is_refused(tmp_path: Path) -> None:

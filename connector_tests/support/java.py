@@ -16,10 +16,10 @@ from rocketmq_spark.embedded.jvm import ChildJvm
 
 
 @contextmanager
-def java_oracle(work_dir: Path) -> Iterator[Any]:
-    """py4j's view of the JVM, as long as the block runs."""
+def java_oracle(work_dir: Path, *, proxy: bool = False) -> Iterator[Any]:
+    """py4j's view of the JVM, as long as the block runs; with ``proxy``, gRPC's classes are there too."""
     options = ("-Xmx128m", "-XX:+UseSerialGC", f"-Duser.home={work_dir}", f"-Djava.io.tmpdir={work_dir}")
-    jvm = ChildJvm("oracle", rocketmq_class_path(), options, work_dir)
+    jvm = ChildJvm("oracle", rocketmq_class_path(proxy=proxy), options, work_dir)
     try:
         yield jvm.java
     finally:

@@ -31,13 +31,14 @@ def main(argv: Sequence[str]) -> int:
         version=arguments.version,
         acl=arguments.acl,
         tls=arguments.tls,
+        proxy=arguments.proxy,
     )
     try:
         print(f"starting Apache RocketMQ {arguments.version or DEFAULT_VERSION} ...", file=sys.stderr, flush=True)
         cluster.start()
         for name, queues in arguments.topic:
             cluster.create_topic(name, queues)
-        announce(cluster)
+        announce(cluster, has_proxy=arguments.proxy)
         while True:
             cluster.check()
             time.sleep(POLL_S)
@@ -48,11 +49,14 @@ def main(argv: Sequence[str]) -> int:
         cluster.close(clean=arguments.store is not None)
 
 
-def announce(cluster: EmbeddedCluster) -> None:
+def announce(cluster: EmbeddedCluster, *, has_proxy: bool) -> None:
     """Say where it is; the first line is for scripts to read."""
     print(f"name server: {cluster.namesrv_addr}")
     for name in cluster.broker_names:
         print(f"{name}: {cluster.advertised_addr(name)}")
+    if has_proxy:
+        print(f"proxy, gRPC: {cluster.endpoints}")
+        print(f"proxy, remoting: {cluster.proxy_addr}")
     if cluster.security_options:
         print("options of a reader, or of a file for --options:")
     for name, value in cluster.security_options.items():
@@ -90,6 +94,7 @@ def new_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--acl", action="store_true", help="let in only who signs; prints the keys that it made")
     parser.add_argument("--tls", action="store_true", help="take only TLS; prints where the certificate is")
+    parser.add_argument("--proxy", action="store_true", help="start a proxy too, for gRPC and for remoting")
     parser.add_argument("--store", type=Path, help="keep the data in this folder (default: a temporary one)")
     parser.add_argument(
         "--topic", type=topic_and_queues, action="append", default=[], metavar="NAME[:QUEUES]", help="create it"

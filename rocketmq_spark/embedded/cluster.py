@@ -6,7 +6,6 @@ import string
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Final, Self
@@ -14,8 +13,8 @@ from typing import Final, Self
 from rocketmq_spark.embedded.acl import Right, acl_1_arguments, acl_settings, has_acl_1, new_credentials, write_acl_1
 from rocketmq_spark.embedded.admin import broker_at, mqadmin, name_server_at
 from rocketmq_spark.embedded.certificate import ServerCertificate
-from rocketmq_spark.embedded.jars import rocketmq_class_path
-from rocketmq_spark.embedded.jvm import FOR_ROCKETMQ_4, QUIET_LOGGING, ChildJvm
+from rocketmq_spark.embedded.proxy import ProxyServer
+from rocketmq_spark.embedded.server_jvms import NAME_SERVER_JVM, PROXY_JVM, ServerJvms
 from rocketmq_spark.embedded.servers import LOOPBACK, BrokerServer, NameServer
 from rocketmq_spark.embedded.work_folder import work_folder
 from rocketmq_spark.errors import EmbeddedBrokerError
@@ -24,8 +23,6 @@ from rocketmq_spark.security import Credentials, Security, Tls
 
 # Every broker has it from its first start on, with one queue.
 SYSTEM_TOPIC: Final = "SELF_TEST_TOPIC"
-SHARED_JVM: Final = "rocketmq"
-NAME_SERVER_JVM: Final = "namesrv"
 NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 # Direct memory is taken when needed: each thread that stores messages keeps 4 MB, for a largest one, and there are
 # forty such threads when delays, transactions and the timer are used; with messages that are popped it was 288 MB.
@@ -41,7 +38,7 @@ class EmbeddedCluster:
 
     Everything runs in one child JVM, or with ``separate_jvms`` the name server and each broker in one of its own, so
     that a single one can be killed or paused. Addresses are on the loopback interface only, with free ports that stay
-    the same for the life of the cluster.
+    the same for the life of the cluster. With ``proxy`` there is one of RocketMQ's beside them, in a JVM of its own.
 
     Parameters
     ----------
@@ -54,6 +51,7 @@ class EmbeddedCluster:
     java_options : further ones, for every JVM.
     acl : whether brokers let only those in who sign their requests; see ``security_options``, ``create_user``.
     tls : whether servers take only those who speak TLS. Their certificate is made for this cluster.
+    proxy : whether there is a proxy, in cluster mode, on all interfaces; see ``endpoints``, ``proxy_addr``.
 
     What waits for a server raises EmbeddedBrokerError[CLUSTER_STATE] when it has not registered within 30 s; so does
     what kills, pauses or resumes one that has no JVM of its own.
@@ -74,28 +72,29 @@ class EmbeddedCluster:
         version: str | None = None,
         acl: bool = False,
         tls: bool = False,
+        proxy: bool = False,
     ) -> None:
         self._version = version
-        self._separate_jvms = separate_jvms
         self._resources = ExitStack()
         self._work = self._resources.enter_context(work_folder("embedded"))
         self._certificate = ServerCertificate(self._work.path / "tls") if tls else None
         how_tls = self._certificate.java_options() if self._certificate else (NO_TLS,)
-        self._java_options = (*SMALL_JVM, *how_tls, *java_options)
+        all_options = [*SMALL_JVM, *how_tls, *java_options]
+        self._jvms = ServerJvms(version, self._work, self._resources, all_options, separate=separate_jvms)
         stores = store_dir or self._work.path / "stores"
         credentials = new_credentials() if acl else None
         trusting = Tls(str(self._certificate.certificate)) if self._certificate else None
         self._security = Security(credentials, trusting)
-        self._has_acl_1 = acl and has_acl_1(self._class_path)
+        self._has_acl_1 = acl and has_acl_1(self._jvms.class_path)
         if credentials is not None and self._has_acl_1:
             write_acl_1(self._work.path / "acl", credentials)
-            self._java_options += (f"-Drocketmq.home.dir={self._work.path / 'acl'}",)
+            self._jvms.java_options.append(f"-Drocketmq.home.dir={self._work.path / 'acl'}")
         how_acl = {"aclEnable": "true"} if self._has_acl_1 else acl_settings(credentials) if credentials else {}
         settings = {"brokerIP1": advertised_host, **how_acl, **broker_config}
         names = [f"broker-{letter}" for letter in string.ascii_lowercase[:brokers]]
         self._brokers = {name: BrokerServer(name, stores / name, settings) for name in names}
         self._name_server = NameServer(self._work.path, namesrv_port)
-        self._jvms: dict[str, ChildJvm] = {}
+        self._proxy = ProxyServer(self._work.path / "proxy", self._certificate, credentials) if proxy else None
 
     def __enter__(self) -> Self:
         try:
@@ -114,15 +113,17 @@ class EmbeddedCluster:
     # ---- life
 
     def start(self) -> None:
-        """Start everything; returns when the name server knows all the brokers."""
-        for name in (NAME_SERVER_JVM, *self._brokers):
-            self._launch(name)
+        """Start everything; returns when the name server knows all the brokers, and the proxy, if any, answers."""
+        for name in (NAME_SERVER_JVM, *self._brokers, *([PROXY_JVM] if self._proxy else [])):
+            self._jvms.launch(name)
         if self._certificate is not None:
-            self._certificate.write(self._jvm(NAME_SERVER_JVM))
-        self._name_server.start(self._jvm(NAME_SERVER_JVM))
+            self._certificate.write(self._jvms.of(NAME_SERVER_JVM))
+        self._name_server.start(self._jvms.of(NAME_SERVER_JVM))
         for broker in self._brokers.values():
-            broker.start(self._jvm(broker.name), self.namesrv_addr)
+            broker.start(self._jvms.of(broker.name), self.namesrv_addr)
         self._await_registration(list(self._brokers))
+        if self._proxy is not None:
+            self.start_proxy()
 
     def close(self, *, clean: bool = False) -> None:
         """End all processes and remove the temporary files. ``clean`` lets the brokers flush first, for seconds."""
@@ -133,8 +134,7 @@ class EmbeddedCluster:
 
     def check(self) -> None:
         """Raise EmbeddedBrokerError[JVM_FAILED] if a JVM has ended by itself."""
-        for jvm in self._jvms.values():
-            jvm.check()
+        self._jvms.check()
 
     # ---- where things are
 
@@ -153,6 +153,16 @@ class EmbeddedCluster:
     def advertised_addr(self, name: str = "broker-a") -> str:
         """Where the broker's route says that it is."""
         return self._brokers[name].advertised_address
+
+    @property
+    def endpoints(self) -> str:
+        """Where the proxy serves gRPC: what clients of RocketMQ 5 are given. It needs ``proxy=True``."""
+        return self._the_proxy().endpoints
+
+    @property
+    def proxy_addr(self) -> str:
+        """Where the proxy serves remoting: what other clients are given as a name server. It needs ``proxy=True``."""
+        return self._the_proxy().address
 
     def store_dir(self, name: str = "broker-a") -> Path:
         """Where the broker keeps its data, ``config/consumerOffset.json`` among it."""
@@ -217,7 +227,7 @@ class EmbeddedCluster:
 
     def start_broker(self, name: str = "broker-a") -> None:
         """Start a stopped or killed broker on its old port and store."""
-        self._brokers[name].start(self._jvm(name), self.namesrv_addr)
+        self._brokers[name].start(self._jvms.of(name), self.namesrv_addr)
         if self._name_server.is_running:
             self._await_registration([name])
 
@@ -231,17 +241,17 @@ class EmbeddedCluster:
 
     def kill_broker(self, name: str = "broker-a") -> None:
         """SIGKILL its JVM."""
-        self._own_jvm(name).kill()
+        self._jvms.own(name).kill()
         self._brokers[name].forget()
         while self._name_server.is_running and name in self._name_server.queue_counts(SYSTEM_TOPIC):
             time.sleep(POLL_S)
 
     def pause_broker(self, name: str = "broker-a") -> None:
         """SIGSTOP its JVM: connections stay, nothing is answered."""
-        self._own_jvm(name).pause()
+        self._jvms.own(name).pause()
 
     def resume_broker(self, name: str = "broker-a") -> None:
-        self._own_jvm(name).resume()
+        self._jvms.own(name).resume()
 
     def expire_messages(self, name: str = "broker-a") -> None:
         """Let retention come at once, read or not: all messages are deleted but those in the commit log's last file.
@@ -255,42 +265,35 @@ class EmbeddedCluster:
 
     def kill_name_server(self) -> None:
         """SIGKILL its JVM."""
-        self._own_jvm(NAME_SERVER_JVM).kill()
+        self._jvms.own(NAME_SERVER_JVM).kill()
         self._name_server.forget()
 
     def start_name_server(self) -> None:
         """Start it on its old port; returns when the running brokers have registered again."""
-        self._name_server.start(self._jvm(NAME_SERVER_JVM))
+        self._name_server.start(self._jvms.of(NAME_SERVER_JVM))
         self._await_registration([name for name, broker in self._brokers.items() if broker.is_running])
+
+    def start_proxy(self) -> None:
+        """Start a killed proxy on its old ports; returns when both answer."""
+        self._the_proxy().start(self._jvms.of(PROXY_JVM), self.namesrv_addr)
+
+    def kill_proxy(self) -> None:
+        """SIGKILL its JVM."""
+        self._jvms.own(PROXY_JVM).kill()
+
+    def pause_proxy(self) -> None:
+        """SIGSTOP its JVM: connections stay, nothing is answered."""
+        self._jvms.own(PROXY_JVM).pause()
+
+    def resume_proxy(self) -> None:
+        self._jvms.own(PROXY_JVM).resume()
 
     # ---- inside
 
-    @cached_property
-    def _class_path(self) -> list[str]:
-        return rocketmq_class_path(self._version)
-
-    def _launch(self, name: str) -> None:
-        """Launch the JVM of a server unless it is there."""
-        key = name if self._separate_jvms else SHARED_JVM
-        if key in self._jvms and self._jvms[key].is_running:
-            return
-        home = self._work.path / f"jvm-{key}"
-        home.mkdir(exist_ok=True)
-        files = (f"-Duser.home={home}", f"-Djava.io.tmpdir={home}", QUIET_LOGGING, *FOR_ROCKETMQ_4)
-        jvm = ChildJvm(key, self._class_path, (*self._java_options, *files), home, [self._work.owner])
-        self._resources.callback(jvm.kill)
-        self._jvms[key] = jvm
-
-    def _jvm(self, name: str) -> ChildJvm:
-        self._launch(name)
-        return self._jvms[name if self._separate_jvms else SHARED_JVM]
-
-    def _own_jvm(self, name: str) -> ChildJvm:
-        if not self._separate_jvms:
-            raise EmbeddedBrokerError(
-                "CLUSTER_STATE", problem=f"{name} has no JVM of its own", hint="Pass separate_jvms=True."
-            )
-        return self._jvms[name]
+    def _the_proxy(self) -> ProxyServer:
+        if self._proxy is None:
+            raise EmbeddedBrokerError("CLUSTER_STATE", problem="There is no proxy", hint="Pass proxy=True.")
+        return self._proxy
 
     def _await_registration(self, names: Sequence[str], topic: str = SYSTEM_TOPIC, queues: int = 1) -> None:
         """Let brokers register until the name server knows that each has ``topic`` with that many queues."""

@@ -1,8 +1,8 @@
 """RocketMQ's jars: which ones exactly, where they are kept, and whether they are whole.
 
-A file in ``locks`` for each version pins coordinates, sizes and SHA-256 sums; ``tools/lock_jars.py`` writes it. Every
-jar is checked before every use, and gets its name in the cache only when it is whole, so a broken run costs no more
-than the step it was at.
+A file in ``locks`` for each version pins coordinates, sizes and SHA-256 sums, another one what only a proxy needs;
+``tools/lock_jars.py`` writes them. Every jar is checked before every use, and gets its name in the cache only when it
+is whole, so a broken run costs no more than the step it was at.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from rocketmq_spark.errors import EmbeddedBrokerError
 LOCKS: Final = Path(__file__).with_name("locks")
 DEFAULT_VERSION: Final = "5.5.0"
 VERSIONS: Final = ("4.9.7", "5.1.4", "5.2.0", "5.4.0", DEFAULT_VERSION)
+PROXY_VERSIONS: Final = (DEFAULT_VERSION,)
 JARS_PER_STEP: Final = 10
 ATTEMPTS: Final = 3
 PAUSE_S: Final = 1.0
@@ -67,12 +68,22 @@ def lock_file(version: str) -> Path:
     return LOCKS / f"{version}.lock"
 
 
-def read_lock(version: str = DEFAULT_VERSION) -> tuple[Jar, ...]:
-    """A lock that this package is tested with. Raises EmbeddedBrokerError[JARS_UNAVAILABLE] for another version."""
-    if version not in VERSIONS:
-        problem = f"no lock pins them; there are locks for {', '.join(VERSIONS)}"
+def proxy_lock_file(version: str) -> Path:
+    """Where the lock is of what its proxy needs, and its broker does not."""
+    return LOCKS / f"{version}-proxy.lock"
+
+
+def read_lock(version: str = DEFAULT_VERSION, *, proxy: bool = False) -> tuple[Jar, ...]:
+    """A lock that this package is tested with, with what a proxy needs if one is wanted.
+
+    Raises EmbeddedBrokerError[JARS_UNAVAILABLE] for another version.
+    """
+    versions, whose = (PROXY_VERSIONS, "a proxy's") if proxy else (VERSIONS, "them")
+    if version not in versions:
+        problem = f"no lock pins {whose}; there are locks for {', '.join(versions)}"
         raise EmbeddedBrokerError("JARS_UNAVAILABLE", version=version, problem=problem)
-    return parse_lock(lock_file(version).read_text(encoding="utf-8"))
+    files = [lock_file(version), *([proxy_lock_file(version)] if proxy else [])]
+    return tuple(jar for file in files for jar in parse_lock(file.read_text(encoding="utf-8")))
 
 
 def version_of(lock: Iterable[Jar]) -> str:
@@ -94,8 +105,10 @@ def cache_dir(environ: Mapping[str, str] = os.environ) -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "rocketmq_spark"
 
 
-def rocketmq_class_path(version: str | None = None, environ: Mapping[str, str] = os.environ) -> list[str]:
-    """Class path of RocketMQ, by default 5.5.0, and py4j; fetches what the cache lacks.
+def rocketmq_class_path(
+    version: str | None = None, environ: Mapping[str, str] = os.environ, *, proxy: bool = False
+) -> list[str]:
+    """Class path of RocketMQ, by default 5.5.0, if wanted with its proxy, and py4j; fetches what the cache lacks.
 
     With ``ROCKETMQ_HOME`` set, RocketMQ is that distribution's, and nothing is fetched or checked but its version, if
     one is asked for.
@@ -110,7 +123,7 @@ def rocketmq_class_path(version: str | None = None, environ: Mapping[str, str] =
     if home:
         jars = distribution_jars(Path(home), version)
     else:
-        jars = cached_jars(read_lock(version or DEFAULT_VERSION), cache_dir(environ))
+        jars = cached_jars(read_lock(version or DEFAULT_VERSION, proxy=proxy), cache_dir(environ))
     return [*map(str, jars), *map(str, pyspark_jars().glob("py4j-*.jar"))]
 
 

@@ -239,6 +239,11 @@ def first_port(jvm: ChildJvm) -> int:
     rocketmq = jvm.java.org.apache.rocketmq
     if not rocketmq.common.MQVersion.getVersionDesc(rocketmq.common.MQVersion.CURRENT_VERSION).startswith("V4_"):
         return 0
+    return free_port(jvm)
+
+
+def free_port(jvm: ChildJvm) -> int:
+    """One that nobody has at the moment, for a server that would not say which it took."""
     socket = jvm.java.java.net.ServerSocket(0, 1, jvm.java.java.net.InetAddress.getByName(LOOPBACK))
     try:
         return int(socket.getLocalPort())

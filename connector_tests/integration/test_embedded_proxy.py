@@ -1,0 +1,128 @@
+"""RocketMQ's own proxy beside the embedded cluster: both of its ports answer, and nothing of it is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import psutil
+import pytest
+
+from connector_tests.support.java import java_oracle
+from connector_tests.support.java_grpc import grpc_stub, route
+from rocketmq_spark.embedded import EmbeddedCluster, Right
+from rocketmq_spark.embedded.acl import new_credentials
+from rocketmq_spark.errors import BrokerError, EmbeddedBrokerError, TransportError
+from rocketmq_spark.remoting.namesrv import NameServers
+from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.security import UNSECURED, Security
+
+pytestmark = pytest.mark.broker
+
+TIMEOUT_MS = 5_000
+TOPIC = "orders"
+QUEUES = ["broker-a:0", "broker-a:1"]
+
+
+@pytest.fixture(scope="module")
+def grpc_java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with java_oracle(tmp_path_factory.mktemp("grpc"), proxy=True) as java:
+        yield java
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(proxy=True) as cluster:
+        cluster.create_topic(TOPIC, 2)
+        yield cluster
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["ACL", "ACL+TLS"])
+def guarded(request: pytest.FixtureRequest) -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(proxy=True, acl=True, tls=request.param) as cluster:
+        cluster.create_topic(TOPIC, 2)
+        yield cluster
+
+
+def asked_by_remoting(cluster: EmbeddedCluster, security: Security) -> list[str]:
+    """Queues of the topic, and where the proxy says that they are."""
+    with closing(ConnectionPool(TIMEOUT_MS, security=security)) as pool:
+        answered = NameServers((cluster.proxy_addr,), pool, TIMEOUT_MS).topic_route(TOPIC)
+        assert [broker.master_address for broker in answered.brokers] == [cluster.proxy_addr]
+        return [f"{queue.broker_name}:{queue.queue_id}" for queue in answered.read_queues()]
+
+
+def asked_by_grpc(java: Any, cluster: EmbeddedCluster, security: Security) -> tuple[str, list[str]]:
+    with grpc_stub(java, cluster.endpoints, security) as stub:
+        return route(java, stub, TOPIC)
+
+
+def test_both_ports_know_the_brokers_queues(plain: EmbeddedCluster, grpc_java: Any) -> None:
+    assert asked_by_remoting(plain, UNSECURED) == QUEUES
+    assert asked_by_grpc(grpc_java, plain, UNSECURED) == ("OK", QUEUES)
+
+
+def test_it_is_killed_paused_and_started_alone(plain: EmbeddedCluster, grpc_java: Any) -> None:
+    before = (plain.endpoints, plain.proxy_addr)
+    plain.kill_proxy()
+    with pytest.raises(TransportError, match="CONNECT_FAILED"):
+        asked_by_remoting(plain, UNSECURED)
+    plain.start_proxy()
+    assert (plain.endpoints, plain.proxy_addr) == before
+    plain.pause_proxy()
+    with pytest.raises(TransportError, match="RESPONSE_TIMED_OUT"):
+        asked_by_remoting(plain, UNSECURED)
+    plain.resume_proxy()
+    assert asked_by_grpc(grpc_java, plain, UNSECURED) == ("OK", QUEUES)
+    assert asked_by_remoting(plain, UNSECURED) == QUEUES
+
+
+def test_it_goes_with_its_cluster() -> None:
+    before = {child.pid for child in psutil.Process().children()}
+    with EmbeddedCluster(proxy=True) as cluster:
+        ports = {int(address.rpartition(":")[2]) for address in (cluster.endpoints, cluster.proxy_addr)}
+        started = [child for child in psutil.Process().children() if child.pid not in before]
+        (proxy,) = [child for child in started if ports <= listening(child)]
+        assert len(started) == 2
+    assert not any(child.is_running() for child in (*started, proxy))
+
+
+def listening(process: psutil.Process) -> set[int]:
+    return {one.laddr.port for one in process.net_connections("tcp") if one.status == psutil.CONN_LISTEN}
+
+
+def test_who_is_let_in_at_brokers_is_at_both_ports(guarded: EmbeddedCluster, grpc_java: Any) -> None:
+    assert asked_by_remoting(guarded, guarded.security) == QUEUES
+    assert asked_by_grpc(grpc_java, guarded, guarded.security) == ("OK", QUEUES)
+
+
+def test_who_is_not_is_at_neither(guarded: EmbeddedCluster, grpc_java: Any) -> None:
+    stranger = Security(new_credentials("nobody"), guarded.security.tls)
+    with pytest.raises(BrokerError, match="nobody"):
+        asked_by_remoting(guarded, stranger)
+    assert asked_by_grpc(grpc_java, guarded, stranger) == ("UNAUTHORIZED", [])
+
+
+def test_who_speaks_no_tls_is_not_heard_where_it_is_spoken(guarded: EmbeddedCluster, grpc_java: Any) -> None:
+    if guarded.security.tls is None:
+        pytest.skip("it is not")
+    unencrypted = Security(guarded.security.credentials)
+    with pytest.raises(TransportError):
+        asked_by_remoting(guarded, unencrypted)
+    assert asked_by_grpc(grpc_java, guarded, unencrypted) == ("UNAVAILABLE", [])
+
+
+def test_a_user_has_the_same_rights_there(guarded: EmbeddedCluster, grpc_java: Any) -> None:
+    reader = Security(guarded.create_user("reader", Right(f"Topic:{TOPIC}", ("SUB",))), guarded.security.tls)
+    other = Security(guarded.create_user("other", Right("Topic:another", ("SUB",))), guarded.security.tls)
+    assert asked_by_remoting(guarded, reader) == QUEUES
+    assert asked_by_grpc(grpc_java, guarded, reader) == ("OK", QUEUES)
+    with pytest.raises(BrokerError, match="no permission to access Topic:orders"):
+        asked_by_remoting(guarded, other)
+    assert asked_by_grpc(grpc_java, guarded, other) == ("UNAUTHORIZED", [])
+
+
+def test_without_one_there_is_none_to_ask_for() -> None:
+    with closing(EmbeddedCluster()) as cluster, pytest.raises(EmbeddedBrokerError, match=r"no proxy.*proxy=True"):
+        _ = cluster.endpoints

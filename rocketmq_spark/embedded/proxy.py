@@ -1,0 +1,97 @@
+"""RocketMQ's own proxy, in cluster mode: a JVM of its own between clients and brokers, as most run it.
+
+In local mode it is in a broker's JVM, goes down with it, and sets that JVM's TLS; nothing is there to be killed alone.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Final
+
+from rocketmq_spark.embedded.certificate import ServerCertificate
+from rocketmq_spark.embedded.jvm import ChildJvm
+from rocketmq_spark.embedded.servers import LOOPBACK, announce_version, free_port
+from rocketmq_spark.security import Credentials
+
+CLUSTER: Final = "DefaultCluster"
+CONFIG_PATH: Final = "com.rocketmq.proxy.configPath"
+_PROVIDERS: Final = "org.apache.rocketmq.proxy.auth"
+
+
+class ProxyServer:
+    """Serves gRPC at one port, and remoting at another; both stay the same over restarts.
+
+    It listens on all interfaces: RocketMQ has no setting for that. ``certificate``: where TLS is spoken, which the same
+    Java options say as for brokers. ``inner``: where there is ACL, as whom it asks brokers who may do what.
+    """
+
+    def __init__(self, home: Path, certificate: ServerCertificate | None, inner: Credentials | None) -> None:
+        self._home = home
+        self._settings = {
+            **(tls_settings(certificate) if certificate else {}),
+            **(acl_settings(inner, home) if inner else {}),
+        }
+        self._grpc_port = self._remoting_port = 0
+
+    @property
+    def endpoints(self) -> str:
+        """``host:port`` for gRPC clients."""
+        return f"{LOOPBACK}:{self._grpc_port}"
+
+    @property
+    def address(self) -> str:
+        """``host:port`` for remoting clients, to whom it is name server and brokers at once."""
+        return f"{LOOPBACK}:{self._remoting_port}"
+
+    def start(self, jvm: ChildJvm, namesrv_address: str) -> None:
+        """Returns when both ports answer. Raises EmbeddedBrokerError[SERVER_FAILED | JVM_FAILED]."""
+        with jvm.failing_clearly():
+            announce_version(jvm)
+            self._grpc_port = self._grpc_port or free_port(jvm)
+            self._remoting_port = self._remoting_port or free_port(jvm)
+            self._home.mkdir(mode=0o700, exist_ok=True)
+            file = self._home / "rmq-proxy.json"
+            file.write_text(json.dumps(self._all_settings(namesrv_address)), encoding="utf-8")
+            java = jvm.java.java
+            java.lang.System.setProperty(CONFIG_PATH, str(file))
+            no_arguments = java.lang.reflect.Array.newInstance(java.lang.Class.forName("java.lang.String"), 0)
+            # What goes wrong it prints, and ends the JVM.
+            jvm.java.org.apache.rocketmq.proxy.ProxyStartup.main(no_arguments)
+
+    def _all_settings(self, namesrv_address: str) -> dict[str, object]:
+        return {
+            "proxyMode": "cluster",
+            "rocketMQClusterName": CLUSTER,
+            "proxyName": "proxy",
+            "namesrvAddr": namesrv_address,
+            "localServeAddr": LOOPBACK,
+            "grpcServerPort": self._grpc_port,
+            "remotingListenPort": self._remoting_port,
+            **self._settings,
+        }
+
+
+def tls_settings(certificate: ServerCertificate) -> dict[str, object]:
+    """Of rmq-proxy.json."""
+    return {
+        "tlsTestModeEnable": False,
+        "tlsCertPath": str(certificate.certificate),
+        "tlsKeyPath": str(certificate.key),
+        # gRPC at the remoting port too, which then needs a native library.
+        "enableRemotingLocalProxyGrpc": False,
+    }
+
+
+def acl_settings(inner: Credentials, home: Path) -> dict[str, object]:
+    """Of rmq-proxy.json; users and their rights are the brokers'."""
+    signing = {"accessKey": inner.access_key, "secretKey": inner.secret_key.reveal()}
+    return {
+        "authConfigPath": str(home / "auth"),
+        "enableAclRpcHookForClusterMode": True,
+        "innerClientAuthenticationCredentials": json.dumps(signing),
+        "authenticationEnabled": True,
+        "authenticationMetadataProvider": f"{_PROVIDERS}.ProxyAuthenticationMetadataProvider",
+        "authorizationEnabled": True,
+        "authorizationMetadataProvider": f"{_PROVIDERS}.ProxyAuthorizationMetadataProvider",
+    }

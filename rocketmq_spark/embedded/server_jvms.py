@@ -1,0 +1,80 @@
+"""Which of a cluster's servers is in which JVM, and that all of them end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import cached_property
+from typing import Final
+
+from rocketmq_spark.embedded.jars import rocketmq_class_path
+from rocketmq_spark.embedded.jvm import FOR_ROCKETMQ_4, QUIET_LOGGING, ChildJvm
+from rocketmq_spark.embedded.work_folder import WorkFolder
+from rocketmq_spark.errors import EmbeddedBrokerError
+
+SHARED_JVM: Final = "rocketmq"
+NAME_SERVER_JVM: Final = "namesrv"
+PROXY_JVM: Final = "proxy"
+
+
+class ServerJvms:
+    """One for all, or with ``separate`` one for each server; a proxy has its own in any case.
+
+    They work in ``folder``, and end with ``resources``.
+    """
+
+    def __init__(
+        self,
+        version: str | None,
+        folder: WorkFolder,
+        resources: ExitStack,
+        java_options: Sequence[str],
+        *,
+        separate: bool,
+    ) -> None:
+        self.java_options = [*java_options]
+        self._version = version
+        self._folder = folder
+        self._resources = resources
+        self._separate = separate
+        self._jvms: dict[str, ChildJvm] = {}
+
+    @cached_property
+    def class_path(self) -> list[str]:
+        """Of brokers and name servers."""
+        return rocketmq_class_path(self._version)
+
+    def launch(self, server: str) -> None:
+        """Launch the server's JVM unless it is there."""
+        name = self._name(server)
+        if name in self._jvms and self._jvms[name].is_running:
+            return
+        class_path = rocketmq_class_path(self._version, proxy=True) if name == PROXY_JVM else self.class_path
+        home = self._folder.path / f"jvm-{name}"
+        home.mkdir(exist_ok=True)
+        files = (f"-Duser.home={home}", f"-Djava.io.tmpdir={home}", QUIET_LOGGING, *FOR_ROCKETMQ_4)
+        jvm = ChildJvm(name, class_path, (*self.java_options, *files), home, [self._folder.owner])
+        self._resources.callback(jvm.kill)
+        self._jvms[name] = jvm
+
+    def of(self, server: str) -> ChildJvm:
+        """The server's, launched if it is not there."""
+        self.launch(server)
+        return self._jvms[self._name(server)]
+
+    def own(self, server: str) -> ChildJvm:
+        """The one that nobody else is in. Raises EmbeddedBrokerError[CLUSTER_STATE] where the server shares its."""
+        name = self._name(server)
+        if name == SHARED_JVM:
+            raise EmbeddedBrokerError(
+                "CLUSTER_STATE", problem=f"{server} has no JVM of its own", hint="Pass separate_jvms=True."
+            )
+        return self._jvms[name]
+
+    def check(self) -> None:
+        """Raise EmbeddedBrokerError[JVM_FAILED] if one has ended by itself."""
+        for jvm in self._jvms.values():
+            jvm.check()
+
+    def _name(self, server: str) -> str:
+        return server if self._separate or server == PROXY_JVM else SHARED_JVM
