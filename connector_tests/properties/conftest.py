@@ -1,15 +1,22 @@
 """One example may take as long as it takes: a deadline on a busy machine says nothing about the code.
 
 Mutants get the same examples every time, so that who is killed today is killed tomorrow; and fewer, because they are
-many.
+many. A mutant is dead with the first example that shows it: to look for a smaller one takes many times as long.
 """
 
 from __future__ import annotations
 
 import os
 
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 settings.register_profile("connector", deadline=None)
-settings.register_profile("mutants", deadline=None, derandomize=True, database=None, max_examples=30)
+settings.register_profile(
+    "mutants",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    max_examples=30,
+    phases=[Phase.explicit, Phase.generate],
+)
 settings.load_profile("mutants" if "MUTANT_UNDER_TEST" in os.environ else "connector")
