@@ -4,18 +4,23 @@ It never takes a child's time limit back, and sends the signal to whatever proce
 over. Numbers come round within minutes on a busy machine, so it has ended others: mutmut runs and whoever else.
 
 A mutant that never ends is ended by its limit of processor time, which a busy machine does not shorten; the timer is
-for those that wait for ever.
+for those that wait for ever. One that takes memory without end gets no more of it, long before the machine has none.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import sys
 from types import SimpleNamespace
 from typing import Final
 
 PATIENCE: Final = 10
 """So many times as long as mutmut would wait."""
+
+
+ADDRESS_SPACE_BYTES: Final = 4 * 1024**3
+"""The tests of a room take less than three."""
 
 
 def kill_child(pid: int, signal_number: int) -> None:
@@ -32,6 +37,7 @@ def main() -> int:
     from mutmut.__main__ import cli
     from mutmut.workers import isolation, timeout
 
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES))
     register = timeout.register_timeout
     vars(isolation)["register_timeout"] = lambda pid, timeout_s: register(pid, PATIENCE * timeout_s)
     vars(timeout)["os"] = SimpleNamespace(getpid=os.getpid, kill=kill_child)
