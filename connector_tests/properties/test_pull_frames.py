@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rocketmq_spark.errors import LocalProtocolError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.security import Credentials, Secret
 from rocketmq_spark.wire.remoting.codes import PullSysFlag, RequestCode
@@ -47,6 +49,20 @@ def test_a_signed_frame_is_what_the_codec_writes_of_the_signed_request(
     request = RemotingCommand(RequestCode.PULL_MESSAGE, opaque=opaque, fields=header.to_fields())
     frames = SignedPullFrames(group, queue, expression, credentials)
     assert frames.frame(opaque, offset, max_messages) == encode(signed(request, credentials))
+
+
+@pytest.mark.parametrize("suspend_ms", [0, 1, 15_000])
+def test_a_pull_says_how_long_it_may_be_suspended_if_it_may(suspend_ms: int) -> None:
+    header = pull_header("G", MessageQueue("T", "broker-a", 0), 2, 3, "*", suspend_ms)
+    assert header.suspend_timeout_ms == suspend_ms
+    assert bool(header.sys_flag & PullSysFlag.SUSPEND) is (suspend_ms > 0)
+
+
+@pytest.mark.parametrize("credentials", [None, Credentials("me", Secret("k"))])
+def test_what_is_no_unicode_cannot_be_sent(credentials: Credentials | None) -> None:
+    with pytest.raises(LocalProtocolError) as caught:
+        pull_frames("\ud800", MessageQueue("T", "broker-a", 0), "*", credentials)
+    assert caught.value.condition == "UNSENDABLE"
 
 
 def test_pulls_are_signed_for_who_has_credentials() -> None:

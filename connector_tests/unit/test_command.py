@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from types import MappingProxyType
 
 import pytest
@@ -121,20 +122,20 @@ def test_an_unknown_response_code_is_kept() -> None:
         (frame_of(b'{"code":0,"opaque":1,"remark":5}'), "'remark' is no text"),
         (frame_of(b'{"code":0,"opaque":1,"extFields":{"a":1}}'), "'extFields' is no map of texts"),
         (frame_of(b'{"code":0,"opaque":1,"extFields":[]}'), "'extFields' is no map of texts"),
-        (frame_of(b'{"code":%s,"opaque":1}' % (b"9" * 5000)), "Exceeds the limit"),
-        (frame_of(b"\xff"), "can't decode byte 0xff"),
-        (frame_of(b"[" * 100_000), "maximum recursion depth exceeded"),
+        (frame_of(b'{"code":%s,"opaque":1}' % (b"9" * 5000)), "Exceeds the limit *"),
+        (frame_of(b"\xff"), "* can't decode byte 0xff *"),
+        (frame_of(b"[" * 100_000), "maximum recursion depth exceeded*"),
         (frame_of(MINIMAL, serialization=2), "serialization 2 is unknown"),
         (frame_of(BINARY_FRAME[8:-1], serialization=1), "12 bytes of extFields are announced, 11 are there"),
         (frame_of(BINARY_FRAME[8:] + b"\0", serialization=1), "12 bytes of extFields are announced, 13 are there"),
-        (frame_of(BINARY_FRAME[8:20], serialization=1), "unpack_from requires a buffer of at least"),
+        (frame_of(BINARY_FRAME[8:20], serialization=1), "unpack_from requires a buffer of at least *"),
     ],
 )
 def test_a_header_that_is_none_is_the_peers_error(frame: bytes, problem: str) -> None:
     with pytest.raises(RemoteProtocolError) as caught:
         decode(frame)
     assert (caught.value.condition, caught.value.context["subject"]) == ("BAD_HEADER", "frame")
-    assert problem in str(caught.value.context["problem"])
+    assert fnmatchcase(str(caught.value.context["problem"]), problem)
 
 
 @pytest.mark.parametrize("length", [-1, 17, 2**31 - 1])
@@ -145,22 +146,36 @@ def test_a_binary_text_stays_within_its_header(length: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "serialization"),
+    ("command", "serialization", "problem"),
     [
-        (RemotingCommand(200050), Serialization.ROCKETMQ),
-        (RemotingCommand(0, opaque=2**31), Serialization.ROCKETMQ),
-        (RemotingCommand(0, fields={"k" * 32768: ""}), Serialization.ROCKETMQ),
-        (RemotingCommand(0, remark="\ud800"), Serialization.JSON),
-        (RemotingCommand(0, remark="\ud800"), Serialization.ROCKETMQ),
-        (RemotingCommand(0, FLAG_RESPONSE, FLAG_RESPONSE, fields={"k": "v" * 2**24}), Serialization.JSON),
-        (RemotingCommand(310, body=bytes(MAX_REQUEST_BYTES)), Serialization.JSON),
+        (RemotingCommand(200050), Serialization.ROCKETMQ, "a header of request 200050 holds * format requires *"),
+        (RemotingCommand(7, opaque=2**31), Serialization.ROCKETMQ, "a header of request 7 holds * format requires *"),
+        (RemotingCommand(7, fields={"k" * 32768: ""}), Serialization.ROCKETMQ, "a header of request 7 holds *"),
+        (
+            RemotingCommand(7, remark="\ud800"),
+            Serialization.JSON,
+            "a header of request 7 holds * surrogates not allowed",
+        ),
+        (RemotingCommand(7, remark="\ud800"), Serialization.ROCKETMQ, "a header of request 7 holds * not allowed"),
+        (
+            RemotingCommand(0, 1, FLAG_RESPONSE, fields={"k": "v" * 2**24}),
+            Serialization.JSON,
+            "a header of 16777334 bytes; 16777215 is the most",
+        ),
+        (
+            RemotingCommand(310, body=bytes(MAX_REQUEST_BYTES)),
+            Serialization.JSON,
+            "a request of 16777323 bytes; 16777216 is the most",
+        ),
     ],
 )
-def test_what_no_server_would_take_is_refused_here(command: RemotingCommand, serialization: Serialization) -> None:
+def test_what_no_server_would_take_is_refused_here(
+    command: RemotingCommand, serialization: Serialization, problem: str
+) -> None:
     with pytest.raises(LocalProtocolError) as caught:
         encode(command, serialization)
     assert caught.value.condition == "UNSENDABLE"
-    assert str(caught.value)
+    assert fnmatchcase(str(caught.value.context["problem"]), problem)
 
 
 def test_a_request_may_be_as_long_as_a_server_reads() -> None:

@@ -64,9 +64,18 @@ def test_what_is_not_fastjson_is_the_peers_error(body: bytes) -> None:
     assert len(str(caught.value)) < 300
 
 
-def test_an_error_says_what_stands_where() -> None:
-    with pytest.raises(RemoteProtocolError, match=r"unexpected 'rest' at character 5 of 9"):
-        parse_fastjson(b"{0:1}rest", "test")
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (b"{0:1}rest", "unexpected 'rest' at character 5 of 9"),
+        (b"{0:1}abcdefghijklmnopqrstuvwxyz", "unexpected 'abcdefghijklmnopqrst' at character 5 of 31"),
+        (b"{0:1", "unexpected 'end' at character 4 of 4"),
+    ],
+)
+def test_an_error_says_what_stands_where(body: bytes, problem: str) -> None:
+    with pytest.raises(RemoteProtocolError) as caught:
+        parse_fastjson(body, "test")
+    assert caught.value.context["problem"] == problem
 
 
 def test_depth_is_bounded_only_where_it_is_not_standard_json() -> None:

@@ -5,7 +5,7 @@ import tracemalloc
 import pytest
 
 from rocketmq_spark.errors import RemoteProtocolError
-from rocketmq_spark.wire.remoting.frame import FrameBuffer
+from rocketmq_spark.wire.remoting.frame import DEFAULT_LIMIT_BYTES, FrameBuffer
 
 
 def framed(payload: bytes) -> bytes:
@@ -73,6 +73,11 @@ def test_another_protocol_is_recognized_at_once(start: bytes) -> None:
     with pytest.raises(RemoteProtocolError, match="peer:1 announced a frame") as caught:
         buffer.next_frame()
     assert caught.value.condition == "FRAME_TOO_LARGE"
+    assert caught.value.context == {
+        "peer": "peer:1",
+        "length_bytes": int.from_bytes(start[:4]),
+        "limit_bytes": DEFAULT_LIMIT_BYTES,
+    }
 
 
 def test_what_waits_and_what_is_unfinished_is_held() -> None:
@@ -90,6 +95,8 @@ def test_a_frame_too_short_for_a_header_is_an_error(length: int) -> None:
     with pytest.raises(RemoteProtocolError) as caught:
         buffer.next_frame()
     assert caught.value.condition == "BAD_FRAME"
+    problem = f"a length of {length}, where a header alone has 4"
+    assert caught.value.context == {"peer": "peer:1", "problem": problem}
 
 
 def test_a_frame_may_be_as_long_as_the_limit() -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.wire.remoting import headers
-from rocketmq_spark.wire.remoting.codes import PullSysFlag
+from rocketmq_spark.wire.remoting.codes import PullSysFlag, ResponseCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.fields import Header, header, wire
 from rocketmq_spark.wire.remoting.headers import (
     GetConsumerRunningInfoRequest,
@@ -19,6 +20,7 @@ from rocketmq_spark.wire.remoting.headers import (
     QueryConsumerOffsetRequest,
     SendMessageRequest,
 )
+from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus, read_pull
 
 ALL_HEADERS = [
     kind for _, kind in inspect.getmembers(headers, inspect.isclass) if issubclass(kind, Header) and kind is not Header
@@ -98,6 +100,12 @@ def test_a_pulls_answer_is_read_from_what_a_broker_sends() -> None:
     assert (header.next_begin_offset, header.min_offset, header.max_offset) == (2**63 - 1, 0, 7)
 
 
+def test_an_answer_without_a_remark_has_no_reason() -> None:
+    numbers = {"nextBeginOffset": "1", "minOffset": "2", "maxOffset": "3"}
+    answer = RemotingCommand(ResponseCode.PULL_NOT_FOUND, fields=numbers)
+    assert read_pull(answer) == PullResult(PullStatus.NO_NEW_MSG, "", 1, 2, 3, memoryview(b""))
+
+
 @pytest.mark.parametrize("offset", [0, -1, 2**63 - 1, -(2**63)])
 def test_every_long_is_a_real_offset(offset: int) -> None:
     assert OffsetResponse.from_fields(OffsetResponse(offset=offset).to_fields()).offset == offset
@@ -129,8 +137,9 @@ def test_booleans_are_read_as_java_does(text: str, value: bool) -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "1.5", str(2**63), str(-(2**63) - 1), "9" * 5000])
 def test_a_number_that_is_none_is_the_peers_error(text: str) -> None:
-    with pytest.raises(RemoteProtocolError, match="OffsetResponse cannot be read: 'offset' is"):
+    with pytest.raises(RemoteProtocolError) as caught:
         OffsetResponse.from_fields({"offset": text})
+    assert caught.value.context == {"subject": "OffsetResponse", "problem": f"'offset' is {text[:100]!r}"}
 
 
 def test_a_header_is_laid_out_from_its_fields() -> None:

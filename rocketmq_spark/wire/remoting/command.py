@@ -132,7 +132,7 @@ def _encode_json(command: RemotingCommand) -> bytes:
     if command.remark is not None:
         header["remark"] = command.remark
     if command.fields:
-        header["extFields"] = command.fields if type(command.fields) is dict else dict(command.fields)
+        header["extFields"] = dict(command.fields)
     header["serializeTypeCurrentRPC"] = "JSON"
     return _to_json(header).encode()
 

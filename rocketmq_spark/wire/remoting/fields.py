@@ -63,16 +63,14 @@ class Header:
         Raises RemoteProtocolError[BAD_HEADER].
         """
         values = {}
-        name = text = ""
-        try:
-            for attribute, name, _, read, is_required in cls.rows:
-                if name in fields:
-                    text = fields[name]
-                    values[attribute] = read(text)
-                elif is_required:
-                    raise _bad_header(cls, f"'{name}' is missing")
-        except ValueError as error:
-            raise _bad_header(cls, f"'{name}' is {text[:100]!r}") from error
+        for attribute, name, _, read, is_required in cls.rows:
+            if name in fields:
+                try:
+                    values[attribute] = read(fields[name])
+                except ValueError as error:
+                    raise _bad_header(cls, f"'{name}' is {fields[name][:100]!r}") from error
+            elif is_required:
+                raise _bad_header(cls, f"'{name}' is missing")
         return cls(**values)
 
 
@@ -83,7 +81,7 @@ def _bad_header(cls: type[Header], problem: str) -> RemoteProtocolError:
 def _read_int(text: str) -> int:
     value = int(text)
     if not INT64_MIN <= value <= INT64_MAX:
-        raise ValueError(text)
+        raise ValueError
     return value
 
 

@@ -74,7 +74,7 @@ class FrameArena:
 
     def _move(self) -> None:
         unfinished = self._readable[self._begin : self._end]
-        self._settle(self._arenas.take(2 * len(unfinished) + LEAST_ROOM_BYTES))
+        self._settle(self._arenas.take(2 * len(unfinished)))
         self._writable[: len(unfinished)] = unfinished
         self._begin, self._end = 0, len(unfinished)
 
