@@ -80,6 +80,14 @@ def test_what_is_no_frame_fails_as_it_does_in_a_buffer_and_after_the_same_frames
     assert (frames, arena.failure and str(arena.failure)) == cut_by_buffer(chunks)
 
 
+def test_a_frame_may_be_as_long_as_the_limit_and_no_longer() -> None:
+    arena = FrameArena("peer:1", Arenas(), limit_bytes=8)
+    assert received(arena, framed(b"12345678")) == [b"12345678"]
+    assert arena.failure is None
+    assert received(arena, framed(b"123456789")) == []
+    assert arena.failure is not None
+
+
 def test_memory_is_used_again_when_nobody_has_a_part_of_it() -> None:
     arenas = Arenas()
     first = arenas.take(ARENA_BYTES)
