@@ -72,6 +72,11 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "Make it readable and writable, or change 'localOffsetStoreDir'. If it is damaged, remove it and its "
             "'.bak': the query then goes on from its checkpoint, or begins anew without one.",
         ),
+        "SPOOL_UNUSABLE": Condition(
+            "Batches are kept in {folder} until they are done, which cannot be used: {problem}.",
+            "Make it a folder that the driver may write to, with room for some batches, or change 'spoolDir'. The "
+            "checkpoint has no batch that is not kept: nothing is lost.",
+        ),
         "BAD_TLS_FILE": Condition(
             "Option {option!r} is {path}, which cannot be used on {host}: {problem}.",
             "It must be a PEM file that can be read at this path on the driver and on every executor; an encrypted key "

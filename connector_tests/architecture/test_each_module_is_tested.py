@@ -87,6 +87,7 @@ THROUGH = {
     "embedded.servers": ("integration/test_embedded_cluster.py", "embedded.cluster"),
     "remoting.send_question": ("unit/test_broker.py", "remoting.broker"),
     "remoting.tls": ("unit/test_tls.py", "remoting.tcp"),
+    "source.pop.earlier_batch": ("integration/test_pop_run.py", "source.pop.pop_run"),
     "wire.arrow.bad_messages": ("unit/test_bad_messages.py", "wire.arrow.columns"),
     "wire.arrow.columns": ("unit/test_columns.py", "wire.arrow.decoder"),
     "wire.arrow.record_columns": ("unit/test_columns.py", "wire.arrow.columns"),

@@ -105,6 +105,9 @@ DOES = {
         "integration/test_range_reading.py::"
         "test_what_is_given_up_is_left_out_of_the_batch_that_is_read_again_and_of_no_other"
     ),
+    "spoolDir": (
+        "integration/test_pop_run.py::test_with_a_spool_a_later_start_reads_the_same_rows_and_acknowledges_them"
+    ),
     "logLevel": (
         "spark/test_what_is_said.py::test_an_outage_is_told_in_few_lines_and_in_the_progress_until_it_is_over"
     ),
@@ -135,6 +138,7 @@ CONTRADICTING = {
     ("loadBalance", "consumeFromWhere"): {**BY_MESSAGE, "consumeFromWhere": "CONSUME_FROM_TIMESTAMP"},
     ("loadBalance", "badMessages"): {**BY_MESSAGE, "badMessages": "deadLetter"},
     ("loadBalance", "invisibleDurationMs"): {"invisibleDurationMs": "2000"},
+    ("loadBalance", "spoolDir"): {"spoolDir": "/spool"},
     ("consumeOrderly", "retryTopic"): {"consumeOrderly": "true", "retryTopic": "true"},
     ("messageModel", "localOffsetStoreDir"): {"localOffsetStoreDir": "/offsets"},
     ("messageModel", "consumeOrderly"): {**BROADCASTING, "consumeOrderly": "true"},

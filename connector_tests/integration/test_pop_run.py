@@ -8,13 +8,14 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
 from connector_tests.support.spark_pickle import sent as pickled
-from connector_tests.support.streams import Topic
+from connector_tests.support.streams import Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.errors import OptionError, TransportError
 from rocketmq_spark.source.datasource import RocketMQDataSource
@@ -26,7 +27,8 @@ from rocketmq_spark.source.stream.read_limit import max_rows
 pytestmark = pytest.mark.broker
 
 LIMIT = ReadAllAvailable()
-ReaderOf = Callable[[], RocketMQPopReader]
+SENT = 20
+ReaderOf = Callable[..., RocketMQPopReader]
 Value = dict[str, Any]
 
 
@@ -37,8 +39,8 @@ def reader(cluster: EmbeddedCluster, topic: str, group: str) -> Iterator[ReaderO
     options |= {"loadBalance": "message", "startingOffsets": "earliest", "maxRecordsPerPartition": "10"}
     with ExitStack() as made:
 
-        def make() -> RocketMQPopReader:
-            one = RocketMQDataSource(options).streamReader(default_schema())
+        def make(**more: str) -> RocketMQPopReader:
+            one = RocketMQDataSource(options | more).streamReader(default_schema())
             assert isinstance(one, RocketMQPopReader)
             one.prepareForTriggerAvailableNow()
             made.callback(one.stop)
@@ -101,12 +103,12 @@ def test_a_limit_makes_smaller_batches(messages: Topic, reader: ReaderOf) -> Non
 def test_a_batch_that_a_later_start_reads_is_empty_and_its_messages_come_in_another(
     messages: Topic, reader: ReaderOf
 ) -> None:
-    bodies = messages.send(20)
+    bodies = messages.send(SENT)
     one = reader()
     start = one.initialOffset()
     end = next_batch(one, start)
     assert rows(one, start, end)
-    one.stop()
+    stop_when_all_are_received(one, SENT)
     later = reader()
     assert rows(later, start, end) == []
     assert rows(later, start, end) == []
@@ -115,19 +117,101 @@ def test_a_batch_that_a_later_start_reads_is_empty_and_its_messages_come_in_anot
 
 
 def test_a_batch_that_was_done_is_acknowledged_by_a_later_start(messages: Topic, reader: ReaderOf) -> None:
-    bodies = messages.send(20)
+    bodies = messages.send(SENT)
     one = reader()
     start = one.initialOffset()
     end = next_batch(one, start)
     first = rows(one, start, end)
-    one.stop()
+    stop_when_all_are_received(one, SENT)
     rest = again_until(reader(), end, len(bodies) - len(first))
     assert sorted(first + rest) == sorted(bodies)
 
 
+def test_with_a_spool_a_later_start_reads_the_same_rows_and_acknowledges_them(
+    messages: Topic, reader: ReaderOf, tmp_path: Path
+) -> None:
+    bodies = messages.send(SENT)
+    one = reader(spoolDir=str(tmp_path))
+    start = one.initialOffset()
+    end = next_batch(one, start)
+    first = rows(one, start, end)
+    stop_when_all_are_received(one, SENT)
+    later = reader(spoolDir=str(tmp_path))
+    assert rows(later, start, end) == first
+    assert rows(later, start, end) == first
+    rest = again_until(later, end, len(bodies) - len(first))
+    assert sorted(first + rest) == sorted(bodies)
+    assert files_in(tmp_path) == [], "all is done"
+    assert told(later, "acknowledged") == len(bodies)
+
+
+def test_of_a_batch_that_was_kept_and_is_in_the_sink_nothing_comes_again(
+    messages: Topic, reader: ReaderOf, tmp_path: Path
+) -> None:
+    bodies = messages.send(SENT)
+    one = reader(spoolDir=str(tmp_path))
+    start = one.initialOffset()
+    end = next_batch(one, start)
+    first = rows(one, start, end)
+    stop_when_all_are_received(one, SENT)
+    rest = again_until(reader(spoolDir=str(tmp_path)), end, len(bodies) - len(first))
+    assert sorted(first + rest) == sorted(bodies)
+    assert files_in(tmp_path) == []
+
+
+def test_a_batch_that_was_kept_and_never_logged_is_given_back(
+    messages: Topic, reader: ReaderOf, tmp_path: Path
+) -> None:
+    """A crash between the two: Spark asks from the batch before it."""
+    messages.send(1)
+    one = reader(spoolDir=str(tmp_path))
+    logged = next_batch(one, one.initialOffset())
+    bodies = messages.send(SENT)
+    eventually(lambda: next_batch(one, logged) != logged, "a batch that is not logged")
+    assert len(files_in(tmp_path)) == 1
+    stop_when_all_are_received(one, SENT + 1)
+    later = reader(spoolDir=str(tmp_path))
+    assert again_until(later, logged, len(bodies)) == sorted(bodies)
+    assert told(later, "givenBack") > 0, "else they would have come after five minutes"
+    assert files_in(tmp_path) == []
+
+
+def test_without_what_was_kept_a_batch_is_empty_and_its_messages_come_in_another(
+    messages: Topic, reader: ReaderOf, tmp_path: Path
+) -> None:
+    bodies = messages.send(SENT)
+    one = reader(spoolDir=str(tmp_path))
+    start = one.initialOffset()
+    end = next_batch(one, start)
+    stop_when_all_are_received(one, SENT)
+    (kept,) = files_in(tmp_path)
+    kept.write_bytes(kept.read_bytes()[:-1])
+    later = reader(spoolDir=str(tmp_path))
+    assert rows(later, start, end) == []
+    assert again_until(later, end, len(bodies)) == sorted(bodies)
+    assert files_in(tmp_path) == []
+
+
+def stop_when_all_are_received(one: RocketMQPopReader, count: int) -> None:
+    """What is on its way to somebody who stops comes again much later."""
+    eventually(lambda: told(one, "received") >= count, "all messages")
+    one.stop()
+
+
+def files_in(folder: Path) -> list[Path]:
+    return [entry for entry in folder.rglob("*") if entry.is_file()]
+
+
+def told(one: RocketMQPopReader, what: str) -> int:
+    """By the progress."""
+    report = one.reportLatestOffset()
+    assert report is not None
+    return int(report[what])
+
+
 def again_until(one: RocketMQPopReader, start: Value, count: int) -> list[str]:
     """Bodies, until there are so many: brokers take some seconds to give out again what was given back."""
-    found: list[str] = []
+    found, start = read_to_end(one, start)
     deadline = time.monotonic() + 60
     while len(found) < count:
         assert time.monotonic() < deadline, f"{len(found)} of {count}"

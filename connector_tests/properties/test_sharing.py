@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 )
 
 from rocketmq_spark.pop.handles import CheckPoint, Handle, Received, handles_from_json, handles_to_json
-from rocketmq_spark.pop.ledger import Ledger, State, Taken
+from rocketmq_spark.pop.ledger import BEFORE_ALL, Ledger, State, Taken
 
 INVISIBLE_MS: Final = 100
 ALL: Final = 1_000
@@ -67,7 +67,7 @@ class ModelBroker:
 
     def _hold(self, number: int) -> Handle:
         self._pops += 1
-        handle = Handle(CheckPoint("T", number, self._pops, INVISIBLE_MS, 0, "0", "b", 0), number)
+        handle = Handle(CheckPoint("T", number, self.now_ms, INVISIBLE_MS, self._pops, "0", "b", 0), number)
         self.held[handle] = self.now_ms + INVISIBLE_MS
         return handle
 
@@ -76,6 +76,7 @@ class Sharing(RuleBasedStateMachine):
     """One query, beside a stranger who takes messages and reads them at once. Log and sink outlive it."""
 
     gives_back_before_empty = True
+    has_spool = False
 
     @initialize()
     def begin(self) -> None:
@@ -85,6 +86,7 @@ class Sharing(RuleBasedStateMachine):
         self.strangers: list[int] = []
         self.logged: tuple[int, dict[str, str]] = (0, {})
         self.committed = 0
+        self.spool: dict[int, tuple[Received, ...]] = {}
         self.had_trouble = False
         self._start()
 
@@ -92,6 +94,7 @@ class Sharing(RuleBasedStateMachine):
         self.ledger = Ledger(INVISIBLE_MS)
         self.frozen: dict[int, list[int]] = {}
         self.settled = 0
+        self.again = 0
         self.asked: list[Taken] = []
 
     # ---- the world
@@ -144,19 +147,37 @@ class Sharing(RuleBasedStateMachine):
     def plan(self, most: int) -> None:
         """What the last batch's end proves, then the next one is logged."""
         self._prove()
-        frozen = self.ledger.freeze(self.logged[0] + 1, most)
+        frozen = self._freeze(most)
         if frozen:
             self.logged = self.logged[0] + 1, handles_to_json(one.handle for one in frozen)
             self.frozen[self.logged[0]] = [one.handle.offset for one in frozen]
+
+    @precondition(lambda self: self.logged[0] == self.committed)
+    @rule(most=st.integers(1, 6))
+    def crash_before_it_is_logged(self, most: int) -> None:
+        self._prove()
+        self._freeze(most)
+        self.crash()
+
+    def _freeze(self, most: int) -> tuple[Received, ...]:
+        frozen = self.ledger.freeze(self.logged[0] + 1, most)
+        if frozen and self.has_spool:
+            self.spool[self.logged[0] + 1] = frozen
+        return frozen
 
     def _prove(self) -> None:
         number, handles = self.logged
         if number in self.frozen:
             self.ledger.prove(number)
+        elif self.again == number:
+            self.ledger.prove(BEFORE_ALL)
         elif self.settled != number:
             self.ledger.adopt(handles_from_json(handles))
             self.settled = number
         self.acknowledge()
+        for one in self.spool.pop(number + 1, ()):
+            self.broker.give_back(one.handle)
+        self.spool.pop(number, None)
 
     @rule()
     def acknowledge(self) -> None:
@@ -168,18 +189,35 @@ class Sharing(RuleBasedStateMachine):
     @precondition(lambda self: self.logged[0] > self.committed)
     @rule()
     def write(self) -> None:
-        """The sink keeps a batch under its number; what an earlier start has frozen is given back, and is empty."""
+        """The sink keeps a batch under its number; what an earlier start has frozen is in the spool, or it is given
+        back, and the batch is empty."""
         number, handles = self.logged
-        if number not in self.frozen and self.settled != number:
+        if number in self.frozen:
+            rows = self.frozen[number]
+        elif number in self.spool:
+            rows = self._rows_again(number)
+        else:
+            rows = []
+            self._give_back_before_empty(number, handles)
+        assert not self.has_spool or self.sink.get(number, rows) == rows, "a batch has the same rows, restarts included"
+        self.sink[number] = rows
+
+    def _rows_again(self, number: int) -> list[int]:
+        if self.again != number:
+            self.ledger.freeze_again(self.spool[number], self.broker.now_ms, self.broker.now_ms)
+            self.again = number
+        return [one.handle.offset for one in self.spool[number]]
+
+    def _give_back_before_empty(self, number: int, handles: dict[str, str]) -> None:
+        if self.settled != number:
             for handle in handles_from_json(handles) if self.gives_back_before_empty else ():
                 self.broker.give_back(handle)
             self.settled = number
-        self.sink[number] = self.frozen.get(number, [])
 
     @precondition(lambda self: self.logged[0] in self.sink)
     @rule()
     def commit(self) -> None:
-        if self.logged[0] in self.frozen or self.settled == self.logged[0]:
+        if self.logged[0] in self.frozen or self.logged[0] in (self.settled, self.again):
             self.committed = self.logged[0]
 
     @rule()
@@ -219,8 +257,13 @@ class Sharing(RuleBasedStateMachine):
 FORM = settings(max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-def test_nothing_is_lost_and_nothing_comes_twice_without_a_reason() -> None:
-    run_state_machine_as_test(Sharing, settings=FORM)
+class Spooled(Sharing):
+    has_spool = True
+
+
+@pytest.mark.parametrize("machine", [Sharing, Spooled])
+def test_nothing_is_lost_and_nothing_comes_twice_without_a_reason(machine: type[Sharing]) -> None:
+    run_state_machine_as_test(machine, settings=FORM)
 
 
 def test_without_giving_back_before_a_batch_is_empty_it_finds_the_loss() -> None:
@@ -230,6 +273,31 @@ def test_without_giving_back_before_a_batch_is_empty_it_finds_the_loss() -> None
     with pytest.raises(AssertionError, match="lost"):
         restart_with_a_logged_batch(Careless())
     restart_with_a_logged_batch(Sharing())
+
+
+def test_without_what_is_kept_it_finds_that_a_batch_has_other_rows() -> None:
+    class Forgetful(Spooled):
+        def crash(self) -> None:
+            self.spool.clear()
+            super().crash()
+
+    with pytest.raises(AssertionError, match="the same rows"):
+        write_twice(Forgetful())
+    write_twice(Spooled())
+
+
+def write_twice(machine: Sharing) -> None:
+    """A batch is written; the query ends before that is committed, and the next start writes it again."""
+    machine.begin()
+    machine.send(3)
+    machine.receive(3)
+    machine.plan(3)
+    machine.write()
+    machine.crash()
+    machine.write()
+    machine.commit()
+    machine.plan(3)
+    machine.nothing_is_lost()
 
 
 def restart_with_a_logged_batch(machine: Sharing) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rocketmq_spark.pop.handles import CheckPoint, Handle, Received
-from rocketmq_spark.pop.ledger import Counts, Ledger, State
+from rocketmq_spark.pop.ledger import BEFORE_ALL, Counts, Ledger, State
 
 INVISIBLE_MS = 1_000
 ALL = 1_000
@@ -51,6 +51,27 @@ def test_a_proof_is_of_all_batches_before_and_of_none_after() -> None:
         ledger.freeze(batch, 1)
     ledger.prove(2)
     assert [ledger.count(state) for state in State] == [0, 1, 2]
+
+
+def test_a_batch_that_is_read_again_comes_before_all_others_and_is_renewed_by_its_age() -> None:
+    ledger = ledger_with(1)
+    kept = [
+        Received(handle(number, pop_time_ms=10_000 - age_ms), memoryview(b"1"))
+        for number, age_ms in ((7, 0), (8, INVISIBLE_MS // 2), (9, INVISIBLE_MS))
+    ]
+    ledger.freeze_again(kept, now_ms=50_000, epoch_ms=10_000)
+    assert [one.handle.offset for one in ledger.take_due(50_000, ALL)] == [8]
+    ledger.expire(50_000)
+    assert (ledger.counts.expired, ledger.count(State.FROZEN)) == (2, 3), "one of them in no batch, and given up"
+    ledger.prove(BEFORE_ALL)
+    assert ledger.count(State.PROVEN) == 3
+
+
+def test_a_clock_behind_the_brokers_shortens_no_lease() -> None:
+    ledger = Ledger(INVISIBLE_MS)
+    ledger.freeze_again([Received(handle(0, pop_time_ms=10_000), memoryview(b""))], now_ms=0, epoch_ms=9_000)
+    assert ledger.take_due(INVISIBLE_MS // 2 - 1, ALL) == []
+    assert len(ledger.take_due(INVISIBLE_MS // 2, ALL)) == 1
 
 
 def test_what_could_not_be_acknowledged_is_tried_again() -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rocketmq_spark.options.connection import ConnectionOptions
-from rocketmq_spark.options.kinds import choice, integer
+from rocketmq_spark.options.kinds import GIVEN, choice, integer
 from rocketmq_spark.options.table import Conflict, Section, option
 
 BY_QUEUE: Final = "queue"
@@ -35,6 +35,15 @@ class ReceiveOptions(ConnectionOptions):
         default=str(INVISIBLE_BY_DEFAULT_MS),
         doc="For `loadBalance` `message`: how long a message is invisible to the other members. While the query holds "
         "it, it is renewed when half of that is over; what a killed query held comes again when all of it is.",
+    )
+
+    spool_dir: str | None = option(
+        "spoolDir",
+        GIVEN,
+        section=Section.GROUP,
+        doc="For `loadBalance` `message`: a folder of the driver's machine, on a disk that a restart finds again. Each "
+        "batch is kept there until it is done, so a restart has the same rows for a batch that was not. Without it "
+        "that batch is empty, and its messages come again in another one.",
     )
 
     @property
@@ -115,6 +124,12 @@ RECEIVE_CONFLICTS: Final = (
         "invisibleDurationMs",
         lambda options: not options.shares_messages and options.invisible_duration_ms != INVISIBLE_BY_DEFAULT_MS,
         "With 'queue' no message is invisible: its queue is one member's.",
+    ),
+    Conflict(
+        "loadBalance",
+        "spoolDir",
+        lambda options: not options.shares_messages and options.spool_dir is not None,
+        "With 'queue' the brokers have the messages of a batch, and a restart reads them there.",
     ),
 )
 """Checked in this order."""

@@ -13,10 +13,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from rocketmq_spark.pop.handles import Handle, Received
 from rocketmq_spark.pop.renewal import Lease
+
+BEFORE_ALL: Final = 0
+"""The number of a batch that an earlier start has frozen. Those of this start count from 1."""
 
 
 class State(Enum):
@@ -105,6 +108,15 @@ class Ledger:
             self._waiting_is_over(one)
             one.state, one.batch = State.FROZEN, batch
         return tuple(Received(self._held[number].handle, self._held[number].record) for number in free)
+
+    def freeze_again(self, messages: Iterable[Received], now_ms: int, epoch_ms: int) -> None:
+        """Messages of a batch that an earlier start of the query has frozen, and that is not in the sink yet; all
+        batches of this start come after it. ``epoch_ms`` is now by the clock that brokers name."""
+        for handle, record in messages:
+            age_ms = max(0, epoch_ms - handle.check_point.pop_time_ms)
+            lease = Lease.begun(now_ms - age_ms, handle.check_point.invisible_ms)
+            self._held[self._next] = _Held(handle, record, lease, State.FROZEN, BEFORE_ALL)
+            self._next += 1
 
     def adopt(self, handles: Iterable[Handle]) -> None:
         """Messages of a batch that an earlier start of the query has frozen, and that is in the sink."""

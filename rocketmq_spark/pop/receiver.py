@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Final
@@ -152,8 +153,15 @@ class Receiver:
             self._ledger.adopt(handles)
         self._acknowledge()
 
-    def give_back_logged(self, handles: Sequence[Handle]) -> bool:
-        """Of a batch that an earlier start has logged and that is to be empty: each is answered when this says so.
+    def freeze_again(self, messages: Sequence[Received]) -> None:
+        """Of a batch that an earlier start has logged and that is read now: ours until ``prove(BEFORE_ALL)``."""
+        epoch_ms = int(time.time() * 1000)
+        with self._news:
+            self._ledger.freeze_again(messages, self._clock(), epoch_ms)
+        self.start()
+
+    def give_back_logged(self, handles: Sequence[Handle]) -> None:
+        """Of a batch that an earlier start has frozen and that is in no sink: each is answered when this returns.
         Raises what keeps them from that, a silent broker after ``clusterTimeoutMs``."""
         left = list(handles)
         while left:
@@ -164,7 +172,6 @@ class Receiver:
             if failed:
                 self._stopping.wait(TICK_S)
         self.counts.given_back += len(handles)
-        return True
 
     def _given_back(self, handles: Sequence[Handle]) -> list[Handle]:
         """Those that are not."""

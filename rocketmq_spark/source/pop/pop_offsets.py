@@ -11,6 +11,7 @@ the handles only: it acknowledges the batch if it is proven, else it gives the m
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from rocketmq_spark.options.receive import BY_MESSAGE, BY_QUEUE
 from rocketmq_spark.pop.handles import Handle, handles_from_json, handles_to_json
 
 VERSION: Final = 1
+_EPOCH: Final = re.compile("[0-9a-f]*")
 KIND: Final = {"v": VERSION, "loadBalance": BY_MESSAGE}
 
 ANOTHER_GROUP: Final = "The messages of its last batch can be acknowledged in their own group only."
@@ -49,8 +51,10 @@ class PopOffset:
                 raise _of_another("loadBalance", BY_QUEUE, options.load_balance, QUEUES_BEFORE)
             handles = tuple(handles_from_json(value["handles"]))
             offset = cls(value["consumerGroup"], value["epoch"], value["n"], handles)
-            if (type(offset.epoch), type(offset.number)) != (str, int):
+            if type(offset.number) is not int or not _EPOCH.fullmatch(offset.epoch):
                 raise TypeError(f"epoch {offset.epoch!r}, n {offset.number!r}")
+            if offset.handles and not offset.epoch:
+                raise ValueError("a batch without 'epoch'")
             if json.dumps(offset.to_json(), sort_keys=True) != json.dumps(value, sort_keys=True):
                 raise ValueError("another version or spelling")
         except (KeyError, TypeError, ValueError, AttributeError) as problem:

@@ -1,8 +1,7 @@
 """PopRun: the life of a query whose group shares messages, in its source runner process.
 
 A batch is frozen, logged by Spark, shipped, and proven when ``latest_offset`` is asked with its end as the start. Its
-messages are here until then. A batch that is planned again by a later start has lost them: they are given back before
-it is said to be empty, so that nobody acknowledges them for it.
+messages are here until then, and in the spool if there is one: for the next start, see ``earlier_batch``.
 """
 
 from __future__ import annotations
@@ -17,8 +16,10 @@ from rocketmq_spark.pop.handles import Received
 from rocketmq_spark.pop.ledger import State
 from rocketmq_spark.pop.receiver import MOST_WAITING, Receiver
 from rocketmq_spark.pop.remoting_transport import RemotingTransport
+from rocketmq_spark.pop.spool import spool_of
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.said.log_lines import speak_as
+from rocketmq_spark.source.pop.earlier_batch import EarlierBatch
 from rocketmq_spark.source.pop.pop_offsets import PopOffset
 from rocketmq_spark.source.stream.drain import CONTROL
 from rocketmq_spark.source.stream.graceful_stop import DrainRequest
@@ -43,11 +44,11 @@ class PopRun(Run):
         self._epoch = uuid4().hex
         self._number = 0
         self._frozen: tuple[Received, ...] = ()
-        self._settled: PopOffset | None = None
-        """The batch of an earlier start that is acknowledged, or given back."""
+        self._spool = spool_of(options)
         self._receiver = Receiver(
             options, RemotingTransport(options), looks_once=looks_once, watch=self._parent.leave_as_orphan
         )
+        self._earlier = EarlierBatch(self._receiver, self._spool)
         self._drain = DrainRequest()
         self._begin(lambda: None)
 
@@ -74,6 +75,8 @@ class PopRun(Run):
             if frozen:
                 self._number += 1
                 self._frozen = frozen
+                if self._spool is not None:
+                    self._spool.keep(self._epoch, self._number, frozen)
                 handles = tuple(one.handle for one in frozen)
                 return PopOffset(start.consumer_group, self._epoch, self._number, handles)
             if self._may_rest():
@@ -92,20 +95,22 @@ class PopRun(Run):
         if start.epoch == self._epoch:
             self._frozen = ()
             self._receiver.prove(start.number)
-        elif start.handles and start != self._settled:
-            self._receiver.prove_logged(start.handles)
-            self._settled = start
+            if self._spool is not None:
+                self._spool.forget(self._epoch, start.number)
+        elif start.handles:
+            self._earlier.prove(start)
 
     def batch(self, end: PopOffset) -> tuple[Received, ...]:
-        """The messages of the batch that ends at ``end``. Of another start's there are none, once they are given back.
-        Raises what keeps them from that, TransportError[RUN_ENDED] for a signal."""
+        """The messages of the batch that ends at ``end``; of another start's see ``EarlierBatch``.
+        Raises what keeps it from them, TransportError[RUN_ENDED] for a signal."""
         if end.epoch == self._epoch:
             return self._frozen
-        if end.handles and end != self._settled:
-            if not self._answer(lambda: self._receiver.give_back_logged(end.handles), once_ended=False):
-                raise TransportError("RUN_ENDED", ended_for_ms=0)
-            self._settled = end
-        return ()
+        if not end.handles:
+            return ()
+        messages = self._answer(lambda: self._earlier.messages(end), None)
+        if messages is None:
+            raise TransportError("RUN_ENDED", ended_for_ms=0)
+        return messages
 
     def report(self, epoch_ms: int) -> dict[str, Any]:
         """What the query progress shows as ``latestOffset``: what became of messages since this start, how many are in

@@ -1,0 +1,101 @@
+"""The spool on a disk: what is kept, what is forgotten, and a disk that refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rocketmq_spark.errors import OptionError
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pop.handles import CheckPoint, Handle, Received
+from rocketmq_spark.pop.spool import Spool, spool_of
+
+CHECK_POINT = CheckPoint("orders", 0, 1_763_712_000_000, 300_000, 3, "0", "broker-a", 1)
+START, OTHER = "6f0c", "77aa"
+REQUIRED = {"namesrvAddr": "n:9876", "consumerGroup": "g%1", "subscribe": "orders", "loadBalance": "message"}
+
+
+def messages(*offsets: int) -> tuple[Received, ...]:
+    return tuple(Received(Handle(CHECK_POINT, offset), memoryview(b"record %d" % offset)) for offset in offsets)
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Spool:
+    return Spool(tmp_path / "spool" / "g")
+
+
+def test_a_later_start_reads_what_an_earlier_one_has_kept(spool: Spool, tmp_path: Path) -> None:
+    spool.keep(START, 1, messages(0, 1))
+    spool.keep(START, 2, messages(2))
+    later = Spool(tmp_path / "spool" / "g")
+    assert later.kept(START, 1) == messages(0, 1)
+    assert later.kept(START, 2) == messages(2)
+
+
+def test_only_its_user_may_read_what_is_kept(spool: Spool, tmp_path: Path) -> None:
+    spool.keep(START, 1, messages(0))
+    assert (tmp_path / "spool" / "g" / START).stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("damage", [lambda file: file.unlink(), lambda file: file.write_bytes(file.read_bytes()[:-1])])
+def test_what_is_not_there_or_damaged_is_said_and_none(
+    spool: Spool, tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: object
+) -> None:
+    spool.keep(START, 1, messages(0))
+    assert callable(damage)
+    damage(tmp_path / "spool" / "g" / START / "1")
+    assert spool.kept(START, 1) is None
+    assert "the messages of a batch are not in the spool, and come again in another one: " in caplog.text
+
+
+def test_what_was_frozen_after_a_batch_is_found(spool: Spool) -> None:
+    for number in (1, 2, 3, 10):
+        spool.keep(START, number, messages(number))
+    spool.keep(OTHER, 4, messages(99))
+    assert spool.after(START, 2) == [*messages(3), *messages(10)]
+    assert spool.after("0000", 0) == []
+
+
+def test_what_is_done_is_forgotten_with_its_folder_and_nobody_elses_is(spool: Spool, tmp_path: Path) -> None:
+    folder = tmp_path / "spool" / "g"
+    for number in (1, 2, 3):
+        spool.keep(START, number, messages(number))
+    spool.keep(OTHER, 1, messages(99))
+    spool.forget(START, 2)
+    assert sorted(entry.name for entry in (folder / START).iterdir()) == ["3"]
+    spool.forget(START, 3)
+    assert sorted(entry.name for entry in folder.iterdir()) == [OTHER]
+    spool.forget(START, 3)
+    (folder / OTHER / "2.new").write_bytes(b"a write that a crash has cut off")
+    spool.forget(OTHER)
+    assert list(folder.iterdir()) == []
+
+
+def test_a_start_that_leads_elsewhere_is_none(spool: Spool) -> None:
+    for start in ("..", "", "../g", "/"):
+        with pytest.raises(ValueError, match="no start of a query"):
+            spool.forget(start)
+
+
+def test_a_disk_that_refuses_is_named(spool: Spool, tmp_path: Path) -> None:
+    folder = tmp_path / "spool" / "g"
+    folder.rmdir()
+    folder.write_text("a file")
+    with pytest.raises(OptionError) as raised:
+        spool.keep(START, 1, messages(0))
+    assert str(raised.value) == (
+        f"[ROCKETMQ_SPOOL_UNUSABLE] Batches are kept in {folder} until they are done, which cannot be used: "
+        f"[Errno 20] Not a directory: '{folder / START}'. Make it a folder that the driver may write to, with room for "
+        "some batches, or change 'spoolDir'. The checkpoint has no batch that is not kept: nothing is lost."
+    )
+    with pytest.raises(OptionError, match="SPOOL_UNUSABLE"):
+        Spool(folder)
+
+
+def test_each_group_has_a_folder_of_its_own(tmp_path: Path) -> None:
+    assert spool_of(ReadOptions.parse(REQUIRED)) is None
+    spool = spool_of(ReadOptions.parse({**REQUIRED, "spoolDir": str(tmp_path)}))
+    assert spool is not None
+    spool.keep(START, 1, messages(0))
+    assert [str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*") if file.is_file()] == [f"g%251/{START}/1"]
