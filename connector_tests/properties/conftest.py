@@ -1,4 +1,4 @@
-"""One example may take as long as it takes: a deadline on a busy machine says nothing about the code.
+"""Examples may take as long as they take: a deadline on a busy machine says nothing about the code.
 
 Mutants get the same examples every time, so that who is killed today is killed tomorrow; and fewer, because they are
 many. A mutant is dead with the first example that shows it: to look for a smaller one takes many times as long.
@@ -7,13 +7,17 @@ many. A mutant is dead with the first example that shows it: to look for a small
 from __future__ import annotations
 
 import os
+from typing import Final
 
-from hypothesis import Phase, settings
+from hypothesis import HealthCheck, Phase, settings
 
-settings.register_profile("connector", deadline=None)
+BUSY: Final = (HealthCheck.too_slow,)
+
+settings.register_profile("connector", deadline=None, suppress_health_check=BUSY)
 settings.register_profile(
     "mutants",
     deadline=None,
+    suppress_health_check=BUSY,
     derandomize=True,
     database=None,
     max_examples=30,
