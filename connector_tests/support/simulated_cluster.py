@@ -571,6 +571,8 @@ class BrokerDoor:
 
     def _own(self, queue: MessageQueue) -> MessageQueue:
         """What the broker takes a queue for: requests name none."""
+        if queue.broker_name == self._broker.name:
+            return queue
         return MessageQueue(queue.topic, self._broker.name, queue.queue_id)
 
     def _ask(self, name: str, do: Callable[[], T]) -> T:

@@ -5,7 +5,7 @@ Source: ``client/impl/ClientRemotingProcessor.java``. Requests that are not in `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -26,6 +26,8 @@ from rocketmq_spark.wire.body.running_info import (
 from rocketmq_spark.wire.remoting.codes import CLIENT_VERSION, RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.headers import GetConsumerStatusRequest
+
+NOTHING_CACHED: Final = (0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +53,20 @@ def process_queue_info(process_queue: ProcessQueue, position: int, locked_ms: in
     in_flight = process_queue.in_flight
     committable = process_queue.committable
     return ProcessQueueInfo(
-        commit_offset=position if committable is None else committable,
-        cached_min_offset=in_flight[0][0] if in_flight else 0,
-        cached_max_offset=in_flight[-1][1] - 1 if in_flight else 0,
-        cached_count=sum(end_offset - begin_offset for begin_offset, end_offset in in_flight),
+        position if committable is None else committable,
+        *(_cached(in_flight) if in_flight else NOTHING_CACHED),
         is_dropped=process_queue.dropped,
         is_locked=locked_ms is not None,
         last_lock_timestamp_ms=locked_ms or 0,
+    )
+
+
+def _cached(in_flight: Sequence[tuple[int, int]]) -> tuple[int, int, int]:
+    """The first offset, the last one, and how many there are."""
+    return (
+        in_flight[0][0],
+        in_flight[-1][1] - 1,
+        sum(end_offset - begin_offset for begin_offset, end_offset in in_flight),
     )
 
 
