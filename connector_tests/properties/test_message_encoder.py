@@ -60,6 +60,11 @@ def test_rows_are_encoded_as_messages_are(
         assert [(one.body, one.properties) for one in inner] == [(one.body, one.properties) for one in messages]
 
 
+def test_what_is_null_has_no_bytes() -> None:
+    assert lengths_of(pa.array([b"ab", None, b""], pa.binary())).tolist() == [2, 0, 0]
+    assert property_of("TAGS", pa.array([b"a", None], pa.binary())).to_pylist() == [b"TAGS\x01a\x02", b""]
+
+
 @given(st.integers(0, 2**48 - 100), st.integers(1, 50))
 def test_ids_count_rows_in_their_last_twelve_digits(first_row: int, row_count: int) -> None:
     prefix = id_prefix("job", 0)

@@ -336,7 +336,12 @@ class DecidesUnlisted(Membership):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self.members = _ListsItself(
-            self._options, self._client_id, self.servers, self._routes, self._outages, started_ms=self._started_ms
+            self._options,
+            self.members._client_id,
+            self.servers,
+            self._routes,
+            self._outages,
+            started_ms=self._started_ms,
         )
 
 
@@ -352,7 +357,7 @@ class CountsConnections(Membership):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self._rebalance_impl = _TakesIdsAsTheyAre(
-            self._options.consumer_group, self._client_id, strategy_of(self._options)
+            self._options.consumer_group, self.members._client_id, strategy_of(self._options)
         )
 
 
@@ -373,7 +378,12 @@ class IgnoresItsNamesake(Membership):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self.members = _KnowsNoNamesake(
-            self._options, self._client_id, self.servers, self._routes, self._outages, started_ms=self._started_ms
+            self._options,
+            self.members._client_id,
+            self.servers,
+            self._routes,
+            self._outages,
+            started_ms=self._started_ms,
         )
 
 
@@ -389,7 +399,12 @@ class BelievesOneBroker(Membership):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self.members = _AsksOneBroker(
-            self._options, self._client_id, self.servers, self._routes, self._outages, started_ms=self._started_ms
+            self._options,
+            self.members._client_id,
+            self.servers,
+            self._routes,
+            self._outages,
+            started_ms=self._started_ms,
         )
 
 

@@ -8,14 +8,16 @@ from collections.abc import Callable
 import pytest
 
 from connector_tests.support.manual_clock import ManualClock
+from connector_tests.support.refusals import refused
 from connector_tests.support.simulated_cluster import ClusterDoor, SimulatedCluster
 from rocketmq_spark.consumer.broker_names import BrokerNames, impossible_in, named_in
 from rocketmq_spark.consumer.membership import Membership
-from rocketmq_spark.consumer.route_table import RouteTable
+from rocketmq_spark.consumer.route_table import UNKNOWN_ADDRESS, RouteTable
 from rocketmq_spark.errors import BrokerError, RouteError, TransportError
 from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.retry import ASKING
+from rocketmq_spark.wire.remoting.codes import ResponseCode
 
 AT_A, AT_B = (MessageQueue("orders", broker_name, 0) for broker_name in "ab")
 
@@ -165,6 +167,55 @@ def test_who_has_none_of_a_brokers_topics_is_not_that_one_until_that_has_answere
     names.found("a", None)
     names.found("a", (address, 99))
     assert names.is_known("a"), "by the connection that there is, whatever others have brought"
+
+
+def test_a_broker_is_known_by_any_of_its_topics_and_only_where_it_has_none_it_is_another_one() -> None:
+    """It may have lost the first since the route was told."""
+    pair, routes = Pair(), RouteTable()
+    for topic in ("gone", "orders", "gone too"):
+        pair.cluster.create_topic(topic, {"a": 1, "b": 1})
+        routes.told(pair.cluster.topic_route(topic))
+    a = pair.cluster.brokers["a"]
+    held = {one.topic: one for one in a.stored_ms}
+    names = BrokerNames(pair.door, routes, frozenset())
+    del a.stored_ms[held["gone"]], a.stored_ms[held["gone too"]]
+    names.submit_check(pair.door.broker(a.address), "a").result()
+    assert names.is_known("a")
+    a.restart()
+    del a.stored_ms[held["orders"]]
+    with pytest.raises(RouteError) as raised:
+        names.submit_check(pair.door.broker(a.address), "a").result()
+    assert raised.value.context["other"] == "one without gone, orders, gone too"
+
+
+def test_who_says_that_it_has_none_of_a_brokers_topics_is_another_one() -> None:
+    pair, routes = Pair(), RouteTable()
+    routes.told(pair.cluster.topic_route("orders"))
+    names, a = BrokerNames(pair.door, routes, {ResponseCode.TOPIC_NOT_EXIST}), pair.cluster.brokers["a"]
+    a.refusal = refused(ResponseCode.TOPIC_NOT_EXIST)
+    with pytest.raises(RouteError, match="WRONG_BROKER"):
+        names.submit_check(pair.door.broker(a.address), "a").result()
+
+
+def test_who_has_queues_of_another_broker_too_is_that_one() -> None:
+    pair, routes = Pair(), RouteTable()
+    routes.told(pair.cluster.topic_route("orders"))
+    names, a = BrokerNames(pair.door, routes, frozenset()), pair.cluster.brokers["a"]
+    a.stored_ms[AT_B] = []
+    with pytest.raises(RouteError) as raised:
+        names.submit_bounds(pair.door.broker(a.address), "orders", "a").result()
+    assert raised.value.context == {"address": a.address, "broker": "a", "other": "b"}
+
+
+def test_who_is_not_known_by_its_connection_is_not_asked_and_told_by_its_address() -> None:
+    pair, routes = Pair(), RouteTable()
+    routes.told(pair.cluster.topic_route("orders"))
+    names = BrokerNames(pair.door, routes, frozenset())
+    for broker_name, address in (("a", pair.cluster.brokers["a"].address), ("z", UNKNOWN_ADDRESS)):
+        with pytest.raises(TransportError) as raised:
+            names.ensure_known(broker_name)
+        assert raised.value.condition == "CONNECTION_LOST"
+        assert raised.value.context == {"address": address, "reason": "before the broker could be asked over it"}
 
 
 def test_an_answer_says_nothing_of_a_connection_that_was_lost_after_the_question() -> None:

@@ -61,6 +61,7 @@ def test_a_bad_body_is_null_between_the_others_and_named_with_what_is_wrong(deco
     assert bad.offsets == range(7, 8)
     assert bad.problem.startswith("its LZ4 body is damaged")
     assert (bad.message.body, bad.message.commit_log_offset) == (b"plain", 1_007)
+    assert bad.message.broker_name == "b"
 
 
 def test_all_may_be_bad(decoder: NewDecoder) -> None:
@@ -159,3 +160,8 @@ def test_a_body_that_is_too_large_alone_is_bad_and_those_too_large_together_are_
     assert bad.offsets == range(1, 2)
     with pytest.raises(RemoteProtocolError, match="more than the"):
         decoder().decode_around([pull_body(at(packed(600), 1), at(packed(600), 2))], *ALL)
+    with pytest.raises(RemoteProtocolError, match="more than the") as raised:
+        decoder().decode_around(
+            [pull_body(at(packed(1_001), 1)), pull_body(*(at(packed(600), n) for n in (2, 3)))], *ALL
+        )
+    assert raised.value.context["index"] == 1

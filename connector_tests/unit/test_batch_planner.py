@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -292,6 +293,18 @@ def test_broadcasting_goes_on_at_the_checkpoint_whatever_the_file_says_and_corre
     assert member.in_file == {A: 40, B: 10}
 
 
+def test_broadcasting_says_where_the_file_goes_on_and_nothing_of_what_brokers_know(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    member = SteadyMember({A: holding(100), B: holding(50)}, stored={B: 10})
+    subject = planner(member, messageModel="BROADCASTING", instanceName="one")
+    with caplog.at_level(logging.INFO, "rocketmq_spark.source"):
+        read(subject, SourceOffset())
+        read(planner(member, messageModel="BROADCASTING", instanceName="one"), reached((A, 40)))
+    (line,) = caplog.messages
+    assert line.startswith("going on where this query's file is, of which the checkpoint knows nothing")
+
+
 def test_a_topic_made_anew_is_recognised_though_it_has_outgrown_the_checkpoint() -> None:
     """Its message before our position was stored later than that position was planned."""
     member = SteadyMember({A: holding(100, stored_at_ms=9_000)}, stored={A: 40}, stored_after={A: 0})
@@ -430,6 +443,13 @@ def test_what_was_stored_since_the_checkpoint_is_no_sign_of_another_topic() -> N
     assert ranges == [QueueRange(A, 40, 100)]
 
 
+def test_what_is_planned_keeps_the_store_time_that_is_known_where_a_clock_was_put_back() -> None:
+    member = SteadyMember({A: holding(20)}, stored={A: 10})
+    member.store_times(A, *[5_000] * 10, *[2_000] * 10)
+    end, _ = read(planner(member), SourceOffset({A: QueueProgress(5, 10, 5_000)}))
+    assert end.queues == {A: QueueProgress(10, 20, 5_000)}
+
+
 def test_a_commit_of_another_member_since_the_survey_is_no_sign_of_a_lost_queue() -> None:
     """The bounds were asked before the group's offset, and a ghost committed in between: its commit lay beyond
     them, and the planner took the topic for a new one of the same name."""
@@ -518,6 +538,27 @@ def test_the_next_batch_reads_on_and_proves_the_one_before() -> None:
     assert member.observed.proven == {A: 10}
 
 
+def test_each_queue_is_proven_once_while_it_is_ours() -> None:
+    """Where one has become another since, the offset says nothing of that. One that comes later is proven then."""
+    member = SteadyMember({A: holding(10), B: holding(10)}, stored={A: 10, B: 10}, not_owned={B}, has_news=True)
+    subject, start = planner(member), reached((A, 10), (B, 10))
+    proven = []
+    for others in ({B}, {B}, {B}, set(), set(), set()):
+        member.not_owned, member.observed.proven = others, {}
+        assert subject.latest_offset(start, None) is start
+        proven.append(set(member.observed.proven))
+    assert proven == [{A, B}, {A, B}, {B}, {B}, {B}, set()], "none is held before the first survey"
+
+
+def test_a_planner_tells_where_queues_were_surveyed_and_how_many_proofs_came_late() -> None:
+    member = SteadyMember({A: holding(10)})
+    subject = planner(member)
+    assert (subject.masters, subject.late_proofs) == ({}, 0)
+    end, _ = read(subject, SourceOffset())
+    subject.latest_offset(end, None)
+    assert (subject.masters["broker-a"], subject.late_proofs) == (ADDRESS, 0)
+
+
 def test_without_anything_new_the_start_itself_is_answered() -> None:
     member = SteadyMember({A: holding(10)})
     subject = planner(member)
@@ -590,8 +631,9 @@ def test_a_limit_below_one_offset_a_queue_serves_them_in_turn() -> None:
 
 
 def test_each_queue_has_its_turn_before_any_has_its_second() -> None:
+    """However much waits in some of them."""
     three = queues(3)
-    subject = planner(SteadyMember({one: holding(1_000) for one in three}))
+    subject = planner(SteadyMember({one: holding(count) for one, count in zip(three, (1_000, 50, 9), strict=True)}))
     end, served = SourceOffset(), []
     for _ in range(6):
         end, (turn,) = read(subject, end, limit=1)
@@ -661,6 +703,17 @@ def test_a_member_without_a_queue_has_no_lag_and_one_that_has_heard_nothing_does
     assert not subject.backlog.is_whole
 
 
+def test_the_lag_of_our_queues_is_known_though_others_are_not_heard_of() -> None:
+    member = SteadyMember({A: holding(10)}, has_news=True)
+    subject = planner(member)
+    end, _ = read(subject, SourceOffset())
+    member.cluster.set_others("you")
+    member.is_complete = False
+    assert subject.latest_offset(end, None) is end
+    assert not member.observed.survey().is_complete
+    assert (subject.backlog.is_whole, subject.backlog.lag) == (True, {A: 0})
+
+
 def test_bounds_that_no_queue_has_are_neither_a_loss_nor_nothing_new() -> None:
     member = SteadyMember({A: holding(10)}, has_news=True)
     subject = planner(member)
@@ -712,12 +765,20 @@ def test_a_graceful_stop_that_waits_for_a_broker_looks_for_no_losses_in_what_it_
     assert subject.latest_offset(end, None) is end
 
 
-def test_a_query_goes_on_when_the_wish_to_stop_it_gracefully_is_withdrawn() -> None:
-    class WithdrawnAtLast(Wish):
-        def claim(self) -> bool:
-            self.is_wanted = False
-            return False
+class WithdrawnAtLast(Wish):
+    def claim(self) -> bool:
+        self.is_wanted = False
+        return False
 
+
+def test_a_first_call_plans_when_the_wish_to_stop_it_gracefully_is_withdrawn() -> None:
+    """An AvailableNow run would be over, with nothing."""
+    subject = planner(SteadyMember({A: holding(10)}), drain=WithdrawnAtLast(is_wanted=True))
+    subject.stop_at_what_is_there()
+    assert read(subject, SourceOffset())[1] == [QueueRange(A, 0, 10)]
+
+
+def test_a_query_goes_on_when_the_wish_to_stop_it_gracefully_is_withdrawn() -> None:
     member, drain = SteadyMember({A: holding(10)}), WithdrawnAtLast()
     subject = planner(member, drain=drain)
     end, _ = read(subject, SourceOffset())
@@ -908,6 +969,88 @@ def test_a_tail_that_was_lost_and_got_again_is_read_from_where_it_begins(caplog:
     assert member.stored == {A: 6}
     assert f"[6, 10) of {A}" in caplog.text
     assert "lost the end" in caplog.text
+
+
+def test_a_tail_that_was_lost_and_got_again_since_the_survey_is_read_from_where_it_begins() -> None:
+    """The survey saw a queue without its end, so there was nothing to look at; and a moment later it was as long."""
+    member = SteadyMember({A: holding(95)}, stored={A: 100})
+    subject = planner(member, failOnDataLoss="false")
+    member.observed.after_survey = lambda: member.hold(A, holding(110, stored_at_ms=9_000))
+    _, ranges = read(subject, SourceOffset({A: QueueProgress(90, 100, 1_000)}))
+    assert ranges == [QueueRange(A, 95, 110)]
+
+
+def test_a_topic_made_anew_begins_with_its_first_message_though_that_came_a_moment_later() -> None:
+    member = SteadyMember({A: holding(14)}, stored={A: 10})
+    member.store_times(A, 5_001, *[9_000] * 13)
+    subject = planner(member, failOnDataLoss="false")
+    _, ranges = read(subject, SourceOffset({A: QueueProgress(0, 10, 5_000)}))
+    assert ranges == [QueueRange(A, 0, 14)]
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+def test_a_topic_made_anew_before_its_last_batch_was_proven_is_found_though_others_have_begun_it(is_away: bool) -> None:
+    """Nothing but the proof shows it: the bounds have only grown, and the group has an offset. It may be away then."""
+    member = SteadyMember({A: holding(10), B: holding(10)}, has_news=True)
+    subject = planner(member, failOnDataLoss="false")
+    end, _ = read(subject, SourceOffset())
+    member.make_anew(B, 14)
+    member.store(B, 3)
+    if is_away:
+        member.away = {B}
+        assert subject.latest_offset(end, None) is end
+        member.away = set()
+    _, ranges = read(subject, end)
+    assert ranges == [QueueRange(B, 0, 14)]
+
+
+def test_a_queue_that_comes_back_from_another_member_is_looked_at_anew() -> None:
+    member = SteadyMember({A: holding(10), B: holding(10)}, has_news=True)
+    subject = planner(member, failOnDataLoss="false")
+    end, _ = read(subject, SourceOffset())
+    assert subject.latest_offset(end, None) is end
+    member.not_owned = {B}
+    assert subject.latest_offset(end, None) is end
+    member.make_anew(B, 14)
+    member.store(B, 12)
+    member.not_owned = set()
+    _, ranges = read(subject, end)
+    assert ranges == [QueueRange(B, 0, 14)]
+
+
+def test_a_broker_that_falls_silent_while_its_queue_is_looked_at_holds_up_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    member = SteadyMember({A: holding(10), ELSEWHERE: holding(9)}, stored={A: 4, ELSEWHERE: 12})
+    subject = planner(member, failOnDataLoss="false")
+    keeper = member.observed.offsets.keeper
+    ask = keeper.stored_offsets
+    asked: list[set[MessageQueue]] = []
+
+    def ask_at_last(those: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
+        """The first question is where the topic begins."""
+        asked.append(set(those))
+        answers = ask(asked[-1])
+        if asked.count({A, ELSEWHERE}) == 2:
+            member.cluster.brokers["broker-b"].reach = Reach.SILENT
+        return answers
+
+    monkeypatch.setattr(keeper, "stored_offsets", ask_at_last)
+    _, ranges = read(subject, SourceOffset({A: QueueProgress(0, 4, 1_000), ELSEWHERE: QueueProgress(0, 12, 1_000)}))
+    assert asked.count({A, ELSEWHERE}) == 2
+    assert ranges == [QueueRange(A, 4, 10)]
+
+
+def test_a_queue_that_could_not_be_looked_at_is_not_planned_beside_one_that_has_lost_its_end() -> None:
+    member = SteadyMember({A: holding(95), ELSEWHERE: holding(14)}, stored={A: 100, ELSEWHERE: 9})
+    subject = planner(member, failOnDataLoss="false")
+    member.observed.after_survey = lambda: member.hold(A, holding(110, stored_at_ms=9_000))
+    member.cluster.brokers["broker-b"].look_refusal = BrokerError(
+        "BROKER_REFUSED", address="b:1", request="PULL_MESSAGE", code=1, code_name="SYSTEM_ERROR", remark="later"
+    )
+    start = SourceOffset({A: QueueProgress(90, 100, 1_000), ELSEWHERE: QueueProgress(0, 9, 1_000)})
+    _, ranges = read(subject, start)
+    assert ranges == [QueueRange(A, 95, 110)]
 
 
 def test_a_tail_that_was_lost_and_is_shorter_than_before_is_read_from_where_it_begins() -> None:

@@ -83,6 +83,13 @@ def test_a_retry_topic_that_is_not_read_any_more_is_one_too() -> None:
     assert warnings_of(replace(with_retries, queues=QUEUES), options()) == []
 
 
+@pytest.mark.parametrize("before", [None, PlannedWith("g", "CLUSTERING", "*")])
+def test_a_checkpoint_of_before_tells_of_a_retry_topic_by_its_positions(before: PlannedWith | None) -> None:
+    old = SourceOffset({**QUEUES, queue(0, topic="%RETRY%g"): QueueProgress(0, 5)}, before)
+    (line,) = warnings_of(old, options())
+    assert line.startswith("the checkpoint has positions of %RETRY%g, and 'retryTopic' is false. What that loses: ")
+
+
 def test_another_filter_is_a_warning() -> None:
     (line,) = warnings_of(CHECKPOINT, options(subExpression="TagA"))
     assert line.startswith(
@@ -124,6 +131,9 @@ def test_a_checkpoint_of_before_tells_of_topics_only() -> None:
     assert warnings_of(old, options(consumerGroup="h", subExpression="TagA")) == []
     assert warnings_of(old, options(consumerGroup="h", subscribe="orders")) == [
         f"the checkpoint has positions of payments, and 'subscribe' is orders. {NOTHING_YET}"
+    ]
+    assert warnings_of(old, options(subscribe="refunds")) == [
+        f"the checkpoint has positions of orders,payments, and 'subscribe' is refunds. {NOTHING_YET}"
     ]
     noting = replace(old, planned_with=PlannedWith("g", "CLUSTERING", "*"))
     assert warnings_of(noting, options(subscribe="orders")) == warnings_of(old, options(subscribe="orders"))

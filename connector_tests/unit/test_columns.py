@@ -181,8 +181,9 @@ def test_a_batch_does_not_look_into_the_bodies_any_more(decoder: NewDecoder) -> 
     assert batch.to_pylist() == before
 
 
-def test_a_body_that_nobody_asks_for_is_not_decompressed(decoder: NewDecoder) -> None:
-    broken = replace(MESSAGE, sys_flag=COMPRESSED, body=b"no zlib")
+@pytest.mark.parametrize("body", [b"no zlib", b"n"])
+def test_a_body_that_nobody_asks_for_is_not_decompressed(decoder: NewDecoder, body: bytes) -> None:
+    broken = replace(MESSAGE, sys_flag=COMPRESSED, body=body)
     assert decoder("queueOffset", "sysFlag").decode([broken.encode()], *ALL).to_pylist() == [
         {"queueOffset": 7, "sysFlag": 0}
     ]
@@ -203,6 +204,20 @@ def test_damage_is_reported_where_it_is_in_its_own_body(decoder: NewDecoder) -> 
         context = caught.value.context
         assert (context["index"], context["position"]) == (2, 2 * len(good))
         assert context["length_bytes"] == 3 * len(good) + len(bad)
+
+
+def test_the_first_message_of_a_body_is_not_looked_for_in_the_body_before_it(decoder: NewDecoder) -> None:
+    good, broken = MESSAGE.encode(), replace(MESSAGE, sys_flag=COMPRESSED, body=b"no zlib").encode()
+    with pytest.raises(RemoteProtocolError) as caught:
+        decoder("body").decode([good, broken + good], *ALL)
+    context = caught.value.context
+    assert (context["index"], context["position"], context["length_bytes"]) == (0, 0, len(broken) + len(good))
+
+
+def test_the_topic_and_the_id_are_those_of_the_queue_where_nobody_asks_for_others(decoder: NewDecoder) -> None:
+    sent_back = replace(MESSAGE, properties={"RETRY_TOPIC": "origin", "ORIGIN_MESSAGE_ID": "O", "UNIQ_KEY": "U"})
+    (row,) = decoder("topic", "msgId").decode([sent_back.encode()], *ALL).to_pylist()
+    assert row == {"topic": "TopicA", "msgId": "U"}
 
 
 def test_the_topic_of_a_v1_record_has_at_most_127_bytes(decoder: NewDecoder) -> None:

@@ -130,6 +130,19 @@ def test_offsets_of_a_topic_that_was_made_anew_are_others() -> None:
     assert (count.offsets, count.ranges) == (30, 3)
 
 
+def test_what_tasks_tell_again_and_again_is_not_another_loss_of_a_topic_that_was_made_anew() -> None:
+    told, count = {QueueRange(A, 0, 10)}, LossCount()
+    count.add_told(told)
+    count.add_told(told)
+    count.add([LostRange(A, 10, 12, RECREATED)])
+    count.add_told(told)
+    assert (count.offsets, count.ranges) == (10, 1)
+
+
+def test_a_range_is_as_long_as_what_it_has_lost() -> None:
+    assert len(LostRange(A, 5, 12, RETENTION)) == 7
+
+
 def test_a_line_and_an_error_count_each_offset_once(caplog: pytest.LogCaptureFixture) -> None:
     overlapping = [LostRange(A, 0, 10, RETENTION), LostRange(A, 5, 12, RETENTION)]
     report_losses(overlapping, is_failure=False)

@@ -45,8 +45,9 @@ def test_without_it_python_does_the_same(not_built: None) -> None:
 
 
 def test_what_is_asked_for_and_missing_is_an_error(not_built: None) -> None:
-    with pytest.raises(OptionError, match=r"ROCKETMQ_SPARK_IMPL asks for the native decoder.*make native"):
+    with pytest.raises(OptionError, match=r"ROCKETMQ_SPARK_IMPL asks for the native decoder.*make native") as caught:
         choose_decoder(NATIVE)
+    assert "rocketmq_spark.wire.arrow.native_columns" in str(caught.value.context["problem"])
 
 
 def test_what_nobody_has_is_an_error() -> None:

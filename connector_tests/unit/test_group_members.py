@@ -89,7 +89,7 @@ def test_who_keeps_a_member_from_being_alone_is_named_and_of_many_some() -> None
     assert not member.members.are_only_we()
     (wait,) = member.publish().waits
     assert (wait.what, wait.until_ms) == (ALONE, group.clock() + NAMESAKE_LIMIT_MS)
-    assert [name for name in others if name in wait.cause] == others[:MOST_NAMED]
+    assert f"moves group 'g', and others are in the group: {', '.join(others[:MOST_NAMED])}. Stop" in wait.cause
     group.cluster.set_others()
     member.survey()
     assert member.members.are_only_we()
@@ -109,6 +109,23 @@ def test_a_heartbeat_names_the_retry_topic_whoever_reads_it(reads_it: str) -> No
     (connection,) = group.broker.connections.values()
     assert told_topics(connection) == ["orders", "%RETRY%g"]
     assert ("%RETRY%g" in {one.topic for one in member.members.we.subscriptions}) == (reads_it == "true")
+
+
+def test_a_heartbeat_tells_how_and_to_what_the_member_subscribes_and_since_when() -> None:
+    group = Group()
+    group.cluster.create_topic("payments", {"broker-a": 1})
+    member = group.member(subscribe="orders,payments", subExpression="TagA")
+    member.survey()
+    (connection,) = group.broker.connections.values()
+    assert connection.heartbeat is not None
+    (told,) = connection.heartbeat.consumers
+    assert (told.group, told.consume_type, told.message_model) == ("g", "CONSUME_ACTIVELY", "CLUSTERING")
+    assert [(one.topic, one.sub_string, one.version_ms) for one in told.subscriptions] == [
+        ("orders", "TagA", 1),
+        ("payments", "TagA", 1),
+        ("%RETRY%g", "*", 1),
+    ]
+    assert member.members.we.subscriptions == told.subscriptions[:2]
 
 
 def test_a_newcomer_that_differs_owns_nothing_fails_soon_and_names_both() -> None:
@@ -172,6 +189,16 @@ def test_who_is_listed_by_some_brokers_only_is_not_listed() -> None:
     group.cluster.brokers["broker-b"].hears_nothing = False
     member.survey()
     assert member.survey().owned == set(group.cluster.queues())
+
+
+@pytest.mark.parametrize("heard_by", ["broker-a", "broker-b"])
+def test_who_is_listed_by_one_broker_only_is_a_member(heard_by: str) -> None:
+    """It reads what lies there, whatever it is cut off from."""
+    group = Group(brokers=2)
+    group.cluster.brokers[heard_by].connections["theirs"] = Connection("you", group.clock())
+    member = group.member()
+    assert len(member.survey().owned) == 4
+    assert member.members.listed() == ["me", "you"]
 
 
 def test_brokers_that_hear_us_again_and_list_us_are_waited_for_no_more() -> None:
@@ -277,7 +304,9 @@ def test_a_difference_in_the_retry_topic_is_a_warning(reads_it: str, caplog: pyt
     group = Group("you", subscriptions={"you": theirs})
     group.cluster.create_topic("%RETRY%g", {"broker-a": 1})
     assert group.member(retryTopic=reads_it).survey().is_complete
-    assert "of client_id=me and client_id=you only one reads topic=%RETRY%g" in caplog.text
+    assert caplog.messages == [
+        "of client_id=me and client_id=you only one reads topic=%RETRY%g: what was sent back may wait there"
+    ]
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [("TagA||TagB", "TagB || TagA"), ("*", ""), (" TagA ", "TagA")])

@@ -17,6 +17,7 @@ from rocketmq_spark.errors import BrokerError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.retry import ASKING
+from rocketmq_spark.source.stream.planning import BEFORE_ALL_MS
 
 A0, A1 = queues(2, broker_name="a")
 B0, B1 = queues(2, broker_name="b")
@@ -119,6 +120,10 @@ def test_a_queue_is_the_same_where_nothing_below_the_proof_was_stored_later(case
     assert case.keeper.are_same(proofs) == {A0: True, A1: False, B0: True, B1: False}
     case.b.reach = Reach.SILENT
     assert case.keeper.are_same(proofs) == {A0: True, A1: False, B0: True}
+
+
+def test_a_queue_that_was_met_empty_is_another_one_once_it_has_any_message_below_the_proof(case: Case) -> None:
+    assert case.keeper.are_same({A0: Proof(5, BEFORE_ALL_MS), A1: Proof(1, BEFORE_ALL_MS)}) == {A0: False, A1: True}
 
 
 def test_a_hint_that_is_too_small_is_looked_into(case: Case) -> None:
@@ -259,6 +264,13 @@ def test_one_reset_among_others_hides_none(case: Case) -> None:
     assert case.stored == {A0: 7, A1: 1, B0: 7, B1: 2}
 
 
+def test_one_that_was_not_reset_hides_none_behind_it(case: Case) -> None:
+    confirmed(case)
+    case.a.reset(A1, 1)
+    case.offsets.raise_to({A0: 3, A1: 3})
+    assert case.resets.pending == {A1: 1}
+
+
 def test_marks_are_looked_for_and_their_queues_forgotten_with_them(case: Case) -> None:
     case.a.reset(A1, 1)
     case.b.reset(B1, 0)
@@ -297,6 +309,16 @@ def test_a_queue_whose_confirmed_offset_has_vanished_is_doubtful_until_it_is_for
     case.prove({A0: 7})
     assert case.offsets.persist()
     assert case.stored[A0] == 7
+
+
+def test_what_cannot_be_looked_at_is_not_written_though_its_broker_would_take_it(case: Case) -> None:
+    case.a.hint_deficit, case.a.look_refusal = 1, BUSY
+    case.offsets.prove(A0, 5, 5)
+    assert not case.offsets.persist()
+    assert (case.offsets.doubtful, case.stored) == (set(), {})
+    case.a.look_refusal = None
+    case.clock.advance(ASKING.longest_ms)
+    assert case.offsets.persist()
 
 
 def test_where_nobody_can_say_now_whether_it_is_the_same_it_is_told_later(case: Case) -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from connector_tests.support.message_bytes import Record, pull_body
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.pop.handles import CheckPoint, Handle, acks_of, handles_from_json, handles_to_json, received_of
+from rocketmq_spark.wire.body.batch_ack import BatchAck
 from rocketmq_spark.wire.remoting.headers import ChangeInvisibleTimeResponse, PopMessageResponse
 
 TIME_MS = 1_795_445_135_749
@@ -50,6 +51,12 @@ def test_a_record_is_as_it_is_stored() -> None:
     body = memoryview(pull_body(first, second))
     records = [bytes(one.record) for one in received_of("T", "broker-a", answer("0 7 100"), body)]
     assert records == [first.encode(), second.encode()]
+    records = [bytes(one.record) for one in received_of("T", "broker-a", answer("1 7 3;0 7 100"), body)]
+    assert records == [first.encode(), second.encode()], "beside those of a retry topic"
+
+
+def test_an_answer_without_messages_has_none_to_tell_of() -> None:
+    assert received(None) == []
 
 
 def test_a_message_that_comes_again_brings_its_handle_and_others_beside_it_do_not() -> None:
@@ -61,15 +68,23 @@ def test_a_message_that_comes_again_brings_its_handle_and_others_beside_it_do_no
     assert [handle.real_topic("g") for handle in handles] == ["%RETRY%g_T", "T"]
 
 
-@pytest.mark.parametrize("start_offsets", [None, "", "0 8 1", "0 7", "x", "1 7 100"])
+@pytest.mark.parametrize("start_offsets", [None, "", "0 8 1", "0 7", "x", "1 7 100", "0  7 100"])
 def test_a_message_without_a_handle_is_an_error(start_offsets: str | None) -> None:
-    with pytest.raises(RemoteProtocolError, match=r"BAD_HEADER.*startOffsetInfo"):
+    with pytest.raises(RemoteProtocolError, match=r"BAD_HEADER.*PopMessageResponse cannot be read: .*startOffsetInfo"):
         received(start_offsets, Record(queue_id=7, queue_offset=100))
 
 
-@pytest.mark.parametrize("spelled", ["3 1 60000 3 9 broker-a 7 3", "3 1 60000 3 1 broker-a 7", "a b c d 1 f g h"])
-def test_a_handle_that_cannot_be_read_is_an_error(spelled: str) -> None:
-    with pytest.raises(RemoteProtocolError, match=r"BAD_HEADER.*cannot be told"):
+@pytest.mark.parametrize(
+    ("spelled", "problem"),
+    [
+        ("3 1 60000 3 9 broker-a 7 3", "retry flag '9'"),
+        ("3 1 60000 3 1 broker-a 7", "not enough values"),
+        ("3  1 60000 3 1 broker-a 7 3", "too many values"),
+        ("a b c d 1 f g h", "invalid literal"),
+    ],
+)
+def test_a_handle_that_cannot_be_read_is_an_error(spelled: str, problem: str) -> None:
+    with pytest.raises(RemoteProtocolError, match=rf"BAD_HEADER.*cannot be told: {problem}"):
         received("1 7 3", Record(queue_id=7, queue_offset=3, properties={"POP_CK": spelled}))
 
 
@@ -82,14 +97,21 @@ def test_a_changed_handle_begins_at_its_message() -> None:
 
 
 def test_messages_that_came_together_are_acknowledged_together() -> None:
-    other = CHECK_POINT._replace(queue_id=8)
-    first, second = acks_of("g", [Handle(CHECK_POINT, 100), Handle(other, 100), Handle(CHECK_POINT, 131)])
-    assert (first.queue_id, list(first.offsets), second.queue_id, list(second.offsets)) == (7, [100, 131], 8, [100])
+    other = CHECK_POINT._replace(retry="1", queue_id=8)
+    assert acks_of("g", [Handle(CHECK_POINT, 100), Handle(other, 100), Handle(CHECK_POINT, 131)]) == [
+        BatchAck("g", "T", "0", 100, 7, 3, TIME_MS, 60_000, [100, 131]),
+        BatchAck("g", "T", "1", 100, 8, 3, TIME_MS, 60_000, [100]),
+    ]
 
 
 def test_a_checkpoint_has_them_in_short() -> None:
     handles = [Handle(CHECK_POINT, offset) for offset in (100, 101, 102, 105, 107, 108)]
     assert handles_to_json(handles) == {f"T 100 {TIME_MS} 60000 3 0 broker-a 7": "0-2,5,7-8"}
+
+
+def test_a_checkpoint_that_spells_them_otherwise_is_not_read() -> None:
+    with pytest.raises(ValueError, match="too many values"):
+        handles_from_json({f"T  100 {TIME_MS} 60000 3 0 broker-a 7": "0"})
 
 
 @given(st.lists(HANDLES, unique=True))

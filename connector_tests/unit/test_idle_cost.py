@@ -11,7 +11,7 @@ import pytest
 from connector_tests.support.simulated_group import SimulatedGroup
 from connector_tests.support.simulated_query import SourceRunner
 from rocketmq_spark.consumer.membership import Membership
-from rocketmq_spark.source.stream.batch_planner import IDLE_WAIT_MS, idle_wait_ms
+from rocketmq_spark.source.stream.batch_planner import idle_wait_ms
 from rocketmq_spark.source.stream.offsets import OffsetReader, SourceOffset
 
 
@@ -85,4 +85,5 @@ def test_an_offset_that_was_read_or_written_last_is_the_same_object() -> None:
 
 
 def test_the_more_queues_the_longer_an_idle_call_waits() -> None:
-    assert [idle_wait_ms(count) for count in (0, 800, 10_000)] == [IDLE_WAIT_MS, IDLE_WAIT_MS, 2_500]
+    assert [idle_wait_ms(count) for count in (0, 800, 10_000, 10_003)] == [200, 200, 2_500, 2_500]
+    assert isinstance(idle_wait_ms(10_003), int)

@@ -33,16 +33,16 @@ def test_what_waits_is_counted_with_its_bytes_until_it_is_in_a_batch() -> None:
 
 
 def test_what_is_proven_is_acknowledged_once() -> None:
-    ledger = ledger_with(2)
-    ledger.freeze(1, 1)
+    ledger = ledger_with(3)
+    assert [one.record for one in ledger.freeze(1, 2)] == [memoryview(b"12345")] * 2
     assert ledger.take_proven(ALL) == []
     ledger.prove(1)
     taken = ledger.take_proven(ALL)
-    assert [one.handle for one in taken] == [handle(0)]
+    assert [one.handle for one in taken] == [handle(0), handle(1)]
     assert ledger.take_proven(ALL) == []
     ledger.acknowledged(one.number for one in taken)
     assert ledger.count(State.PROVEN) == 0
-    assert ledger.counts == Counts(received=2, acknowledged=1)
+    assert ledger.counts == Counts(received=3, acknowledged=2)
 
 
 def test_a_proof_is_of_all_batches_before_and_of_none_after() -> None:
@@ -147,15 +147,22 @@ def test_what_a_broker_is_asked_about_does_not_expire_meanwhile() -> None:
     assert (ledger.counts.expired, ledger.waiting) == (1, 0)
 
 
-def test_what_is_in_no_batch_can_be_given_back() -> None:
+def test_what_does_not_expire_holds_up_nothing_behind_it() -> None:
     ledger = ledger_with(3)
+    ledger.take_due(999, 1)
+    ledger.expire(1_000)
+    assert (ledger.counts.expired, ledger.waiting) == (2, 1)
+
+
+def test_what_is_in_no_batch_can_be_given_back() -> None:
+    ledger = ledger_with(4)
     ledger.freeze(1, 1)
     taken = ledger.take_waiting(ALL)
-    assert [one.handle.offset for one in taken] == [1, 2]
-    ledger.given_back(one.number for one in taken[:1])
-    ledger.put_back([taken[1].number])
-    assert (ledger.waiting, ledger.counts.given_back) == (1, 1)
-    assert ledger.take_waiting(ALL) == taken[1:]
+    assert [one.handle.offset for one in taken] == [1, 2, 3]
+    ledger.given_back(one.number for one in taken[:2])
+    ledger.put_back([taken[2].number])
+    assert (ledger.waiting, ledger.counts.given_back) == (1, 2)
+    assert ledger.take_waiting(ALL) == taken[2:]
 
 
 def test_no_more_are_taken_than_wanted() -> None:
@@ -170,3 +177,11 @@ def test_an_earlier_starts_batch_is_adopted_to_be_acknowledged_and_never_renewed
     assert ledger.take_due(10_000, ALL) == []
     assert [one.handle for one in ledger.take_proven(ALL)] == [handle(5)]
     assert ledger.counts == Counts()
+
+
+def test_all_that_is_adopted_and_received_is_held_apart() -> None:
+    ledger = Ledger(INVISIBLE_MS)
+    ledger.adopt(map(handle, range(3)))
+    ledger.receive([Received(handle(number), memoryview(b"")) for number in range(3, 6)], 0)
+    assert [one.handle.offset for one in ledger.take_proven(ALL)] == [0, 1, 2]
+    assert numbers(ledger, 1) == [3, 4, 5]

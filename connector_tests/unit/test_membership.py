@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping
 
 import pytest
@@ -61,7 +62,51 @@ def test_an_orderly_member_owns_only_what_it_could_lock() -> None:
     assert orderly.survey().owned == set(QUEUES) - {QUEUES[1]}
     del group.broker.locks[QUEUES[1]]
     orderly.retry_locks()
+    assert lives(orderly).keys() == set(QUEUES), "before any survey"
     assert orderly.survey().owned == set(QUEUES)
+
+
+def test_a_lock_that_was_refused_is_not_tried_again_once_its_queue_is_another_members() -> None:
+    group = Group()
+    group.lock_for_another(QUEUES[3])
+    orderly = group.member(consumeOrderly="true")
+    orderly.survey()
+    group.cluster.set_others("you")
+    orderly.survey()
+    before = group.cluster.now
+    orderly.retry_locks()
+    assert group.cluster.now == before
+
+
+def test_a_queue_that_is_being_given_up_is_kept_where_nobody_wants_it_any_more() -> None:
+    group = Group()
+    orderly = group.member(consumeOrderly="true")
+    orderly.survey()
+    orderly.take({QUEUES[3]: (0, 10)})
+    group.cluster.set_others("you")
+    assert orderly.survey().leaving == {QUEUES[3]}
+    group.cluster.set_others()
+    survey = orderly.survey()
+    assert survey.owned == set(QUEUES)
+    assert survey.leaving == set()
+
+
+def test_nothing_that_is_given_up_is_told_of_while_the_group_does_not_list_us() -> None:
+    group = Group()
+    orderly = group.member(consumeOrderly="true")
+    orderly.survey()
+    orderly.take({QUEUES[3]: (0, 10)})
+    group.cluster.set_others("you")
+    orderly.survey()
+    group.broker.connections.clear()
+    group.broker.hears_nothing = True
+    survey = orderly.survey()
+    assert len(survey.owned) == len(survey.leaving) == 0
+    assert not survey.is_complete
+
+
+def test_a_survey_tells_which_brokers_delete_offsets_with_their_topic() -> None:
+    assert Group().member().survey().telling == {"broker-a"}
 
 
 def test_an_orderly_queue_with_an_unproven_range_is_released_only_when_it_is_proven_and_committed() -> None:
@@ -128,6 +173,72 @@ def test_how_far_a_queue_was_planned_is_forgotten_with_it() -> None:
     group.cluster.set_others("you")
     member.survey()
     assert member.publish().view.positions == {QUEUES[0]: 4}
+
+
+def test_operators_are_shown_who_reads_what_since_when_and_how_far() -> None:
+    group = Group()
+    group.clock.advance(7)
+    member = group.member(consumeOrderly="true")
+    member.survey()
+    told = member.publish()
+    assert told.masters == {"broker-a": group.broker.address}
+    assert (told.view.consumer.group, told.view.name_servers, told.view.started_ms) == ("g", ("n:9876",), 1)
+    held = told.view.process_queues[QUEUES[0]]
+    assert (held.commit_offset, held.cached_count, held.is_locked, held.last_lock_timestamp_ms) == (0, 0, True, 7)
+    member.take({QUEUES[0]: (0, 10)})
+    assert member.publish().view.process_queues[QUEUES[0]].cached_count == 10
+    member.prove({QUEUES[0]: 10})
+    held = member.publish().view.process_queues[QUEUES[0]]
+    assert (held.commit_offset, held.cached_count) == (10, 0)
+
+
+def test_what_was_confirmed_before_it_was_proven_is_in_flight_no_more() -> None:
+    group = Group()
+    member = group.member()
+    member.survey()
+    member.offsets.raise_to({QUEUES[0]: 10})
+    member.take({QUEUES[0]: (0, 10)})
+    assert member.publish().view.process_queues[QUEUES[0]].cached_count == 10
+    member.prove({QUEUES[0]: 10})
+    assert member.publish().view.process_queues[QUEUES[0]].cached_count == 0
+
+
+def test_each_change_of_ownership_is_one_more_and_so_is_each_broker_that_answers_again() -> None:
+    group = Group()
+    member = group.member()
+    changes = [member.publish().changes]
+    for others in ((), ("you",), ("you",), ()):
+        group.cluster.set_others(*others)
+        member.survey()
+        changes.append(member.publish().changes)
+    assert changes == [0, 1, 2, 2, 3]
+    group.broker.reach = Reach.SILENT
+    member.survey()
+    silent_ms = group.clock()
+    due_ms = member.publish().next_try_ms
+    assert due_ms is not None
+    assert [member.publish().is_due(at_ms) for at_ms in (silent_ms, due_ms - 1, due_ms)] == [False, False, True]
+    group.broker.reach = Reach.UP
+    group.clock.advance(ASKING.longest_ms)
+    member.survey()
+    assert member.publish().changes == 4
+
+
+def test_a_change_of_ownership_is_said_with_some_of_the_queues(caplog: pytest.LogCaptureFixture) -> None:
+    group = Group(brokers=2)
+    group.cluster.grow("orders", "broker-a", 1)
+    member = group.member()
+    with caplog.at_level(logging.INFO, "rocketmq_spark.consumer.membership"):
+        member.survey()
+        group.cluster.show("orders", "broker-a", 4)
+        member.survey()
+        Group(brokers=2).member().survey()
+    a, b = ([f"orders@broker-{letter}:{number}" for number in range(5)] for letter in "ab")
+    assert caplog.messages == [
+        f"rebalanced: added 9 ({', '.join(a + b[:3])}, ...), dropped none",
+        f"rebalanced: added none, dropped 1 ({a[4]})",
+        f"rebalanced: added 8 ({', '.join(a[:4] + b[:4])}), dropped none",
+    ]
 
 
 def test_leaving_keeps_the_locks_of_queues_with_unproven_ranges() -> None:
@@ -295,6 +406,11 @@ def test_in_broadcasting_each_member_owns_every_queue_and_the_brokers_keep_no_of
     member.prove({QUEUES[0]: 10})
     assert decode_offsets(file.content) == {QUEUES[0]: 10}
     assert group.broker.offsets == {}
+    store.write_offsets({QUEUES[0]: 4})
+    member.take({QUEUES[0]: (10, 20)})
+    member.prove({QUEUES[0]: 20})
+    assert decode_offsets(file.content) == {QUEUES[0]: 20}
+    assert member.pending_resets() == {}, "a smaller offset in a file is no operator's word"
 
 
 # ---------------------------------------------------------------------------------------------------- subscriptions
@@ -378,6 +494,18 @@ def test_queues_that_were_read_are_away_while_their_broker_has_no_master() -> No
         assert set(survey.away) == {queue}
         assert survey.is_complete
         group.clock.advance(60_000)
+
+
+def test_locks_are_renewed_by_the_timer_and_not_by_surveys() -> None:
+    group = Group()
+    orderly = group.member(consumeOrderly="true")
+    orderly.survey()
+    for renew, renewed_ms in ((orderly.survey, 0), (orderly.renew_locks, 20_000)):
+        group.clock.advance(10_000)
+        renew()
+        assert {at_ms for _, at_ms in group.broker.locks.values()} == {renewed_ms}
+        told = orderly.publish().view.process_queues
+        assert {told[queue].last_lock_timestamp_ms for queue in QUEUES} == {renewed_ms}
 
 
 def test_a_lock_that_was_too_old_and_is_renewed_is_news() -> None:

@@ -63,6 +63,12 @@ def test_tasks_and_parts_have_a_bounded_size_and_nothing_is_left_out() -> None:
     assert [offset for task in offsets(messages) for _, offset in task] == list(range(20))
 
 
+def test_tasks_and_parts_may_be_as_large_as_they_may_be() -> None:
+    record = received(0, size_bytes=MIB - len(received(0, size_bytes=0).record))
+    tasks = tasks_of([record] * 24, None)
+    assert [[len(part.body) for part in task] for task in tasks] == [[PART_BYTES, PART_BYTES]] * 3
+
+
 def rows(*records: Record, **options: str) -> list[dict[str, object]]:
     handle = Handle(CheckPoint("T", 0, 1, 1, 0, "0", "broker-a", 0), 0)
     (task,) = tasks_of([Received(handle, memoryview(record.encode())) for record in records], None)

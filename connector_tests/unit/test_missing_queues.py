@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from connector_tests.support.queues import queues
+from connector_tests.support.queues import queue, queues
 from rocketmq_spark.errors import RouteError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.retry import ASKING
@@ -135,13 +135,30 @@ def test_what_is_waited_for_is_told_by_topic_and_broker_with_its_end() -> None:
     assert (both.since_ms, both.until_ms) == (1_000, 1_000 + LIMIT_MS)
 
 
-def test_of_many_queues_some_positions_are_told() -> None:
-    many = queues(12)
+def test_queues_of_another_topic_or_broker_are_told_by_themselves() -> None:
+    many = {
+        queue(0): "a:1",
+        queue(1): "a:1",
+        queue(0, broker_name="broker-b"): "b:1",
+        queue(0, topic="payments"): "a:1",
+    }
+    subject = missing("wait")
+    subject.see(many, SourceOffset(dict.fromkeys(many, QueueProgress(0, 5))), now_ms=0)
+    assert [wait.what for wait in subject.waits] == [
+        "2 queues of topic orders at broker-a (a:1)",
+        "1 queue of topic orders at broker-b (b:1)",
+        "1 queue of topic payments at broker-a (a:1)",
+    ]
+
+
+@pytest.mark.parametrize(("count", "told"), [(12, "8 at 5, 9 at 5 and 2 more"), (10, "8 at 5, 9 at 5")])
+def test_of_many_queues_some_positions_are_told(count: int, told: str) -> None:
+    many = queues(count)
     subject = missing("wait")
     start = SourceOffset({queue: QueueProgress(0, 5) for queue in many})
     subject.see(dict.fromkeys(many, "10.0.0.1:10911"), start, now_ms=0)
-    assert subject.waits[0].what.startswith("12 queues of topic orders")
-    assert subject.waits[0].cause.endswith("8 at 5, 9 at 5 and 2 more")
+    assert subject.waits[0].what.startswith(f"{count} queues of topic orders")
+    assert subject.waits[0].cause.endswith(told)
 
 
 def test_nothing_is_missing_while_everything_is_there() -> None:

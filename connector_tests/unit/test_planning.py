@@ -99,6 +99,7 @@ def test_the_last_store_time_is_never_forgotten(known_ms: int, last_ms: int, exp
     ("bounds", "known_ms", "expected_ms"),
     [
         pytest.param(QueueBounds(60, 60, 0), None, 1, id="all was deleted before it was met"),
+        pytest.param(QueueBounds(1, 1, 0), None, 1, id="the one message was deleted before it was met"),
         pytest.param(QueueBounds(60, 60, 0), 0, 1, id="or before anything was known"),
         pytest.param(QueueBounds(60, 60, 0), 5_000, 5_000, id="something is known"),
         pytest.param(QueueBounds(60, 60, 5_000), None, 5_000, id="the broker still knows"),

@@ -38,6 +38,7 @@ def test_who_had_nothing_may_take_its_time_and_who_had_something_is_asked_severa
 
 def test_there_are_no_more_asked_for_than_there_is_room_for() -> None:
     assert wanted(polls_of(A), A, room=0) == []
+    assert wanted(polls_of(A), A, room=1) == [Poll(A, 1, SHORT_POLL_MS)]
     assert wanted(polls_of(A), A, room=5) == [Poll(A, 5, SHORT_POLL_MS)]
 
 

@@ -38,27 +38,33 @@ def test_the_initial_one_has_no_messages() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("wrong", "problem"),
     [
-        [],
-        {},
-        VALUE | {"v": 2},
-        VALUE | {"n": "7"},
-        VALUE | {"more": 1},
-        VALUE | {"handles": {"orders": "0"}},
-        VALUE | {"handles": {"orders 120 1763712000000 300000 3 0 broker-a 1": "1,0"}},
-        VALUE | {"handles": ["orders"]},
+        ([], "list indices must be integers or slices, not str"),
+        ({}, "'handles'"),
+        (VALUE | {"v": 2}, "another version or spelling"),
+        (VALUE | {"n": "7"}, "epoch '6f0c', n '7'"),
+        (VALUE | {"epoch": ""}, "a batch without 'epoch'"),
+        (VALUE | {"more": "x" * 300}, "another version or spelling"),
+        (VALUE | {"handles": {"orders": "0"}}, "not enough values to unpack (expected 7, got 0)"),
+        (
+            VALUE | {"handles": {"orders 120 1763712000000 300000 3 0 broker-a 1": "1,0"}},
+            "another version or spelling",
+        ),
+        (VALUE | {"handles": ["orders"]}, "'list' object has no attribute 'items'"),
     ],
 )
-def test_anything_else_is_refused(wrong: Any) -> None:
-    with pytest.raises(OptionError, match="BAD_OFFSET"):
+def test_anything_else_is_refused(wrong: Any, problem: str) -> None:
+    with pytest.raises(OptionError) as raised:
         PopOffset.from_json(wrong, OPTIONS)
+    assert raised.value.condition == "BAD_OFFSET"
+    assert raised.value.context == {"problem": f"{problem} in {str(wrong)[:200]}"}
 
 
 def test_those_of_another_group_and_of_queues_are_told_apart() -> None:
-    with pytest.raises(OptionError, match=r"CHECKPOINT_OF_ANOTHER.*'consumerGroup' 'other'.*'g'"):
+    with pytest.raises(OptionError, match=r"CHECKPOINT_OF_ANOTHER.*'consumerGroup' 'other'.*'g'.*own group only"):
         PopOffset.from_json(VALUE | {"consumerGroup": "other"}, OPTIONS)
-    with pytest.raises(OptionError, match=r"CHECKPOINT_OF_ANOTHER.*'loadBalance' 'queue'.*'message'"):
+    with pytest.raises(OptionError, match=r"CHECKPOINT_OF_ANOTHER.*'loadBalance' 'queue'.*'message'.*positions in"):
         PopOffset.from_json(SourceOffset().to_json(), OPTIONS)
     with pytest.raises(OptionError, match=r"CHECKPOINT_OF_ANOTHER.*'loadBalance' 'message'.*'queue'"):
         SourceOffset.from_json(VALUE)

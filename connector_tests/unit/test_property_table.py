@@ -68,6 +68,15 @@ def test_other_rows_are_mixed(properties: list[bytes], rows: Rows) -> None:
     assert rows_of(table) == rows
 
 
+@pytest.mark.parametrize("more", [b"", b"c\x01d\x02"], ids=["uniform", "mixed"])
+def test_more_than_one_piece_is_looked_through(more: bytes) -> None:
+    """Marks are looked for in pieces of 128 KiB; here are three, of which two end within a value."""
+    values = [letter * 30_000 for letter in "abcdefghij"]
+    table = table_of(*(b"name\x01%b\x02" % value.encode() for value in values), more or b"name\x01z\x02")
+    assert table.value_of("name").to_pylist() == [*values, None if more else "z"]
+    assert rows_of(table) == [*({"name": value} for value in values), {"c": "d"} if more else {"name": "z"}]
+
+
 @pytest.mark.parametrize(("properties", "rows"), UNIFORM + MIXED)
 def test_a_value_is_found_where_it_is(properties: list[bytes], rows: Rows) -> None:
     table = table_of(*properties)

@@ -257,6 +257,16 @@ def test_a_broker_that_fails_once_is_asked_nothing_more_in_the_round(case: Case)
     assert case.waited_for == {broker_subject("a"): LIMIT_MS}
 
 
+def test_who_cannot_even_be_asked_is_waited_for_and_the_others_answer(case: Case) -> None:
+    def submit(broker: BrokerPort, key: str) -> Answer[object]:
+        if key == "first":
+            raise TransportError("CONNECT_FAILED", address="a:1", reason="refused")
+        return broker.submit_topic_stats("orders")
+
+    assert case.servers.ask_together({"first": "a", "second": "b"}, submit).keys() == {"second"}
+    assert case.waited_for == {broker_subject("a"): LIMIT_MS}
+
+
 def test_a_refusal_that_stands_for_nothing_is_left_out_and_an_answer(case: Case) -> None:
     case.b.reach = Reach.SILENT
     stats(case)
@@ -443,6 +453,9 @@ def test_the_end_of_each_limit_is_news_and_so_is_each_answer_after_silence(case:
     for broker_name in ("a", "b"):
         case.outages.succeeded(broker_subject(broker_name))
     assert case.outages.news == before + 6
+    for queue in (A0, A1):
+        case.servers.note_commit(queue, None)
+    assert case.outages.news == before + 8
 
 
 def test_what_was_due_and_could_not_be_asked_is_due_again_after_a_pause(case: Case) -> None:

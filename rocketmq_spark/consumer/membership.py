@@ -93,7 +93,6 @@ class Membership:
         """How many ranges were proven after the life of their queue in which they were planned had ended."""
         self.told_lost: set[QueueRange] = set()
         """What tasks say that they have found to be lost."""
-        self._client_id = client_id
         self._options = options
         self._started_ms = started_ms
         self._routes = RouteTable()

@@ -72,7 +72,7 @@ def _within(queue: MessageQueue, offset: int, bounds: QueueBounds, checkpoint: Q
 def later_of(known: QueueProgress | None, bounds: QueueBounds) -> int:
     """The last store time to remember in ms: knowledge is never lost to an emptied queue or a clock that was put
     back. Of a queue that was empty when it was met: ``BEFORE_ALL_MS``."""
-    later_ms = max(0, bounds.last_store_timestamp_ms, 0 if known is None else known.last_store_timestamp_ms)
+    later_ms = max(bounds.last_store_timestamp_ms, 0 if known is None else known.last_store_timestamp_ms)
     is_emptied = 0 < bounds.min_offset == bounds.max_offset
     return BEFORE_ALL_MS if is_emptied and later_ms == 0 else later_ms
 

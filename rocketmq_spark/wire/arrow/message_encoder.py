@@ -35,7 +35,7 @@ MessageIds = np.ndarray[Any, np.dtype[np.bytes_]]
 
 def property_of(name: str, values: pa.BinaryArray) -> pa.BinaryArray:
     """One property of each row as it travels; nothing where ``values`` is null."""
-    begin = pa.scalar(f"{name}{NAME_VALUE_SEPARATOR}".encode(), pa.binary())
+    begin = pa.scalar(f"{name}{NAME_VALUE_SEPARATOR}".encode())
     return pc.fill_null(_joined(begin, values, _END_SCALAR), _NOTHING)
 
 

@@ -7,7 +7,7 @@ first row and looked at no more (``UniformTable``); else each is looked up (``Mi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -95,7 +95,7 @@ class MixedTable:
         if len(found) == len(self.row_ends):
             return values
         place = np.full(len(self.row_ends), -1)
-        place[np.searchsorted(self.row_ends, self.ends[found], "right")] = np.arange(len(found))
+        place[np.searchsorted(self.row_ends, self.ends[found])] = np.arange(len(found))
         return values.take(pa.array(place, mask=place < 0))
 
 
@@ -166,15 +166,14 @@ def _find(text: npt.NDArray[np.uint8], byte: int) -> Numbers:
     """Where ``byte`` is. In pieces, so that what is needed on the way stays small and is not paged in and out."""
     begins = range(0, max(len(text), 1), _PIECE_BYTES)
     found = [np.flatnonzero(text[begin : begin + _PIECE_BYTES] == byte) + begin for begin in begins]
-    return np.concatenate(found, dtype=np.int32, casting="same_kind")
+    return np.concatenate(found, dtype=np.int32)
 
 
 def _last_of_each_name(row_begins: Numbers, codes: Numbers, code_count: int) -> Positions | None:
     """The properties without those whose name comes again in the row; None if that does not happen."""
     row_count = len(row_begins) - 1
     cells = row_count * code_count
-    rows: npt.NDArray[Any] = np.arange(row_count, dtype=np.int32 if cells < 2**31 else np.int64)
-    keys = np.repeat(rows * code_count, np.diff(row_begins)) + codes
+    keys = np.repeat(np.arange(row_count, dtype=np.int64) * code_count, np.diff(row_begins)) + codes
     if cells <= _MARKS_PER_PROPERTY * len(keys):
         marks = np.zeros(cells, np.bool_)
         marks[keys] = True

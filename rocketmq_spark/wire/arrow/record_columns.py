@@ -42,7 +42,7 @@ class RecordColumns:
         return as_text(self._cut(self._records.topic_begins, self._records.topic_ends))
 
     def broker_name(self) -> pa.StringArray:
-        return pa.repeat(pa.scalar(self._broker_name, pa.string()), len(self._records))
+        return pa.repeat(pa.scalar(self._broker_name), len(self._records))
 
     def queue_id(self) -> pa.Int32Array:
         return _integers(self._records.head["queue_id"])
