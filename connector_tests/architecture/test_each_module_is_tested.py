@@ -85,6 +85,7 @@ THROUGH = {
     "embedded.proxy": ("integration/test_embedded_proxy.py", "embedded.cluster"),
     "embedded.server_jvms": ("integration/test_embedded_cluster.py", "embedded.cluster"),
     "embedded.servers": ("integration/test_embedded_cluster.py", "embedded.cluster"),
+    "remoting.answer": ("integration/test_simulated_broker.py", "consumer.ports"),
     "remoting.send_question": ("unit/test_broker.py", "remoting.broker"),
     "remoting.tls": ("unit/test_tls.py", "remoting.tcp"),
     "source.pop.earlier_batch": ("integration/test_pop_run.py", "source.pop.pop_run"),

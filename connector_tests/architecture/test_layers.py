@@ -46,6 +46,7 @@ SHELLS = {
         "remoting.pool",
         "remoting.pop_broker",
         "remoting.producer",
+        "remoting.proxied_broker",
         "remoting.send_question",
         "remoting.send_result",
         "remoting.routes",

@@ -78,7 +78,7 @@ def test_it_says_where_the_proxy_is() -> None:
         told = dict(line.strip().split(": ") for line in takewhile(lambda line: "Ctrl-C" not in line, process.stdout))
         with closing(ConnectionPool(TIMEOUT_MS)) as pool:
             route = NameServers([told["proxy, remoting"]], pool, TIMEOUT_MS).topic_route("orders")
-        assert [broker.master_address for broker in route.brokers] == [told["proxy, remoting"]]
+        assert [broker.master_address for broker in route.brokers] == [f"broker-a@{told['proxy, remoting']}"]
         host, _, port = told["proxy, gRPC"].partition(":")
         with socket.create_connection((host, int(port)), timeout=TIMEOUT_MS / 1000):
             jvms = psutil.Process(process.pid).children()

@@ -49,7 +49,9 @@ def ill_formed(text: str) -> list[str]:
 def java_files() -> set[str]:
     """Of RocketMQ, below org/apache/rocketmq."""
     root = "org/apache/rocketmq/"
-    names = {name for jar in rocketmq_class_path() for name in ZipFile(jar).namelist() if name.startswith(root)}
+    names = {
+        name for jar in rocketmq_class_path(proxy=True) for name in ZipFile(jar).namelist() if name.startswith(root)
+    }
     return {name.removeprefix(root).replace(".class", ".java") for name in names}
 
 

@@ -20,9 +20,9 @@ NAMES = st.lists(st.sampled_from(TRICKY) | st.text(st.characters(exclude_categor
 NUMBERS = st.integers(0, 2**31 - 1) | st.just(PLACE)
 
 
-@given(NAMES, NAMES, NAMES, NUMBERS, NUMBERS, st.integers(0, 2**63 - 1), NUMBERS)
+@given(NAMES, NAMES, NAMES, NAMES, NUMBERS, NUMBERS, st.integers(0, 2**63 - 1), NUMBERS)
 def test_a_frame_is_what_the_codec_writes(
-    group: str, topic: str, expression: str, queue_id: int, opaque: int, offset: int, max_messages: int
+    group: str, topic: str, broker: str, expression: str, queue_id: int, opaque: int, offset: int, max_messages: int
 ) -> None:
     header = PullMessageRequest(
         consumer_group=group,
@@ -32,9 +32,10 @@ def test_a_frame_is_what_the_codec_writes(
         max_message_count=max_messages,
         sys_flag=PullSysFlag.SUBSCRIPTION,
         subscription=expression,
+        broker_name=broker or None,
     )
     expected = encode(RemotingCommand(RequestCode.PULL_MESSAGE, opaque=opaque, fields=header.to_fields()))
-    frames = PullFrames(group, MessageQueue(topic, "broker-a", queue_id), expression)
+    frames = PullFrames(group, MessageQueue(topic, broker, queue_id), expression)
     assert frames.frame(opaque, offset, max_messages) == expected
 
 

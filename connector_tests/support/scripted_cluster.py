@@ -21,10 +21,12 @@ TIMEOUT_MS = 10_000
 
 class ScriptedCluster:
     """Context manager. Brokers ``a``, ``b``, ... are masters at ``a:10911``, ... until they exchange their
-    addresses; every topic has a queue on each."""
+    addresses; every topic has a queue on each. ``route_fields``: of answers with a route; a proxy's say that it is
+    one."""
 
     def __init__(self, *broker_names: str, permission: int = 6) -> None:
         self._resources = ExitStack()
+        self.route_fields: dict[str, str] = {}
         self.name_server = ScriptedBroker()
         self.brokers = {name: ScriptedBroker() for name in broker_names}
         self.permission = permission
@@ -71,4 +73,5 @@ class ScriptedCluster:
             {"brokerName": name, "perm": self.permission, "readQueueNums": 1, "writeQueueNums": 1}
             for name in self.brokers
         ]
-        return answer(body=json.dumps({"brokerDatas": brokers, "queueDatas": queues}).encode())
+        body = json.dumps({"brokerDatas": brokers, "queueDatas": queues}).encode()
+        return answer(fields=self.route_fields, body=body)

@@ -74,6 +74,9 @@ def test_no_consumer_is_an_empty_list_but_any_other_error_is_none(server: Script
     code = RequestCode.GET_CONSUMER_LIST_BY_GROUP
     server.on(code, answer(ResponseCode.SYSTEM_ERROR, remark="no consumer for this group, G"))
     assert broker.submit_consumer_ids("G").result() == []
+    of_a_proxy = 'Cannot invoke "org.apache.rocketmq.broker.client.ConsumerGroupInfo.getAllClientId()" because ...'
+    server.on(code, answer(ResponseCode.SYSTEM_ERROR, remark=of_a_proxy))
+    assert broker.submit_consumer_ids("G").result() == []
     server.on(code, answer(ResponseCode.SYSTEM_ERROR, remark="NullPointerException"))
     with pytest.raises(BrokerError, match="NullPointerException"):
         broker.submit_consumer_ids("G").result()

@@ -10,7 +10,7 @@ import pytest
 from connector_tests.support.scripted_broker import answer
 from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
-from rocketmq_spark.model import Message, MessageQueue, QueueRange, StoredMessage
+from rocketmq_spark.model import Message, MessageQueue, QueueBounds, QueueRange, StoredMessage
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.executor_client import ExecutorClient
 from rocketmq_spark.pull.pull_request import PullRequest
@@ -132,6 +132,26 @@ def test_a_pull_goes_where_the_queue_was_surveyed_and_asks_for_no_route(two: Scr
     two.exchange("a", "b")
     assert body_of(told(client_of(two), "b:10911")) == b"a"
     assert two.routes_asked_count == 0
+
+
+def test_behind_a_proxy_each_broker_is_pulled_from_by_its_name(two: ScriptedCluster) -> None:
+    two.route_fields = {"MSG_REGION": "", "TRACE_ON": "false"}
+    client = client_of(two)
+    assert body_of(told(client)) == b"a"
+    pulled = two.brokers["a"].next_session().next_received()
+    assert (pulled.code, pulled.fields["bname"]) == (RequestCode.PULL_MESSAGE, "a"), "and nobody is asked who is there"
+    assert body_of(told(client, "a@b:10911")) == b"b", "who is meant is the proxy's to find"
+    error = told(client, "b@b:10911")
+    assert isinstance(error, RouteError)
+    assert error.condition == "WRONG_BROKER"
+
+
+def test_bounds_behind_a_proxy_are_asked_for_one_by_one(two: ScriptedCluster) -> None:
+    two.route_fields = {"MSG_REGION": "", "TRACE_ON": "false"}
+    two.brokers["a"].on(RequestCode.GET_MIN_OFFSET, answer(fields={"offset": "3"}))
+    two.brokers["a"].on(RequestCode.GET_MAX_OFFSET, answer(fields={"offset": "7"}))
+    two.brokers["a"].on(RequestCode.PULL_MESSAGE, answer(ResponseCode.PULL_NOT_FOUND, told_by("a").fields))
+    assert client_of(two).bounds([QUEUE]) == {QUEUE: QueueBounds(3, 7)}
 
 
 def test_another_broker_at_the_address_is_noticed_and_named(two: ScriptedCluster) -> None:

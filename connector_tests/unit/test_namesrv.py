@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 
@@ -110,6 +111,17 @@ def test_a_topic_that_nobody_knows_is_a_route_error_that_names_topic_and_server(
     error = failure(two)
     assert isinstance(error, RouteError)
     assert (error.condition, error.context["topic"], error.context["address"]) == ("TOPIC_NOT_FOUND", "T", FIRST)
+
+
+def test_a_proxys_route_says_which_broker_is_meant_and_a_name_servers_where_it_is(two: TwoServers) -> None:
+    said_by_proxies = {"MSG_REGION": "", "TRACE_ON": "false"}
+    two.on_route(replace(A_ROUTE, fields=said_by_proxies), A_ROUTE)
+    assert two.name_servers.topic_route("T").master_address("b") == "b@10.0.0.1:10911"
+    two.down.add(FIRST)
+    two.pool.close()
+    two.pool = ConnectionPool(1000, connect=two._connect)
+    two.name_servers = NameServers((FIRST, SECOND), two.pool, 1000)
+    assert two.name_servers.topic_route("T").master_address("b") == "10.0.0.1:10911"
 
 
 def test_a_static_topic_is_a_route_error_that_names_it(two: TwoServers) -> None:

@@ -1,4 +1,4 @@
-"""Words of refusals, as brokers of 4.9.7, 5.1.4 and 5.5.0 have said them."""
+"""Words of refusals, as brokers of 4.9.7, 5.1.4 and 5.5.0, and the proxy of 5.5.0, have said them."""
 
 from __future__ import annotations
 
@@ -22,6 +22,11 @@ SAID = [
     (16, f"{DENIED} Topic:orders {WHY}", "TOPIC_FORBIDDEN", "orders"),
     (16, f"{DENIED} Group:g|1 {WHY}", "GROUP_FORBIDDEN", "g|1"),
     (16, f"{DENIED} Cluster:DefaultCluster {WHY}", "ACCESS_FORBIDDEN", ""),
+    (1, "username cannot be null.", "CREDENTIALS_MISSING", ""),
+    (1, "check signature failed.", "CREDENTIALS_REFUSED", ""),
+    (1, "User:me is not found.", "CREDENTIALS_REFUSED", ""),
+    (1, f"{DENIED} Topic:orders {WHY}", "TOPIC_FORBIDDEN", "orders"),
+    (1, f"{DENIED} Group:g|1 {WHY}", "GROUP_FORBIDDEN", "g|1"),
     (1, f"{ACL_1}No accessKey is configured{AT}", "CREDENTIALS_MISSING", ""),
     (1, f"{ACL_1}Check signature failed for accessKey=me{AT}", "CREDENTIALS_REFUSED", ""),
     (1, f"{ACL_1}No acl config for me{AT}", "CREDENTIALS_REFUSED", ""),

@@ -25,6 +25,7 @@ from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, Transp
 from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.looker import TOOLS
+from rocketmq_spark.remoting.proxied import behind_proxy
 from rocketmq_spark.remoting.retry import ASKING, NAME_SERVERS, broker_subject, topic_subject
 from rocketmq_spark.remoting.waits import Wait
 from rocketmq_spark.wire.remoting.codes import ResponseCode
@@ -211,6 +212,12 @@ def test_who_was_told_has_answered_and_who_was_not_is_no_warning(case: Case, cap
 def test_a_link_is_the_address_and_how_often_it_was_connected_to(case: Case) -> None:
     case.a.starts = 3
     assert [case.servers.link(name) for name in ("a", "b", "z")] == [("a:10911", 3), ("b:10911", 1), None]
+
+
+def test_a_connection_to_a_proxy_is_no_link_to_the_broker_behind_it(case: Case) -> None:
+    """The broker may be another one by now, or have forgotten what it confirmed, and the connection is as it was."""
+    case.routes.told(behind_proxy(case.routes.routes["orders"]))
+    assert [case.servers.link(name) for name in ("a", "b")] == [None, None]
 
 
 def test_a_broker_of_a_version_that_was_not_seen_to_delete_offsets_may_keep_them(case: Case) -> None:

@@ -33,6 +33,7 @@ from rocketmq_spark.options import BROADCASTING, ReadOptions
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.cluster import RemoteCluster
 from rocketmq_spark.remoting.local_address import local_ip
+from rocketmq_spark.remoting.looker import TOOLS, Looker
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.tail_watch import PullCallback, TailWatch
 from rocketmq_spark.remoting.waits import Repeated, Wait
@@ -77,7 +78,8 @@ class Member:
             limit=None,
             security=options.security,
         )
-        self._cluster = RemoteCluster(options.name_servers, self._pool, options.broker_timeout_ms)
+        self._told_resets: SimpleQueue[tuple[MessageQueue, int]] = SimpleQueue()
+        self._cluster = RemoteCluster(options.name_servers, self._pool, options.broker_timeout_ms, self._looker())
         self.client_id: Final = _client_id(options)
         # Reentrant: SIGTERM may unwind the main thread on its way into a turn, and it must be let in to leave.
         self._turn = Turn(
@@ -97,7 +99,6 @@ class Member:
         self._seen_changes = 0
         self._failures = Repeated()
         self._tails = TailWatch(self._long_poll, self._announce, clock)
-        self._told_resets: SimpleQueue[tuple[MessageQueue, int]] = SimpleQueue()
         self._told_losses: SimpleQueue[tuple[QueueRange, ...]] = SimpleQueue()
         self._woken = threading.Event()
         self._stopping = threading.Event()
@@ -151,6 +152,12 @@ class Member:
             self._has_news = False
             self._seen_changes = self._turn.published.changes
         return is_new
+
+    def _looker(self) -> Looker:
+        """As ``Servers`` have it, for looks that they know nothing of."""
+        if self._options.security.credentials is None:
+            return TOOLS
+        return Looker(self._options.consumer_group, lambda queue, offset: self._told_resets.put((queue, offset)))
 
     @property
     def waits(self) -> tuple[Wait, ...]:

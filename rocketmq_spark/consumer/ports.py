@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import MessageQueue, QueueBounds, TopicRoute
+from rocketmq_spark.remoting.answer import Answer as Answer
 from rocketmq_spark.remoting.looker import Looker
 from rocketmq_spark.wire.body.heartbeat import Heartbeat
 from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo
-
-T_co = TypeVar("T_co", covariant=True)
-
-
-class Answer(Protocol[T_co]):
-    """What a server has been asked and may not have answered yet."""
-
-    def result(self) -> T_co:
-        """Wait for it. Raises what went wrong."""
 
 
 class BrokerPort(Protocol):

@@ -19,6 +19,7 @@ from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError
 from rocketmq_spark.model import MessageQueue, QueueBounds, TopicRoute
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.looker import TOOLS, Looker
+from rocketmq_spark.remoting.proxied import is_proxied
 from rocketmq_spark.remoting.retry import NAME_SERVERS, Outlook, broker_subject, outlook_of_request, topic_subject
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 
@@ -153,8 +154,10 @@ class Servers:
         return True
 
     def link(self, broker_name: str) -> Link | None:
-        """By which the broker is reached now; None while no route names its master."""
-        return self._names.link(broker_name)
+        """By which the broker is reached now; None while no route names its master, and where a proxy is between: then
+        a connection says nothing of the broker."""
+        address = self._routes.master(broker_name)
+        return None if address is None or is_proxied(address) else self._names.link(broker_name)
 
     def deletes_offsets(self, broker_name: str) -> bool:
         """Whether the broker is known to delete groups' offsets with their topic. Older ones keep them."""

@@ -16,9 +16,12 @@ from rocketmq_spark.pull.pull_connection import PullConnection
 from rocketmq_spark.pull.pull_connections import PullConnections, shared_pull_connections
 from rocketmq_spark.pull.pull_request import Completion, PullRequest
 from rocketmq_spark.remoting.broker import Broker
+from rocketmq_spark.remoting.looker import TOOLS, Looker, nobody
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.peer import Question, code_only
 from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
+from rocketmq_spark.remoting.proxied import broker_named_in, is_proxied
+from rocketmq_spark.remoting.proxied_broker import ProxiedBroker
 from rocketmq_spark.remoting.retry import Outlook, outlook_of_request, refreshes_route
 from rocketmq_spark.remoting.routes import RouteCache
 from rocketmq_spark.wire.body.told_losses import encode_told_losses
@@ -91,7 +94,11 @@ class ExecutorClient:
 
     def _name_at(self, address: str, topic: str) -> str | None:
         """What the broker there calls itself: the queues in its statistics are named after it, and whoever may read a
-        topic may ask for these. None if it does not tell. Nothing in a pull, nor in its answer, names a broker."""
+        topic may ask for these. None if it does not tell. Nothing in a pull, nor in its answer, names a broker.
+
+        A proxy passes on to whom it finds under the name, and says no more of that."""
+        if is_proxied(address):
+            return broker_named_in(address)
         try:
             stats = Broker(address, self._pool, self._timeout_ms).topic_stats(topic)
         except BrokerError:
@@ -112,8 +119,16 @@ class ExecutorClient:
         for queue in queues:
             if queue not in found:
                 with suppress(RocketMQError):
-                    found |= Broker(self._routes.master(queue), self._pool, self._timeout_ms).topic_stats(queue.topic)
+                    found |= self._broker_of(queue).submit_topic_stats(queue.topic).result()
         return {queue: found[queue] for queue in queues if queue in found}
+
+    def _broker_of(self, queue: MessageQueue) -> Broker:
+        address = self._routes.master(queue)
+        if not is_proxied(address):
+            return Broker(address, self._pool, self._timeout_ms)
+        readable = {queue.topic: self._routes.route(queue.topic).read_queues()}
+        looker = TOOLS if self._credentials is None else Looker(self._group, nobody)
+        return ProxiedBroker(address, self._pool, self._timeout_ms, readable, looker)
 
     def tell_lost(self, client_id: str, ranges: Collection[QueueRange]) -> None:
         """To the member that has planned them, through a broker of theirs: it counts what tasks find, and they are on

@@ -1,4 +1,4 @@
-"""The pull connections of one thread: one a broker, opened when it is needed and again after it was lost.
+"""The pull connections of one thread: one to each broker, opened when it is needed and again after it was lost.
 
 They are kept between micro-batches. After a fork the child starts with none; the parent's stay as they are.
 """
@@ -16,6 +16,7 @@ from rocketmq_spark.pull.pull_connection import PullConnection
 from rocketmq_spark.pull.pull_request import Completion, PullRequest
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.pool import IDLE_LIMIT_MS, connections_to_close
+from rocketmq_spark.remoting.proxied import door
 from rocketmq_spark.remoting.secured import Connect, connect_with
 from rocketmq_spark.security import Tls
 from rocketmq_spark.wire.remoting.frame_arena import Arenas
@@ -105,7 +106,7 @@ class PullConnections:
         if before is not None and before.is_open:
             self._leaving.append(before)
         self._make_room()
-        stream = self._connect(address, self._timeout_ms)
+        stream = self._connect(door(address), self._timeout_ms)
         connection = self._connections[address] = PullConnection(
             address, stream, self._arenas, self._timeout_ms, self._clock
         )

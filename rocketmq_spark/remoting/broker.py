@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from rocketmq_spark.errors import BrokerError, DataLossError, RocketMQError
 from rocketmq_spark.model import Message, MessageQueue, QueueBounds, StoredMessage, retry_topic
+from rocketmq_spark.remoting.answer import Answer
 from rocketmq_spark.remoting.looker import TOOLS, Looker
 from rocketmq_spark.remoting.looks import first_offsets, pull_question, stored_times
 from rocketmq_spark.remoting.peer import Peer, Question, ResponseFuture, code_only
@@ -147,7 +148,7 @@ class Broker(Peer):
         """Bounds of all queues of ``topic`` on this broker. BrokerError with TOPIC_NOT_EXIST where it has none."""
         return self.submit_topic_stats(topic).result()
 
-    def submit_topic_stats(self, topic: str) -> ResponseFuture[dict[MessageQueue, QueueBounds]]:
+    def submit_topic_stats(self, topic: str) -> Answer[dict[MessageQueue, QueueBounds]]:
         """``topic_stats`` without waiting."""
         header = GetTopicStatsInfoRequest(topic=topic)
         command = _command(RequestCode.GET_TOPIC_STATS_INFO, header)

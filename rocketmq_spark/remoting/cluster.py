@@ -5,33 +5,46 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from rocketmq_spark.errors import RocketMQError
-from rocketmq_spark.model import TopicRoute
+from rocketmq_spark.model import MessageQueue, TopicRoute
 from rocketmq_spark.remoting.broker import Broker
+from rocketmq_spark.remoting.looker import TOOLS, Looker
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.proxied import door, is_proxied
+from rocketmq_spark.remoting.proxied_broker import ProxiedBroker
 
 
 class RemoteCluster:
-    """What a member asks. Cheap: connections are the pool's."""
+    """What a member asks. Cheap: connections are the pool's. ``looker``: for whom brokers behind a proxy look at
+    messages. Threads: any."""
 
-    def __init__(self, name_servers: Sequence[str], pool: ConnectionPool, timeout_ms: int) -> None:
+    def __init__(
+        self, name_servers: Sequence[str], pool: ConnectionPool, timeout_ms: int, looker: Looker = TOOLS
+    ) -> None:
         self._name_servers = NameServers(name_servers, pool, timeout_ms)
         self._pool = pool
         self._timeout_ms = timeout_ms
+        self._looker = looker
+        self._queues: dict[str, tuple[MessageQueue, ...]] = {}
 
     def topic_route(self, topic: str) -> TopicRoute:
         return self._name_servers.topic_route(topic)
 
     def topic_routes(self, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]:
-        return self._name_servers.topic_routes(topics)
+        told = self._name_servers.topic_routes(topics)
+        self._queues |= {topic: one.read_queues() for topic, one in told.items() if isinstance(one, TopicRoute)}
+        return told
 
     def connects(self, address: str) -> int:
-        """See ``ConnectionPool.connects``."""
-        return self._pool.connects(address)
+        """See ``ConnectionPool.connects``. Of a broker behind a proxy: to the proxy."""
+        return self._pool.connects(door(address))
 
     def version(self, address: str) -> int:
-        """See ``ConnectionPool.peer_version``."""
-        return self._pool.peer_version(address)
+        """See ``ConnectionPool.peer_version``. Of a broker behind a proxy it is not known."""
+        return 0 if is_proxied(address) else self._pool.peer_version(address)
 
     def broker(self, address: str) -> Broker:
-        return Broker(address, self._pool, self._timeout_ms)
+        """The one there, or behind the proxy there."""
+        if not is_proxied(address):
+            return Broker(address, self._pool, self._timeout_ms)
+        return ProxiedBroker(address, self._pool, self._timeout_ms, self._queues, self._looker)

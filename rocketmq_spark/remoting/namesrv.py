@@ -1,4 +1,5 @@
-"""The name servers of a cluster: any of them knows every route, none of them has to be up."""
+"""The name servers of a cluster: any of them knows every route, none of them has to be up. Proxies may be given in
+their place (see ``proxied``)."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from rocketmq_spark.errors import OptionError, RemoteProtocolError, RocketMQErro
 from rocketmq_spark.model import TopicRoute
 from rocketmq_spark.remoting.peer import Peer, Question, ResponseFuture, code_only
 from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.proxied import behind_proxy, is_from_proxy
 from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
 from rocketmq_spark.wire.body.routes import ClusterInfo, decode_cluster_info, decode_topic_route
 from rocketmq_spark.wire.remoting.codes import RequestCode
@@ -120,7 +122,8 @@ def _route_question(topic: str, address: str) -> Question[TopicRoute]:
         _check_kind(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer, address)
         if meaning_of(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer) is Meaning.NOTHING:
             raise RouteError("TOPIC_NOT_FOUND", topic=topic, address=address)
-        return decode_topic_route(topic, answer.body)
+        route = decode_topic_route(topic, answer.body)
+        return behind_proxy(route) if is_from_proxy(answer.fields) else route
 
     return Question(_command(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest(topic=topic).to_fields()), read)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.remoting.connection import Connection, Pending
 from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.proxied import addressed, door, is_proxied
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.meanings import is_going_away, meaning_of
 from rocketmq_spark.wire.remoting.refusal import refusal
@@ -55,10 +56,14 @@ class ResponseFuture(Generic[T]):
 
 
 class Peer:
-    """Base of the clients of name servers and brokers. Cheap: it holds no connection of its own."""
+    """Base of the clients of name servers and brokers. Cheap: it holds no connection of its own.
+
+    All brokers behind a proxy (see ``proxied``) share the connection to it, by which it knows us.
+    """
 
     def __init__(self, address: str, pool: ConnectionPool, timeout_ms: int) -> None:
         self.address = address
+        self._door = door(address)
         self._pool = pool
         self._timeout_ms = timeout_ms
 
@@ -71,8 +76,9 @@ class Peer:
 
     def submit(self, question: Question[T]) -> ResponseFuture[T]:
         """Send and do not wait. Raises TransportError[CONNECT_FAILED | CONNECTION_LOST]."""
-        connection = self._pool.get(self.address)
-        return ResponseFuture(self, connection, question, connection.submit(question.command, self._timeout_ms))
+        connection = self._pool.get(self._door)
+        sent = self._addressed(question)
+        return ResponseFuture(self, connection, sent, connection.submit(sent.command, self._timeout_ms))
 
     def ask_then(
         self, question: Question[T], on_answer: Callable[[T | RocketMQError], None], timeout_ms: int | None = None
@@ -86,10 +92,18 @@ class Peer:
             on_answer(self._outcome(connection, pending, question.read))
 
         try:
-            connection = self._pool.get(self.address)
-            connection.submit(question.command, self._timeout_ms if timeout_ms is None else timeout_ms, settled)
+            connection = self._pool.get(self._door)
+            connection.submit(
+                self._addressed(question).command, self._timeout_ms if timeout_ms is None else timeout_ms, settled
+            )
         except RocketMQError as error:
             on_answer(error)
+
+    def _addressed(self, question: Question[T]) -> Question[T]:
+        """A proxy is told for whom it is."""
+        if not is_proxied(self.address):
+            return question
+        return replace(question, command=addressed(question.command, self.address))
 
     def _outcome(
         self, connection: Connection, pending: Pending, read: Callable[[RemotingCommand], T]
@@ -112,7 +126,7 @@ class Peer:
         Source: ``remoting/netty/NettyRemotingClient.java#invokeImpl``.
         """
         self._pool.retire(leaving)
-        return self._pool.get(self.address).request(command, timeout_ms)
+        return self._pool.get(self._door).request(command, timeout_ms)
 
     def value(self, request: RemotingCommand, answer: RemotingCommand, read: Callable[[RemotingCommand], T]) -> T:
         """Raises the BrokerError of ``refusal`` for an answer without a meaning, and what ``read`` raises."""

@@ -77,6 +77,22 @@ class GetConsumeStatsRequest(Header):
 
 
 @header
+class GetMinOffsetRequest(Header):
+    """RequestCode GET_MIN_OFFSET; 0 where there is no such queue."""
+
+    topic: str = wire("topic")
+    queue_id: int = wire("queueId")
+
+
+@header
+class GetMaxOffsetRequest(Header):
+    """RequestCode GET_MAX_OFFSET: the offset that the next message gets; 0 where there is no such queue."""
+
+    topic: str = wire("topic")
+    queue_id: int = wire("queueId")
+
+
+@header
 class SearchOffsetRequest(Header):
     """RequestCode SEARCH_OFFSET_BY_TIMESTAMP: the first message stored at or after ``timestamp_ms``, else max offset.
 
@@ -105,6 +121,7 @@ class PullMessageRequest(Header):
 
     ``subscription`` counts only with SUBSCRIPTION, ``suspend_timeout_ms`` only with SUSPEND, ``commit_offset`` only
     with COMMIT_OFFSET. A broker looks at a suspended pull every 5 s, so the answer may be that much later.
+    ``broker_name`` is for proxies, which pass the pull on.
     """
 
     consumer_group: str = wire("consumerGroup")
@@ -118,6 +135,7 @@ class PullMessageRequest(Header):
     subscription: str | None = wire("subscription", default=None)
     sub_version: int = wire("subVersion", default=0)
     expression_type: str | None = wire("expressionType", default=None)
+    broker_name: str | None = wire("bname", default=None)
 
 
 @header

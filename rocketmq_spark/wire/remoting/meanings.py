@@ -61,6 +61,10 @@ MEANINGS: Final[Mapping[int, Meanings]] = MappingProxyType(
         RequestCode.GET_CONSUMER_LIST_BY_GROUP: {
             (ResponseCode.SUCCESS, ANY): Meaning.ANSWERED,
             (ResponseCode.SYSTEM_ERROR, "no consumer for this group"): Meaning.NOTHING,
+            # by a proxy, which means to ask the same
+            (ResponseCode.SYSTEM_ERROR, 'Cannot invoke "org.apache.rocketmq.broker.client.ConsumerGroupInfo.'): (
+                Meaning.NOTHING
+            ),
         },
         RequestCode.GET_ROUTEINFO_BY_TOPIC: {
             (ResponseCode.SUCCESS, ANY): Meaning.ANSWERED,

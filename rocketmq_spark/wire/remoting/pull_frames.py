@@ -39,6 +39,7 @@ def pull_header(
         sys_flag=PullSysFlag.SUBSCRIPTION | (PullSysFlag.SUSPEND if suspend_ms > 0 else 0),
         suspend_timeout_ms=suspend_ms,
         subscription=expression,
+        broker_name=queue.broker_name or None,
     )
 
 

@@ -1,7 +1,7 @@
 """What an answer means whose code is none that was asked for: an error that says who refuses, and why.
 
 Access control has no codes of its own. ACL 2.0 says NO_PERMISSION, which is also said of a topic that nobody may read,
-ACL 1.0 says SYSTEM_ERROR, which may be anything; the remarks tell.
+ACL 1.0 and proxies say SYSTEM_ERROR, which may be anything; the remarks tell.
 """
 
 from __future__ import annotations
@@ -66,13 +66,17 @@ def _refused(it: _Refused) -> BrokerError:
     )
 
 
+_ACL_2: Final = (
+    (r"username cannot be null", _credentials_missing),
+    (r"check signature failed|User:\S+ is (?:not found|disabled)", _credentials_refused),
+    (r"User:\S+ has no permission to access Topic:(?P<name>\S+)", _topic_forbidden),
+    (r"User:\S+ has no permission to access Group:(?P<name>\S+)", _group_forbidden),
+    (r"User:\S+ has no permission to access ", _access_forbidden),
+)
 REFUSALS: Final[tuple[tuple[int, str, Callable[[_Refused], BrokerError]], ...]] = (
-    # ACL 2.0
-    (ResponseCode.NO_PERMISSION, r"username cannot be null", _credentials_missing),
-    (ResponseCode.NO_PERMISSION, r"check signature failed|User:\S+ is (?:not found|disabled)", _credentials_refused),
-    (ResponseCode.NO_PERMISSION, r"User:\S+ has no permission to access Topic:(?P<name>\S+)", _topic_forbidden),
-    (ResponseCode.NO_PERMISSION, r"User:\S+ has no permission to access Group:(?P<name>\S+)", _group_forbidden),
-    (ResponseCode.NO_PERMISSION, r"User:\S+ has no permission to access ", _access_forbidden),
+    # ACL 2.0: brokers, and proxies
+    *((ResponseCode.NO_PERMISSION, words, error_of) for words, error_of in _ACL_2),
+    *((ResponseCode.SYSTEM_ERROR, words, error_of) for words, error_of in _ACL_2),
     # ACL 1.0
     (ResponseCode.SYSTEM_ERROR, r"\S*\.AclException: No accessKey is configured", _credentials_missing),
     (ResponseCode.SYSTEM_ERROR, r"\S*\.AclException: (?:Check signature failed|No acl config)", _credentials_refused),

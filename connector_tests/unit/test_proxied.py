@@ -1,0 +1,67 @@
+"""Brokers behind a proxy: how they are known, and what a request for one of them says."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocketmq_spark.model import BrokerData, QueueData, TopicRoute
+from rocketmq_spark.remoting.proxied import (
+    addressed,
+    behind_proxy,
+    broker_named_in,
+    door,
+    is_from_proxy,
+    is_proxied,
+)
+from rocketmq_spark.wire.remoting.codes import RequestCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
+
+PROXY = "10.0.0.9:8080"
+ROUTE = TopicRoute(
+    "T",
+    (BrokerData("c", "a", {0: PROXY, 1: PROXY}), BrokerData("c", "room@b", {0: PROXY})),
+    (QueueData("a", 2, 2, 6), QueueData("room@b", 2, 2, 6)),
+)
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_so"),
+    [
+        ({"MSG_REGION": "", "TRACE_ON": "false"}, True),
+        ({"MSG_REGION": "r", "TRACE_ON": "true", "more": ""}, True),
+        ({"MSG_REGION": ""}, False),
+        ({}, False),
+    ],
+)
+def test_a_proxy_is_known_by_what_it_puts_into_all_its_answers(fields: dict[str, str], is_so: bool) -> None:
+    assert is_from_proxy(fields) is is_so
+
+
+@pytest.mark.parametrize("name", ["a", "room@b"])
+def test_brokers_behind_a_proxy_have_one_door_and_addresses_of_their_own(name: str) -> None:
+    route = behind_proxy(ROUTE)
+    address = route.master_address(name)
+    assert address == f"{name}@{PROXY}"
+    assert is_proxied(address)
+    assert (door(address), broker_named_in(address)) == (PROXY, name)
+    assert route.read_queues() == ROUTE.read_queues()
+
+
+def test_an_address_without_a_proxy_is_its_own_door() -> None:
+    assert not is_proxied(PROXY)
+    assert door(PROXY) == PROXY
+
+
+@pytest.mark.parametrize(
+    ("code", "field"),
+    [
+        (RequestCode.GET_MAX_OFFSET, "bname"),
+        (RequestCode.SEND_MESSAGE_V2, "n"),
+        (RequestCode.SEND_BATCH_MESSAGE, "n"),
+    ],
+)
+def test_a_request_for_a_broker_behind_a_proxy_names_it(code: RequestCode, field: str) -> None:
+    command = RemotingCommand(code, fields={"topic": "T"}, body=b"body")
+    sent = addressed(command, f"room@b@{PROXY}")
+    assert sent.fields == {"topic": "T", field: "room@b"}
+    assert (sent.code, sent.body, command.fields) == (code, b"body", {"topic": "T"})

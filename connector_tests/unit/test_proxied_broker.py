@@ -1,0 +1,162 @@
+"""What is asked of brokers behind a scripted proxy, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from connector_tests.support.message_bytes import Record, pull_body
+from connector_tests.support.scripted_broker import ScriptedBroker, answer
+from rocketmq_spark.errors import BrokerError, RemoteProtocolError
+from rocketmq_spark.model import MessageQueue, QueueBounds
+from rocketmq_spark.remoting.broker import Broker
+from rocketmq_spark.remoting.cluster import RemoteCluster
+from rocketmq_spark.remoting.looker import TOOLS_GROUP, Looker
+from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.proxied_broker import ProxiedBroker
+from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
+
+PROXY = "10.0.0.9:8080"
+A0, A1, A2 = (MessageQueue("T", "a", number) for number in range(3))
+B0 = MessageQueue("T", "b", 0)
+ENDS = {("a", "0"): (3, 9), ("a", "1"): (0, 0), ("a", "2"): (5, 5), ("b", "0"): (0, 2)}
+STORED_MS = 1_700_000_000_000
+HELD = {"nextBeginOffset": "9", "minOffset": "3", "maxOffset": "9"}
+NOTHING = answer(ResponseCode.PULL_NOT_FOUND, HELD, remark="NO_MESSAGE_IN_QUEUE")
+RESET = answer(ResponseCode.PULL_OFFSET_MOVED, HELD | {"nextBeginOffset": "4"}, remark="OFFSET_RESET")
+LONG_MS = 60_000
+
+
+@pytest.fixture
+def told_resets() -> list[tuple[MessageQueue, int]]:
+    return []
+
+
+@pytest.fixture
+def cluster(server: ScriptedBroker, told_resets: list[tuple[MessageQueue, int]]) -> Iterator[RemoteCluster]:
+    """Of two brokers behind a proxy that holds ``ENDS``; who looks does it for a group of its own."""
+    pool = ConnectionPool(1000, connect=server.connect)
+    server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer(fields={"MSG_REGION": "", "TRACE_ON": "false"}, body=ROUTE))
+    server.on(RequestCode.GET_MIN_OFFSET, lambda asked: answer(fields={"offset": str(ENDS[of(asked)][0])}))
+    server.on(RequestCode.GET_MAX_OFFSET, lambda asked: answer(fields={"offset": str(ENDS[of(asked)][1])}))
+    server.on(RequestCode.PULL_MESSAGE, last_message)
+    looker = Looker("g", lambda *reset: told_resets.append(reset))
+    cluster = RemoteCluster([PROXY], pool, LONG_MS, looker)
+    cluster.topic_routes(["T"])
+    yield cluster
+    pool.close()
+
+
+ROUTE = (
+    b'{"brokerDatas":[{"brokerAddrs":{"0":"%(proxy)b"},"brokerName":"a","cluster":"c"},'
+    b'{"brokerAddrs":{"0":"%(proxy)b"},"brokerName":"b","cluster":"c"}],'
+    b'"queueDatas":[{"brokerName":"a","perm":6,"readQueueNums":3,"writeQueueNums":3},'
+    b'{"brokerName":"b","perm":6,"readQueueNums":1,"writeQueueNums":1}]}'
+) % {b"proxy": PROXY.encode()}
+
+
+def of(asked: RemotingCommand) -> tuple[str, str]:
+    return asked.fields["bname"], asked.fields["queueId"]
+
+
+def last_message(asked: RemotingCommand) -> RemotingCommand:
+    first, end = ENDS[of(asked)]
+    if not first <= int(asked.fields["queueOffset"]) == end - 1:
+        return NOTHING
+    return answer(ResponseCode.SUCCESS, HELD, pull_body(Record(store_timestamp_ms=STORED_MS + end)), "FOUND")
+
+
+def bounds(cluster: RemoteCluster, name: str) -> dict[MessageQueue, QueueBounds]:
+    return cluster.broker(f"{name}@{PROXY}").submit_topic_stats("T").result()
+
+
+def test_bounds_and_times_are_put_together_from_what_a_proxy_passes_on(cluster: RemoteCluster) -> None:
+    assert bounds(cluster, "a") == {A0: QueueBounds(3, 9, STORED_MS + 9), A1: QueueBounds(0, 0), A2: QueueBounds(5, 5)}
+    assert bounds(cluster, "b") == {B0: QueueBounds(0, 2, STORED_MS + 2)}
+    assert cluster.broker(f"a@{PROXY}").submit_topic_stats("another").result() == {}
+
+
+def test_all_brokers_behind_a_proxy_share_a_connection(cluster: RemoteCluster, server: ScriptedBroker) -> None:
+    """The proxy lists members by their connections."""
+    bounds(cluster, "a"), bounds(cluster, "b")
+    assert server.connect_count == 1
+    assert cluster.connects(f"a@{PROXY}") == cluster.connects(PROXY) == 1
+
+
+def test_a_broker_without_a_proxy_is_asked_for_its_statistics(cluster: RemoteCluster) -> None:
+    assert type(cluster.broker(PROXY)) is Broker
+    assert isinstance(cluster.broker(f"a@{PROXY}"), ProxiedBroker)
+    assert cluster.version(PROXY) > 0 == cluster.version(f"a@{PROXY}")
+
+
+def test_a_topic_that_is_gone_is_found_by_the_look_at_it(cluster: RemoteCluster, server: ScriptedBroker) -> None:
+    """To a request for an offset of a topic that it has not, a broker says 0."""
+    server.on(RequestCode.PULL_MESSAGE, answer(ResponseCode.TOPIC_NOT_EXIST, remark="topic[T] not exist"))
+    with pytest.raises(BrokerError) as raised:
+        bounds(cluster, "a")
+    assert raised.value.code == ResponseCode.TOPIC_NOT_EXIST
+
+
+def test_a_queue_that_the_topic_has_no_more_has_no_bounds(cluster: RemoteCluster, server: ScriptedBroker) -> None:
+    gone = answer(ResponseCode.INVALID_PARAMETER, remark="queueId[1] is illegal")
+    server.on(RequestCode.PULL_MESSAGE, lambda asked: gone if asked.fields["queueId"] == "1" else last_message(asked))
+    assert set(bounds(cluster, "a")) == {A0, A2}
+
+
+def test_of_a_topic_that_nobody_may_read_now_the_times_are_not_known(
+    cluster: RemoteCluster, server: ScriptedBroker
+) -> None:
+    server.on(RequestCode.PULL_MESSAGE, answer(ResponseCode.NO_PERMISSION, remark="pulling message is forbidden"))
+    assert bounds(cluster, "a") == {A0: QueueBounds(3, 9), A1: QueueBounds(0, 0), A2: QueueBounds(5, 5)}
+
+
+@pytest.mark.parametrize("code", [ResponseCode.SYSTEM_BUSY, ResponseCode.INVALID_PARAMETER])
+def test_any_other_refusal_of_a_look_is_raised(
+    cluster: RemoteCluster, server: ScriptedBroker, code: ResponseCode
+) -> None:
+    refusals = [answer(ResponseCode.SYSTEM_BUSY, remark="busy"), answer(code, remark="no such queue, or busy")]
+    server.on(RequestCode.PULL_MESSAGE, lambda _asked: refusals[-1] if len(refusals) == 1 else refusals.pop())
+    with pytest.raises(BrokerError, match="SYSTEM_BUSY"):
+        bounds(cluster, "a")
+
+
+def test_a_look_is_made_for_the_group_that_hears_of_resets(
+    cluster: RemoteCluster, server: ScriptedBroker, told_resets: list[tuple[MessageQueue, int]]
+) -> None:
+    groups, answers = [], [NOTHING, RESET]
+
+    def reset_once(asked: RemotingCommand) -> RemotingCommand:
+        groups.append(asked.fields["consumerGroup"])
+        return answers.pop()
+
+    server.on(RequestCode.PULL_MESSAGE, reset_once)
+    assert bounds(cluster, "b") == {B0: QueueBounds(0, 2)}
+    assert (told_resets, groups) == ([(B0, 4)], ["g", "g"])
+    assert TOOLS_GROUP not in groups
+
+
+def test_an_offset_that_is_none_is_a_protocol_error(cluster: RemoteCluster, server: ScriptedBroker) -> None:
+    server.on(RequestCode.GET_MIN_OFFSET, answer())
+    with pytest.raises(RemoteProtocolError, match="BAD_HEADER"):
+        bounds(cluster, "a")
+
+
+def test_whoever_is_asked_through_a_proxy_is_named(cluster: RemoteCluster, server: ScriptedBroker) -> None:
+    asked: list[tuple[int, str]] = []
+
+    def note(command: RemotingCommand) -> RemotingCommand:
+        asked.append((command.code, command.fields["bname"]))
+        return answer(fields=HELD | {"offset": "1"})
+
+    questions: dict[int, Callable[[Broker], object]] = {
+        RequestCode.PULL_MESSAGE: lambda broker: broker.submit_group_check("g", "T").result(),
+        RequestCode.QUERY_CONSUMER_OFFSET: lambda broker: broker.query_offsets("g", [A0]),
+        RequestCode.UPDATE_CONSUMER_OFFSET: lambda broker: broker.submit_update_offsets("g", {A0: 1}).result(),
+        RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: lambda broker: broker.search_hints({A0: 1}),
+    }
+    for code, ask in questions.items():
+        server.on(code, note)
+        ask(cluster.broker(f"a@{PROXY}"))
+    assert asked == [(code, "a") for code in questions]
