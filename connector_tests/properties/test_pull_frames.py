@@ -60,9 +60,10 @@ def test_a_pull_says_how_long_it_may_be_suspended_if_it_may(suspend_ms: int) -> 
 
 
 @pytest.mark.parametrize("credentials", [None, Credentials("me", Secret("k"))])
-def test_what_is_no_unicode_cannot_be_sent(credentials: Credentials | None) -> None:
+@pytest.mark.parametrize(("group", "topic"), [("\ud800", "T"), ("G", "\ud800")])
+def test_what_is_no_unicode_cannot_be_sent(group: str, topic: str, credentials: Credentials | None) -> None:
     with pytest.raises(LocalProtocolError) as caught:
-        pull_frames("\ud800", MessageQueue("T", "broker-a", 0), "*", credentials)
+        pull_frames(group, MessageQueue(topic, "broker-a", 0), "*", credentials)
     assert caught.value.condition == "UNSENDABLE"
 
 
