@@ -6,7 +6,13 @@ from connector_tests.support.queues import queue, queues
 from rocketmq_spark.consumer.consume_from_where import ConsumeFromWhere, StartingPoint
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import QueueBounds
-from rocketmq_spark.source.stream.first_positions import first_positions, unread_queues
+from rocketmq_spark.source.stream.first_positions import (
+    MOST_NAMED,
+    first_positions,
+    told_forgotten,
+    told_resumption,
+    unread_queues,
+)
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 
 A, B, C = queues(3)
@@ -95,3 +101,21 @@ def test_a_listed_queue_that_the_topic_does_not_have_is_an_error() -> None:
 def test_a_listed_queue_of_a_topic_that_has_started_is_nobodys_business() -> None:
     start = StartingPoint(ConsumeFromWhere.FIRST_OFFSET, offsets=((OTHER_TOPIC, 9_999),))
     assert first_positions(start, BOUNDS, {}) == {A: 10, B: 0}
+
+
+def test_where_the_group_goes_on_is_told_with_what_is_left_of_what_there_is() -> None:
+    told = told_resumption("the group", {A: 12, B: 15}, {A: QueueBounds(10, 12), B: QueueBounds(10, 20)})
+    assert told.endswith("; 5 of 12 offsets are to be read: orders@broker-a:0 at 12 of [10, 12), orders@broker-a:1 at "
+                         "15 of [10, 20)")  # fmt: skip
+
+
+@pytest.mark.parametrize(("count", "end"), [(MOST_NAMED, "7 at 0 of [0, 1)"), (MOST_NAMED + 1, "and 1 more queues")])
+def test_of_many_queues_some_are_told(count: int, end: str) -> None:
+    many = dict.fromkeys(queues(count), 0)
+    assert told_resumption("the group", many, dict.fromkeys(many, QueueBounds(0, 1))).endswith(end)
+
+
+@pytest.mark.parametrize("read_to", [0, 1])
+def test_a_group_that_is_forgotten_is_told_of_queues_of_which_something_was_read(read_to: int) -> None:
+    told = told_forgotten({A: None}, SourceOffset({A: QueueProgress(0, read_to)}))
+    assert (told is not None) == (read_to > 0)

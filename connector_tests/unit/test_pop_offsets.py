@@ -66,5 +66,5 @@ def test_those_of_another_group_and_of_queues_are_told_apart() -> None:
         PopOffset.from_json(VALUE | {"consumerGroup": "other"}, OPTIONS)
     with pytest.raises(OptionError, match=r"CHECKPOINT_OF_ANOTHER.*'loadBalance' 'queue'.*'message'.*positions in"):
         PopOffset.from_json(SourceOffset().to_json(), OPTIONS)
-    with pytest.raises(OptionError, match=r"CHECKPOINT_OF_ANOTHER.*'loadBalance' 'message'.*'queue'"):
+    with pytest.raises(OptionError, match=r"CHECKPOINT_OF_ANOTHER.*'loadBalance' 'message'.*'queue'.*handles of"):
         SourceOffset.from_json(VALUE)
