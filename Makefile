@@ -10,7 +10,7 @@ NATIVE_STAMP := native/target/.installed
 NATIVE_SOURCES := $(wildcard native/src/*.rs) native/Cargo.toml native/Cargo.lock setup.py setup.cfg
 CARGO_ARGS := --locked --manifest-path native/Cargo.toml
 
-.PHONY: demo test test-stories test-versions test-long mutate mutate-sample bench bench-quick check docs native wheel check-native \
+.PHONY: demo test test-stories test-versions test-long mutate mutate-sample bench bench-quick check docs stubs native wheel check-native \
 	fuzz-native clean
 
 $(STAMP): setup.py
@@ -58,6 +58,11 @@ check: $(STAMP) ## lint, format, types, layers, generated docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/generate_docs.py --check
+
+STUBS := rocketmq_spark/wire/grpc/messaging
+
+stubs: $(STAMP) ## compile the messages that a proxy is sent and answers
+	$(BIN)/python -m grpc_tools.protoc --proto_path=. --python_out=. --pyi_out=. $(STUBS).proto
 
 docs: $(STAMP) ## write the generated parts of the documentation
 	$(BIN)/python tools/generate_docs.py

@@ -24,7 +24,10 @@ TEST = [
 # The benchmark's progress bar and chart; how busy processes are.
 BENCH = ["matplotlib>=3.9", "psutil>=6", "tqdm>=4.66"]
 MUTATE = ["mutmut==3.8.1"]
-CHECK = ["ruff>=0.15,<0.18", "mypy>=1.15,<3", "import-linter>=2.7,<3"]
+# With types of what speaks gRPC.
+CHECK = ["ruff>=0.15,<0.18", "mypy>=1.15,<3", "import-linter>=2.7,<3", "types-grpcio", "types-protobuf"]
+# What compiles wire/grpc/messaging.proto: 'make stubs'. What another version makes of it is another text.
+STUBS = ["grpcio-tools==1.76.0"]
 
 
 def native() -> dict[str, Any]:
@@ -65,8 +68,16 @@ setup(
     package_data={"rocketmq_spark": ["py.typed"], "rocketmq_spark.embedded": ["locks/*.lock", "*.xml"]},
     **native(),
     # numpy comes along because PySpark's Arrow path imports it; plain pyspark brings neither it nor pyarrow.
-    install_requires=["pyspark>=4.2,<4.4", "py4j>=0.10.9.9", "pyarrow>=18", "numpy>=1.26"],
-    extras_require={"test": TEST, "dev": TEST + CHECK + MUTATE, "bench": BENCH},
+    # grpcio and protobuf are what 'endpoints' needs, in the versions that PySpark's own Connect client takes too.
+    install_requires=[
+        "pyspark>=4.2,<4.4",
+        "py4j>=0.10.9.9",
+        "pyarrow>=18",
+        "numpy>=1.26",
+        "grpcio>=1.76",
+        "protobuf>=6.33.5,<8",
+    ],
+    extras_require={"test": TEST, "dev": TEST + CHECK + MUTATE + STUBS, "bench": BENCH},
     entry_points={
         "console_scripts": ["rocketmq-spark = rocketmq_spark.cli.main:main"],
         "pytest11": ["rocketmq_spark = rocketmq_spark.embedded.pytest_plugin"],

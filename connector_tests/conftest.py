@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import tempfile
 from collections.abc import Generator, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
@@ -126,6 +127,17 @@ def own_signals() -> Iterator[None]:
 def column_decoder(request: pytest.FixtureRequest) -> type[ColumnDecoder]:
     """One contract, two implementations. For a module, because hypothesis does not set fixtures up anew."""
     return decoder_class(request.param)
+
+
+@pytest.fixture(scope="session")
+def grpc_library() -> Iterator[None]:
+    """In use: while it is, it keeps the descriptors that its own threads wait with."""
+    from connector_tests.support.scripted_proxy import in_use
+
+    with ExitStack() as using:
+        with LeakCheck.by_process():
+            using.enter_context(in_use())
+        yield
 
 
 @pytest.fixture(scope="session")

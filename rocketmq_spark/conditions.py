@@ -186,11 +186,28 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "A restart reads it again. If its broker is gone for good, restart once with option 'giveUp' set to what "
             "of this batch is to be given up: {give_up}",
         ),
+        "NOT_A_PROXY": Condition(
+            "{address} is no RocketMQ 5 proxy that speaks gRPC: {reason}.",
+            "Set 'endpoints' to a proxy's gRPC address, whose port is 8081 by default. Name servers are 'namesrvAddr'.",
+        ),
         # ---- answers
         "BROKER_REFUSED": Condition(
             "{address} answered {request} with {code_name} ({code}): {remark}",
             "See RocketMQ's ResponseCode {code_name}.",
         ),
+        "PROXY_FAILED": Condition(
+            "{address} could not carry out {request}, which may pass: {code_name} ({code}): {remark}",
+            "Look at the proxy's log, and at the brokers behind it.",
+        ),
+        "PROXY_REFUSED": Condition(
+            "{address} answered {request} with {code_name} ({code}): {remark}",
+            "See Code {code_name} of RocketMQ's gRPC protocol, and the proxy's log.",
+        ),
+        "INVISIBLE_DURATION_REFUSED": Condition(
+            "{address} does not take this 'invisibleDurationMs': {remark}.",
+            "Set it to what the proxy takes, by default from 10 s to 12 h.",
+        ),
+        "IN_ORDER": Condition("{what} is FIFO, and shared messages come in no order.", "Use 'loadBalance' 'queue'."),
         "NOT_DURABLE": Condition(
             "{address} has stored messages for {queue} and says {status} ({code}): they are not as safe as it is set "
             "up to make them.",
@@ -234,6 +251,10 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "If there is no such topic, correct its name or create it, with 'rocketmq-spark topic create {topic}' say; "
             "if there is one, bring its brokers back. 'missingTopicTimeoutMs' says how long it is waited for, "
             "'clusterTimeoutMs' how long at most where rows are written.",
+        ),
+        "TOPIC_NOT_SERVED": Condition(
+            "Proxy {address} knows no broker that has topic {topic!r}.",
+            "Correct its name, create it, or bring its brokers back within 'missingTopicTimeoutMs'.",
         ),
         "TOPIC_AWAY": Condition(
             "Name server {address} knows no broker any more that has topic {topic!r}; it was on {brokers}.",

@@ -86,7 +86,7 @@ def section_of_options(section: Section) -> str:
 def sentences(option: Option) -> str:
     """All that the table says of one option."""
     facts = [f"- value: {option.kind.expected}"]
-    facts += ["- required"] if option.required else [f"- default: {default_of(option)}"]
+    facts += [f"- {required(option)}"] if option.required else [f"- default: {default_of(option)}"]
     facts += [f"- other name: `{alias}`" for alias in option.aliases]
     facts += ["- in: " + ", ".join(f"`{use}`" for use, table in USES.items() if option in dict(rows(table)).values())]
     facts += [f"- needs `{other}`: {why}" for other, why in needs_of(option.name)]
@@ -224,7 +224,7 @@ def options_table() -> str:
     return table(
         ("option", "default", "meaning"),
         (
-            (spelling(option), "required" if option.required else default_of(option), option.doc)
+            (spelling(option), required(option) if option.required else default_of(option), option.doc)
             for option in sorted(READ_OPTIONS, key=lambda option: not option.required)
             if option.essential
         ),
@@ -234,6 +234,11 @@ def options_table() -> str:
 def spelling(option: Option) -> str:
     """Name and aliases."""
     return " or ".join(f"`{name}`" for name in option.spellings)
+
+
+def required(option: Option) -> str:
+    """Or what may be given in its place."""
+    return "required" if option.unless is None else f"required, or `{option.unless}`"
 
 
 def default_of(option: Option) -> str:

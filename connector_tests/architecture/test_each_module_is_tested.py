@@ -44,6 +44,7 @@ OWN = {
     "options.receive": "unit/test_options.py",
     "options.table": "unit/test_options.py",
     "options.write": "unit/test_options.py",
+    "pop.grpc_transport": "integration/test_receiver.py",
     "pop.remoting_transport": "integration/test_receiver.py",
     "pull.outage_notes": "unit/test_range_puller.py",
     "remoting.clock": "unit/test_executor_client.py",
@@ -73,6 +74,8 @@ OWN = {
     "wire.body.offset_tables": "unit/test_bodies.py",
     "wire.body.routes": "unit/test_bodies.py",
     "wire.body.stats": "unit/test_bodies.py",
+    "wire.grpc.refusal": "unit/test_proxy_refusal.py",
+    "wire.grpc.requests": "unit/test_session.py",
     "wire.message.stored_message": "unit/test_message.py",
     "wire.message.sys_flag": "unit/test_codes.py",
     "wire.remoting.fields": "unit/test_headers.py",
@@ -85,12 +88,16 @@ THROUGH = {
     "embedded.proxy": ("integration/test_embedded_proxy.py", "embedded.cluster"),
     "embedded.server_jvms": ("integration/test_embedded_cluster.py", "embedded.cluster"),
     "embedded.servers": ("integration/test_embedded_cluster.py", "embedded.cluster"),
+    "proxy.connection": ("unit/test_session.py", "proxy.session"),
+    "proxy.failures": ("unit/test_session.py", "proxy.session"),
+    "proxy.telemetry": ("unit/test_session.py", "proxy.session"),
     "remoting.answer": ("integration/test_simulated_broker.py", "consumer.ports"),
     "remoting.send_question": ("unit/test_broker.py", "remoting.broker"),
     "remoting.tls": ("unit/test_tls.py", "remoting.tcp"),
     "source.pop.earlier_batch": ("integration/test_pop_run.py", "source.pop.pop_run"),
     "wire.arrow.bad_messages": ("unit/test_bad_messages.py", "wire.arrow.columns"),
     "wire.arrow.columns": ("unit/test_columns.py", "wire.arrow.decoder"),
+    "wire.grpc.routes": ("unit/test_session.py", "proxy.session"),
     "wire.arrow.record_columns": ("unit/test_columns.py", "wire.arrow.columns"),
 }
 """The test module that is a module's own, and the module whose names it uses, which imports it."""
@@ -100,6 +107,8 @@ BY_NAME = {
     "cli.demo_queries": ("examples/test_demo.py", '"demo"'),
     "cli.demo_screen": ("examples/test_demo.py", '"demo"'),
     "cli.send": ("integration/test_cli_topic_and_send.py", '"send"'),
+    "pop.transport": ("integration/test_receiver.py", "transport: Transport"),
+    "proxy.channel": ("unit/test_channel.py", "open_channel"),
     "sink.sending": ("integration/test_cli_topic_and_send.py", '"send"'),
     "sink.writer": ("spark/test_writing.py", '.format("rocketmq")'),
 }
@@ -107,7 +116,9 @@ BY_NAME = {
 
 
 def modules() -> list[str]:
-    files = (path.relative_to(PACKAGE).with_suffix("") for path in PACKAGE.rglob("*.py") if path.stem != "__init__")
+    """All but what is generated."""
+    paths = (path for path in PACKAGE.rglob("*.py") if path.stem != "__init__" and not path.stem.endswith("_pb2"))
+    files = (path.relative_to(PACKAGE).with_suffix("") for path in paths)
     return sorted(".".join(path.parts) for path in files)
 
 

@@ -57,6 +57,7 @@ DOES = {
     ),
     "localOffsetStoreDir": "unit/test_local_offset_store.py::test_each_group_and_instance_has_a_file_of_its_own",
     "loadBalance": "spark/test_message_granularity.py::test_two_queries_share_the_messages_of_one_queue",
+    "endpoints": "integration/test_receiver.py::test_what_is_proven_does_not_come_again",
     "invisibleDurationMs": (
         "integration/test_receiver.py::test_what_is_renewed_is_nobody_elses_and_is_acknowledged_by_its_last_handle"
     ),
@@ -117,8 +118,19 @@ DOES = {
 REQUIRED = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders"}
 BROADCASTING = {"messageModel": "BROADCASTING", "instanceName": "me"}
 BY_MESSAGE = {"loadBalance": "message"}
+OVER_GRPC = {**BY_MESSAGE, "endpoints": "p:8081"}
 CONTRADICTING = {
     ("tlsAuthServer", "tlsTrustCertPath"): {"useTLS": "true", "tlsAuthServer": "false", "tlsTrustCertPath": "/ca.pem"},
+    ("namesrvAddr", "endpoints"): OVER_GRPC,
+    ("endpoints", "loadBalance"): {**OVER_GRPC, "loadBalance": "queue"},
+    ("endpoints", "startingOffsets"): {**OVER_GRPC, "startingOffsets": "latest"},
+    ("endpoints", "consumeFromWhere"): {**OVER_GRPC, "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET"},
+    ("endpoints", "tlsKeyPassword"): {
+        **OVER_GRPC,
+        "useTLS": "true",
+        "tlsCertPath": "/c.pem",
+        "tlsKeyPassword": "p",
+    },
     ("loadBalance", "consumeOrderly"): {**BY_MESSAGE, "consumeOrderly": "true"},
     ("loadBalance", "messageModel"): {**BY_MESSAGE, **BROADCASTING},
     ("loadBalance", "allocateStrategy"): {**BY_MESSAGE, "allocateStrategy": "CIRCLE"},

@@ -37,6 +37,7 @@ with EmbeddedCluster() as own:
     test_my_job_reads_its_topic(own, own.create_topic(unique_name("guide")), Path("tested").absolute())
 print("the test passes")
 """
+PROXY: Final = "127.0.0.1:8081"
 # Shown to be typed, and run by other tests or by no test for what they would do to the machine.
 RUN_ELSEWHERE: Final = {
     "python3 -m venv .venv",
@@ -84,6 +85,8 @@ def run_page(run: Run, cluster: EmbeddedCluster, messages: Topic, group: str, tm
         ):
             assert shown in code
             code = code.replace(shown, own)
+        if PROXY in code:
+            code = code.replace(PROXY, served.endpoints)
         (tmp_path / "blocks.py").write_text(code + more, encoding="utf-8")
         return run(sys.executable, "blocks.py")
 
@@ -134,11 +137,13 @@ def test_a_graceful_stop_leaves_no_lag(run_page: RunPage, messages: Topic, group
     assert messages.lag(f"{group}-members") == 0
 
 
-def test_messages_are_shared_one_by_one(run_page: RunPage, cluster: EmbeddedCluster, messages: Topic) -> None:
+def test_messages_are_shared_one_by_one_from_brokers_and_through_a_proxy(run_page: RunPage, messages: Topic) -> None:
     bodies = ["one book", "two books", "three books"]
-    rocketmq_spark.send(cluster.namesrv_addr, messages.name, bodies)
-    printed = run_page(f"{GUIDE}/message-granularity.md")
-    assert [len(re.findall(rf"\| *{body}\|", printed)) for body in bodies] == [1, 1, 1]
+    with EmbeddedCluster(proxy=True) as proxied:
+        proxied.create_topic(messages.name)
+        rocketmq_spark.send(proxied.namesrv_addr, messages.name, bodies)
+        printed = run_page(f"{GUIDE}/message-granularity.md", served=proxied)
+    assert [len(re.findall(rf"\| *{body}\|", printed)) for body in bodies] == [2, 2, 2]
 
 
 def test_what_failed_is_sent_back_and_the_rest_is_written(

@@ -1,27 +1,34 @@
-"""Messages that a real broker hands out one by one: received, acknowledged, renewed, given back."""
+"""Messages that real brokers hand out one by one, and a real proxy: received, acknowledged, renewed, given back."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from connector_tests.support.streams import Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster
-from rocketmq_spark.errors import RocketMQError, TransportError
+from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pop.handles import Handle, Received, handles_from_json, handles_to_json
+from rocketmq_spark.pop.grpc_transport import GrpcTransport
+from rocketmq_spark.pop.handles import AnyHandle, Handle, Received, handles_from_json, handles_to_json
 from rocketmq_spark.pop.ledger import State
 from rocketmq_spark.pop.polls import Poll, Target
 from rocketmq_spark.pop.receiver import Receiver
 from rocketmq_spark.pop.remoting_transport import RemotingTransport
+from rocketmq_spark.pop.transport import Answer, Transport
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.remoting.pop_broker import PopBroker, PopOutcome, Popped
+from rocketmq_spark.remoting.pop_broker import PopBroker, PopOutcome
 from rocketmq_spark.remoting.retry import Outlook, outlook_of_pull
-from rocketmq_spark.wire.message.stored_message import decode_messages
+from rocketmq_spark.source.pop.message_reader import read_parts
+from rocketmq_spark.source.pop.message_tasks import tasks_of
+from rocketmq_spark.source.pop.pop_run import transport_of
+from rocketmq_spark.source.schema import default_schema
 from rocketmq_spark.wire.remoting.headers import PopMessageRequest
 
 pytestmark = pytest.mark.broker
@@ -34,24 +41,58 @@ UNTIL_REVIVED_S = 8.0
 ReceiverOf = Callable[..., Receiver]
 
 
+@dataclass(frozen=True)
+class Way:
+    """To the messages of a cluster."""
+
+    cluster: EmbeddedCluster
+    server: Mapping[str, str]
+
+
+@pytest.fixture(scope="module", params=["remoting", "grpc"])
+def way(request: pytest.FixtureRequest) -> Iterator[Way]:
+    if request.param == "remoting":
+        brokers: EmbeddedCluster = request.getfixturevalue("rocketmq_cluster")
+        yield Way(brokers, {"namesrvAddr": brokers.namesrv_addr, "startingOffsets": "earliest"})
+        return
+    request.getfixturevalue("grpc_library")
+    with EmbeddedCluster(proxy=True, proxy_config={"minInvisibleTimeMillsForRecv": 1_000}) as proxied:
+        yield Way(proxied, {"endpoints": proxied.endpoints})
+
+
 @pytest.fixture
-def receiver(cluster: EmbeddedCluster, topic: str, group: str) -> Iterator[ReceiverOf]:
-    """Makes receivers of the test's topic in the test's group, which have begun to receive."""
+def cluster(way: Way) -> EmbeddedCluster:
+    return way.cluster
+
+
+OptionsOf = Callable[..., ReadOptions]
+
+
+@pytest.fixture
+def options_of(way: Way, topic: str, group: str) -> OptionsOf:
+    """Of the test's topic and group, and more of them."""
+    given = {"consumerGroup": group, "subscribe": topic, "loadBalance": "message", "invisibleDurationMs": str(LONG_MS)}
+
+    def make(**more: str) -> ReadOptions:
+        return ReadOptions.parse({**given, **way.server, **more})
+
+    return make
+
+
+@pytest.fixture
+def receiver(options_of: OptionsOf) -> Iterator[ReceiverOf]:
+    """Makes receivers of the test's topic in the test's group, which begin to receive at once if they are to."""
     with ExitStack() as made:
 
-        def make(**more: str) -> Receiver:
-            options = options_of(cluster, topic, group, **more)
-            one = Receiver(options, RemotingTransport(options), looks_once=True)
+        def make(*, starts: bool = True, **more: str) -> Receiver:
+            options = options_of(**more)
+            one = Receiver(options, transport_of(options), looks_once=True)
             made.callback(one.stop)
-            one.start()
+            if starts:
+                one.start()
             return one
 
         yield make
-
-
-def options_of(cluster: EmbeddedCluster, topic: str, group: str, **more: str) -> ReadOptions:
-    given = {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": group, "subscribe": topic, "loadBalance": "message"}
-    return ReadOptions.parse({**given, "startingOffsets": "earliest", "invisibleDurationMs": str(LONG_MS), **more})
 
 
 def frozen(one: Receiver, count: int, batch: int = 1) -> list[Received]:
@@ -60,12 +101,17 @@ def frozen(one: Receiver, count: int, batch: int = 1) -> list[Received]:
     return list(one.freeze(batch, count))
 
 
-def bodies(received: list[Received]) -> list[str]:
-    decoded = (decode_messages(one.record, broker_name="broker-a") for one in received)
-    return sorted(message.body.decode() for messages in decoded for message in messages)
+def rows(received: list[Received], options: ReadOptions) -> list[dict[str, Any]]:
+    """As executors make them."""
+    batches = (batch for parts in tasks_of(received, None) for batch in read_parts(parts, options, default_schema()))
+    return [row for batch in batches for row in batch.to_pylist()]
 
 
-def handles(received: list[Received]) -> list[Handle]:
+def bodies(received: list[Received], options: ReadOptions) -> list[str]:
+    return sorted(row["body"].decode() for row in rows(received, options))
+
+
+def handles(received: list[Received]) -> list[AnyHandle]:
     """As a later start reads them from the checkpoint."""
     text = json.dumps(handles_to_json(one.handle for one in received))
     return handles_from_json(json.loads(text))
@@ -77,11 +123,12 @@ def assert_nothing_comes(one: Receiver) -> None:
     assert one.count(State.RECEIVED) == 0
 
 
-def test_what_is_proven_does_not_come_again(messages: Topic, receiver: ReceiverOf) -> None:
+def test_what_is_proven_does_not_come_again(messages: Topic, receiver: ReceiverOf, options_of: OptionsOf) -> None:
+    """With "namesrvAddr", and with "endpoints"."""
     sent = messages.send(100)
     one = receiver(invisibleDurationMs=str(SHORT_MS))
     batch = frozen(one, 100)
-    assert bodies(batch) == sorted(sent)
+    assert bodies(batch, options_of()) == sorted(sent)
     one.prove(1)
     eventually(lambda: one.is_dry, "nothing more")
     assert_nothing_comes(one)
@@ -105,7 +152,7 @@ def test_what_is_renewed_is_nobody_elses_and_is_acknowledged_by_its_last_handle(
 
 
 def test_who_stops_gives_back_what_is_in_no_batch_and_that_counts_as_no_attempt(
-    messages: Topic, receiver: ReceiverOf
+    messages: Topic, receiver: ReceiverOf, options_of: OptionsOf
 ) -> None:
     sent = messages.send(50)
     one = receiver()
@@ -113,9 +160,8 @@ def test_who_stops_gives_back_what_is_in_no_batch_and_that_counts_as_no_attempt(
     one.stop()
     assert one.counts.given_back == 50
     again = frozen(receiver(), 50)
-    assert bodies(again) == sorted(sent)
-    decoded = [message for each in again for message in decode_messages(each.record, broker_name="broker-a")]
-    assert {(message.topic, message.reconsume_times) for message in decoded} == {(messages.name, 0)}
+    assert bodies(again, options_of()) == sorted(sent)
+    assert {(row["topic"], row["reconsumeTimes"]) for row in rows(again, options_of())} == {(messages.name, 0)}
 
 
 def test_a_later_start_acknowledges_what_was_logged_and_proven(messages: Topic, receiver: ReceiverOf) -> None:
@@ -123,32 +169,34 @@ def test_a_later_start_acknowledges_what_was_logged_and_proven(messages: Topic, 
     one = receiver(invisibleDurationMs="6000")
     logged = handles(frozen(one, 30))
     one.stop()
-    later = receiver()
+    later = receiver(starts=False)
     later.prove_logged(logged)
     assert later.counts.acknowledged == 30
+    later.start()
     assert_nothing_comes(later)
 
 
 def test_what_a_later_start_gives_back_comes_again_whoever_acknowledges_it_by_its_old_handle(
-    messages: Topic, receiver: ReceiverOf
+    messages: Topic, receiver: ReceiverOf, options_of: OptionsOf
 ) -> None:
     sent = messages.send(30)
     one = receiver()
     logged = handles(frozen(one, 30))
     one.stop()
-    later = receiver()
+    later = receiver(starts=False)
     later.give_back_logged(logged)
+    later.start()
     later.prove_logged(logged)
     again = frozen(later, 30)
-    assert bodies(again) == sorted(sent)
+    assert bodies(again, options_of()) == sorted(sent)
     assert_nothing_comes(later)
 
 
-def test_messages_of_other_tags_do_not_come(messages: Topic, receiver: ReceiverOf) -> None:
+def test_messages_of_other_tags_do_not_come(messages: Topic, receiver: ReceiverOf, options_of: OptionsOf) -> None:
     messages.send(5, tag="TagB")
     wanted = messages.send(5, tag="TagA")
     one = receiver(subExpression="TagA")
-    assert bodies(frozen(one, 5)) == sorted(wanted)
+    assert bodies(frozen(one, 5), options_of()) == sorted(wanted)
     one.prove(1)
     eventually(lambda: one.is_dry, "nothing more")
     assert one.counts.received == 5
@@ -162,34 +210,31 @@ def test_at_most_one_batch_is_held_ahead(messages: Topic, receiver: ReceiverOf) 
     assert one.count(State.RECEIVED) < 50 + 4 * 32
 
 
-def test_a_topic_that_nobody_knows_is_an_error_when_its_time_is_over(cluster: EmbeddedCluster, group: str) -> None:
-    options = options_of(cluster, "no_such_topic", group, missingTopicTimeoutMs="100")
-    one = Receiver(options, RemotingTransport(options))
+def test_a_topic_that_nobody_knows_is_an_error_when_its_time_is_over(options_of: OptionsOf) -> None:
+    options = options_of(subscribe="no_such_topic", missingTopicTimeoutMs="100")
+    one = Receiver(options, transport_of(options))
     one.start()
     try:
-        eventually(lambda: fails(one) == "TOPIC_NOT_FOUND", "an error")
+        eventually(lambda: fails(one) in {"TOPIC_NOT_FOUND", "TOPIC_NOT_SERVED"}, "an error")
     finally:
         one.stop()
 
 
-def test_a_batch_that_cannot_be_given_back_is_an_error(cluster: EmbeddedCluster, topic: str, group: str) -> None:
-    options = options_of(cluster, topic, group, clusterTimeoutMs="300", namesrvAddr="127.0.0.1:1")
-    one = Receiver(options, RemotingTransport(options))
+def test_a_batch_that_cannot_be_given_back_is_an_error(options_of: OptionsOf, way: Way, topic: str) -> None:
+    nobody = {name: "127.0.0.1:1" for name in way.server if name in {"namesrvAddr", "endpoints"}}
+    options = options_of(clusterTimeoutMs="300", **nobody)  # and nothing more is known of the broker
+    one = Receiver(options, transport_of(options))
     handle = Handle.parse(topic, "0 1795445135749 60000 3 0 broker-a 0 0")
     with pytest.raises(TransportError, match="CLUSTER_UNREACHABLE"):
         one.give_back_logged([handle])
     one.stop()
 
 
-def test_what_ends_the_receivers_thread_is_raised_by_the_next_look(
-    cluster: EmbeddedCluster, topic: str, group: str
-) -> None:
-    options = options_of(cluster, topic, group)
-
+def test_what_ends_the_receivers_thread_is_raised_by_the_next_look(options_of: OptionsOf) -> None:
     def fail() -> None:
         raise LookupError("by the test")
 
-    one = Receiver(options, RemotingTransport(options), watch=fail)
+    one = Receiver(options_of(), transport_of(options_of()), watch=fail)
     one.start()
     one.wait(60)
     with pytest.raises(LookupError, match="by the test"):
@@ -231,25 +276,49 @@ def test_a_poll_that_came_late_by_the_brokers_clock_is_refused_and_passes(
     assert outlook_of_pull(outcome) is Outlook.PASSES
 
 
-def test_the_transport_pops_changes_and_acknowledges(
-    cluster: EmbeddedCluster, messages: Topic, topic: str, group: str
+@pytest.fixture
+def transport(options_of: OptionsOf) -> Iterator[Transport]:
+    one = transport_of(options_of())
+    yield one
+    one.close()
+
+
+def test_the_transport_asks_for_messages_changes_and_acknowledges(
+    transport: Transport, messages: Topic, topic: str
 ) -> None:
-    messages.send(3)
-    options = options_of(cluster, topic, group)
-    transport = RemotingTransport(options)
+    sent = messages.send(3)
     assert transport.look() == {}
     target = Target(topic, "broker-a")
     assert transport.targets() == [target]
-    outcomes: list[PopOutcome] = []
+    received: list[Received] = []
 
-    def has_found() -> bool:
-        transport.pop(Poll(target, 32, 500), outcomes.append)
-        eventually(lambda: bool(outcomes), "an answer")
-        return isinstance(outcomes.pop(), Popped)
+    def has_found_all() -> bool:
+        received.extend(answer_of(transport, Poll(target, 32, 500)))
+        return len(received) == len(sent)
 
-    eventually(has_found, "messages")
+    eventually(has_found_all, "messages")
+    handles = [one.handle for one in received]
+    changed = transport.change(handles, LONG_MS, suspend=False)
+    assert [type(one) for one in changed] == [Handle] * 3
+    assert not {*handles} & {*changed}
+    assert transport.acknowledge([one for one in changed if isinstance(one, Handle)]) == [True] * 3
+
+
+def answer_of(transport: Transport, poll: Poll) -> Sequence[Received]:
+    answers: list[Answer] = []
+    transport.poll(poll, answers.append)
+    eventually(lambda: bool(answers), "an answer")
+    (answer,) = answers
+    assert not isinstance(answer, RocketMQError)
+    return answer
+
+
+def test_what_is_of_a_broker_that_nobody_knows_fails_by_itself(transport: Transport, topic: str) -> None:
     nowhere = Handle.parse(topic, "0 1795445135749 60000 3 0 broker-b 0 0")
-    (failure,) = transport.change([nowhere], 1, suspend=True)
-    assert isinstance(failure, RocketMQError)
-    assert transport.acknowledge([nowhere]).keys() == {"broker-b"}
-    transport.close()
+    assert transport.look() == {}
+    assert [type(one) for one in transport.change([nowhere], 1, suspend=True)] == [RouteError]
+    assert [type(one) for one in transport.acknowledge([nowhere])] == [RouteError]
+
+
+def test_over_each_way_its_own_transport_is_used(transport: Transport, way: Way) -> None:
+    assert type(transport) is (GrpcTransport if "endpoints" in way.server else RemotingTransport)

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from rocketmq_spark.pop.handles import CheckPoint, Handle, acks_of
+from rocketmq_spark.pop.handles import CheckPoint, Handle
+from rocketmq_spark.pop.popped import acks_of
 from rocketmq_spark.wire.body.batch_ack import encode_batch_ack
 
 CHECK_POINT = CheckPoint("T", 100, 1_795_445_135_749, 60_000, 3, "0", "broker-a", 7)
@@ -37,9 +38,9 @@ def test_java_reads_our_acknowledgement(java: Any) -> None:
 def test_a_handle_is_as_java_writes_and_reads_it(java: Any, retry: str) -> None:
     ours = handle(117, retry)
     extra_info = java.org.apache.rocketmq.remoting.protocol.header.ExtraInfoUtil
-    parts = extra_info.split(ours.extra_info)
+    parts = extra_info.split(ours.text)
     topic = extra_info.getRealTopic(parts, "T", GROUP)
     assert topic == ours.real_topic(GROUP)
     theirs = extra_info.buildExtraInfo(100, 1_795_445_135_749, 60_000, 3, topic, "broker-a", 7, 117)
-    assert theirs == ours.extra_info
+    assert theirs == ours.text
     assert Handle.parse("T", str(theirs)) == ours

@@ -21,11 +21,17 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from rocketmq_spark.pop.handles import CheckPoint, Handle, Received, handles_from_json, handles_to_json
+from rocketmq_spark.pop.handles import AnyHandle, CheckPoint, Handle, Received, handles_from_json, handles_to_json
 from rocketmq_spark.pop.ledger import BEFORE_ALL, Ledger, State, Taken
 
 INVISIBLE_MS: Final = 100
 ALL: Final = 1_000
+
+
+def number_of(handle: AnyHandle) -> int:
+    """Of its message."""
+    assert isinstance(handle, Handle)
+    return handle.offset
 
 
 class ModelBroker:
@@ -35,7 +41,7 @@ class ModelBroker:
     def __init__(self) -> None:
         self.now_ms = 0
         self.free: set[int] = set()
-        self.held: dict[Handle, int] = {}
+        self.held: dict[AnyHandle, int] = {}
         self._pops = 0
 
     def pop(self, most: int) -> list[Received]:
@@ -43,16 +49,16 @@ class ModelBroker:
         self.free -= set(given)
         return [Received(self._hold(number), memoryview(b"x")) for number in given]
 
-    def change(self, handle: Handle) -> Handle:
+    def change(self, handle: AnyHandle) -> Handle:
         """Whatever the handle is worth: brokers do not look."""
         self.held.pop(handle, None)
-        return self._hold(handle.offset)
+        return self._hold(number_of(handle))
 
-    def give_back(self, handle: Handle) -> None:
+    def give_back(self, handle: AnyHandle) -> None:
         self.held.pop(handle, None)
-        self.free.add(handle.offset)
+        self.free.add(number_of(handle))
 
-    def acknowledge(self, handle: Handle) -> None:
+    def acknowledge(self, handle: AnyHandle) -> None:
         self.held.pop(handle, None)
 
     def pass_time(self, time_ms: int) -> None:
@@ -60,10 +66,10 @@ class ModelBroker:
         over = [handle for handle, end_ms in self.held.items() if end_ms <= self.now_ms]
         for handle in over:
             del self.held[handle]
-            self.free.add(handle.offset)
+            self.free.add(number_of(handle))
 
     def can_be_had(self) -> set[int]:
-        return self.free | {handle.offset for handle in self.held}
+        return self.free | {number_of(handle) for handle in self.held}
 
     def _hold(self, number: int) -> Handle:
         self._pops += 1
@@ -84,7 +90,7 @@ class Sharing(RuleBasedStateMachine):
         self.stored = 0
         self.sink: dict[int, list[int]] = {}
         self.strangers: list[int] = []
-        self.logged: tuple[int, dict[str, str]] = (0, {})
+        self.logged: tuple[int, dict[str, str | list[str]]] = (0, {})
         self.committed = 0
         self.spool: dict[int, tuple[Received, ...]] = {}
         self.had_trouble = False
@@ -113,8 +119,8 @@ class Sharing(RuleBasedStateMachine):
 
     @rule(most=st.integers(1, 4))
     def a_stranger_takes_some(self, most: int) -> None:
-        for handle, _ in self.broker.pop(most):
-            self.strangers.append(handle.offset)
+        for handle, *_ in self.broker.pop(most):
+            self.strangers.append(number_of(handle))
             self.broker.acknowledge(handle)
 
     # ---- the query
@@ -150,7 +156,7 @@ class Sharing(RuleBasedStateMachine):
         frozen = self._freeze(most)
         if frozen:
             self.logged = self.logged[0] + 1, handles_to_json(one.handle for one in frozen)
-            self.frozen[self.logged[0]] = [one.handle.offset for one in frozen]
+            self.frozen[self.logged[0]] = [number_of(one.handle) for one in frozen]
 
     @precondition(lambda self: self.logged[0] == self.committed)
     @rule(most=st.integers(1, 6))
@@ -206,9 +212,9 @@ class Sharing(RuleBasedStateMachine):
         if self.again != number:
             self.ledger.freeze_again(self.spool[number], self.broker.now_ms, self.broker.now_ms)
             self.again = number
-        return [one.handle.offset for one in self.spool[number]]
+        return [number_of(one.handle) for one in self.spool[number]]
 
-    def _give_back_before_empty(self, number: int, handles: dict[str, str]) -> None:
+    def _give_back_before_empty(self, number: int, handles: dict[str, str | list[str]]) -> None:
         if self.settled != number:
             for handle in handles_from_json(handles) if self.gives_back_before_empty else ():
                 self.broker.give_back(handle)

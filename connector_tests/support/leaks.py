@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.resource_tracker import _resource_tracker
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import psutil
 
@@ -28,7 +28,9 @@ SOURCE_RUNNER = "python_streaming_source_runner"
 
 
 class LeakCheck:
-    """Compares what is there with what was there, and with what belongs to the session."""
+    """Compares what is there with what was there, and with what belongs to the session or to the process."""
+
+    _of_process: ClassVar[set[str]] = set()
 
     def __init__(self) -> None:
         self._of_session: set[str] = set()
@@ -40,13 +42,21 @@ class LeakCheck:
         yield
         self._of_session |= resources() - before
 
+    @classmethod
+    @contextmanager
+    def by_process(cls) -> Iterator[None]:
+        """What the block makes stays until this process ends: a library keeps it for its next use."""
+        before = resources()
+        yield
+        cls._of_process |= resources() - before
+
     @contextmanager
     def nothing_left(self, grace_s: float = GRACE_S) -> Iterator[None]:
         """AssertionError that names what the block made and what is still there some time after it."""
         before = resources()
         yield
         deadline = time.monotonic() + grace_s
-        while left := resources() - before - self._of_session:
+        while left := resources() - before - self._of_session - self._of_process:
             assert time.monotonic() < deadline, "left behind: " + "; ".join(sorted(left))
             time.sleep(POLL_S)
 

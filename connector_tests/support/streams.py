@@ -23,7 +23,8 @@ from rocketmq_spark.remoting.producer import Producer
 
 TIMEOUT_S = 180.0
 """Nobody promises this: whoever waits for longer hangs. Machines of continuous integration stand still for a minute."""
-STARTS = frozenset({"startingOffsets", "startingTimestamp", "consumeFromWhere", "consumeTimestamp"})
+STARTS = frozenset({"startingOffsets", "startingTimestamp", "consumeFromWhere", "consumeTimestamp", "endpoints"})
+"""Of who says by one of them where it begins, or cannot say."""
 
 
 def eventually(is_so: Callable[[], bool], what: str, timeout_s: float = TIMEOUT_S) -> None:
@@ -183,10 +184,11 @@ class Stream:
     """Called when a batch is planned and logged, and nothing of it has been pulled yet."""
 
     def load(self) -> DataFrame:
-        reader = self.spark.readStream.format("rocketmq").option("namesrvAddr", self.cluster.namesrv_addr)
+        reader = self.spark.readStream.format("rocketmq")
         reader = reader.option("consumerGroup", self.group).option("subscribe", self.topic)
+        server = {} if "endpoints" in self.options else {"namesrvAddr": self.cluster.namesrv_addr}
         start = {} if STARTS.intersection(self.options) else {"startingOffsets": "earliest"}
-        reader = reader.options(**start, **(self.cluster.security_options | dict(self.options)))
+        reader = reader.options(**server, **start, **(self.cluster.security_options | dict(self.options)))
         if self.schema is not None:
             reader = reader.schema(self.schema)
         return reader.load()

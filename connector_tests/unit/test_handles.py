@@ -1,4 +1,4 @@
-"""Handles: from the answers of brokers, for brokers, and in checkpoints."""
+"""Handles: as servers tell them, after a change, and in checkpoints."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connector_tests.support.message_bytes import Record, pull_body
-from rocketmq_spark.errors import RemoteProtocolError
-from rocketmq_spark.pop.handles import CheckPoint, Handle, acks_of, handles_from_json, handles_to_json, received_of
-from rocketmq_spark.wire.body.batch_ack import BatchAck
-from rocketmq_spark.wire.remoting.headers import ChangeInvisibleTimeResponse, PopMessageResponse
+from rocketmq_spark.pop.handles import (
+    AnyHandle,
+    CheckPoint,
+    Handle,
+    OpaqueHandle,
+    handle_of,
+    handles_from_json,
+    handles_to_json,
+)
 
 TIME_MS = 1_795_445_135_749
 CHECK_POINT = CheckPoint("T", 100, TIME_MS, 60_000, 3, "0", "broker-a", 7)
@@ -27,81 +31,41 @@ CHECK_POINTS = st.builds(
     st.integers(0, 15),
 )
 HANDLES = st.builds(lambda one, place: Handle(one, one.start_offset + place), CHECK_POINTS, st.integers(0, 40))
-
-
-def answer(start_offsets: str | None) -> PopMessageResponse:
-    return PopMessageResponse(pop_time_ms=TIME_MS, invisible_ms=60_000, revive_queue_id=3, start_offsets=start_offsets)
-
-
-def received(start_offsets: str | None, *records: Record) -> list[Handle]:
-    return [one.handle for one in received_of("T", "broker-a", answer(start_offsets), memoryview(pull_body(*records)))]
-
-
-def test_messages_of_the_topic_itself_have_the_handles_of_their_queues() -> None:
-    records = [Record(queue_id=7, queue_offset=100), Record(queue_id=7, queue_offset=102), Record(queue_id=8)]
-    assert received("0 7 100;0 8 0", *records) == [
-        Handle(CHECK_POINT, 100),
-        Handle(CHECK_POINT, 102),
-        Handle(CHECK_POINT._replace(start_offset=0, queue_id=8), 0),
-    ]
-
-
-def test_a_record_is_as_it_is_stored() -> None:
-    first, second = Record(queue_id=7, queue_offset=100), Record(body=b"other", queue_id=7, queue_offset=101)
-    body = memoryview(pull_body(first, second))
-    records = [bytes(one.record) for one in received_of("T", "broker-a", answer("0 7 100"), body)]
-    assert records == [first.encode(), second.encode()]
-    records = [bytes(one.record) for one in received_of("T", "broker-a", answer("1 7 3;0 7 100"), body)]
-    assert records == [first.encode(), second.encode()], "beside those of a retry topic"
-
-
-def test_an_answer_without_messages_has_none_to_tell_of() -> None:
-    assert received(None) == []
-
-
-def test_a_message_that_comes_again_brings_its_handle_and_others_beside_it_do_not() -> None:
-    """The queue that it comes from has the number of one of the topic itself."""
-    again = Record(queue_id=7, queue_offset=3, properties={"POP_CK": f"3 {TIME_MS} 60000 3 1 broker-a 7 3"})
-    first = Record(queue_id=7, queue_offset=100, body=b"POP_CK\x01")
-    handles = received("1 7 3;0 7 100", again, first)
-    assert handles == [Handle(CHECK_POINT._replace(start_offset=3, retry="1"), 3), Handle(CHECK_POINT, 100)]
-    assert [handle.real_topic("g") for handle in handles] == ["%RETRY%g_T", "T"]
-
-
-@pytest.mark.parametrize("start_offsets", [None, "", "0 8 1", "0 7", "x", "1 7 100", "0  7 100"])
-def test_a_message_without_a_handle_is_an_error(start_offsets: str | None) -> None:
-    with pytest.raises(RemoteProtocolError, match=r"BAD_HEADER.*PopMessageResponse cannot be read: .*startOffsetInfo"):
-        received(start_offsets, Record(queue_id=7, queue_offset=100))
-
-
-@pytest.mark.parametrize(
-    ("spelled", "problem"),
-    [
-        ("3 1 60000 3 9 broker-a 7 3", "retry flag '9'"),
-        ("3 1 60000 3 1 broker-a 7", "not enough values"),
-        ("3  1 60000 3 1 broker-a 7 3", "too many values"),
-        ("a b c d 1 f g h", "invalid literal"),
-    ],
-)
-def test_a_handle_that_cannot_be_read_is_an_error(spelled: str, problem: str) -> None:
-    with pytest.raises(RemoteProtocolError, match=rf"BAD_HEADER.*cannot be told: {problem}"):
-        received("1 7 3", Record(queue_id=7, queue_offset=3, properties={"POP_CK": spelled}))
+OPAQUE = st.builds(OpaqueHandle, st.sampled_from(["T", "orders"]), st.sampled_from(["broker-a", "a b"]), st.text())
 
 
 def test_a_changed_handle_begins_at_its_message() -> None:
-    changed = Handle(CHECK_POINT, 117).changed(
-        ChangeInvisibleTimeResponse(pop_time_ms=5, invisible_ms=6, revive_queue_id=2)
-    )
+    changed = Handle(CHECK_POINT, 117).changed(pop_time_ms=5, invisible_ms=6, revive_queue_id=2)
     assert changed == Handle(CheckPoint("T", 117, 5, 6, 2, "0", "broker-a", 7), 117)
-    assert changed.extra_info == "117 5 6 2 0 broker-a 7 117"
+    assert changed.text == "117 5 6 2 0 broker-a 7 117"
 
 
-def test_messages_that_came_together_are_acknowledged_together() -> None:
-    other = CHECK_POINT._replace(retry="1", queue_id=8)
-    assert acks_of("g", [Handle(CHECK_POINT, 100), Handle(other, 100), Handle(CHECK_POINT, 131)]) == [
-        BatchAck("g", "T", "0", 100, 7, 3, TIME_MS, 60_000, [100, 131]),
-        BatchAck("g", "T", "1", 100, 8, 3, TIME_MS, 60_000, [100]),
-    ]
+OF_A_BROKER = f"100 {TIME_MS} 60000 3 0 broker-a 7 117"
+
+
+@pytest.mark.parametrize("text", [OF_A_BROKER, f"{OF_A_BROKER} 1443", f"{OF_A_BROKER} -1"])
+def test_a_proxys_handle_is_the_brokers_with_a_number_more_which_nobody_asks_for(text: str) -> None:
+    handle = handle_of("T", "broker-a", text)
+    assert handle == Handle(CHECK_POINT, 117)
+    assert (handle.text, handle.topic, handle.broker_name) == (OF_A_BROKER, "T", "broker-a")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "AFFGADFA-X9",
+        f"{OF_A_BROKER} 1 2",
+        OF_A_BROKER.replace("broker-a", "broker-b"),
+        OF_A_BROKER.replace(" 3 0 ", " 3 9 "),
+        OF_A_BROKER.replace("117", "0117"),
+        "100 60000 3 0 broker-a 7 117",
+    ],
+)
+def test_a_handle_that_is_spelled_in_another_way_is_kept_as_it_is(text: str) -> None:
+    handle = handle_of("T", "broker-a", text)
+    assert handle == OpaqueHandle("T", "broker-a", text)
+    assert handles_from_json(handles_to_json([handle])) == [handle]
 
 
 def test_a_checkpoint_has_them_in_short() -> None:
@@ -114,8 +78,8 @@ def test_a_checkpoint_that_spells_them_otherwise_is_not_read() -> None:
         handles_from_json({f"T  100 {TIME_MS} 60000 3 0 broker-a 7": "0"})
 
 
-@given(st.lists(HANDLES, unique=True))
-def test_a_checkpoint_gives_back_what_it_was_given_in_one_spelling(handles: list[Handle]) -> None:
+@given(st.lists(HANDLES | OPAQUE, unique=True))
+def test_a_checkpoint_gives_back_what_it_was_given_in_one_spelling(handles: list[AnyHandle]) -> None:
     spelled = handles_to_json(handles)
     assert set(handles_from_json(spelled)) == set(handles)
     assert list(handles_to_json(reversed(handles)).items()) == list(spelled.items())

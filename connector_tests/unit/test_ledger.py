@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rocketmq_spark.pop.handles import CheckPoint, Handle, Received
+from rocketmq_spark.pop.handles import AnyHandle, CheckPoint, Form, Handle, OpaqueHandle, Received
 from rocketmq_spark.pop.ledger import BEFORE_ALL, Counts, Ledger, State
 
 INVISIBLE_MS = 1_000
@@ -20,8 +20,13 @@ def ledger_with(count: int) -> Ledger:
     return ledger
 
 
+def offset(one: AnyHandle) -> int:
+    assert isinstance(one, Handle)
+    return one.offset
+
+
 def numbers(ledger: Ledger, batch: int, most: int = ALL) -> list[int]:
-    return [one.handle.offset for one in ledger.freeze(batch, most)]
+    return [offset(one.handle) for one in ledger.freeze(batch, most)]
 
 
 def test_what_waits_is_counted_with_its_bytes_until_it_is_in_a_batch() -> None:
@@ -60,11 +65,27 @@ def test_a_batch_that_is_read_again_comes_before_all_others_and_is_renewed_by_it
         for number, age_ms in ((7, 0), (8, INVISIBLE_MS // 2), (9, INVISIBLE_MS))
     ]
     ledger.freeze_again(kept, now_ms=50_000, epoch_ms=10_000)
-    assert [one.handle.offset for one in ledger.take_due(50_000, ALL)] == [8]
+    assert [offset(one.handle) for one in ledger.take_due(50_000, ALL)] == [8]
     ledger.expire(50_000)
     assert (ledger.counts.expired, ledger.count(State.FROZEN)) == (2, 3), "one of them in no batch, and given up"
     ledger.prove(BEFORE_ALL)
     assert ledger.count(State.PROVEN) == 3
+
+
+def test_what_another_server_has_handed_out_is_renewed_at_once_when_it_is_read_again() -> None:
+    """Its handle does not say when that was."""
+    ledger = Ledger(INVISIBLE_MS)
+    opaque = OpaqueHandle("T", "broker-a", "its own")
+    kept = (Received(opaque, memoryview(b"1"), Form.ANSWERED),)
+    ledger.freeze_again(kept, now_ms=50_000, epoch_ms=10_000)
+    assert [one.handle for one in ledger.take_due(50_000, ALL)] == [opaque]
+
+
+def test_a_message_stays_in_the_form_in_which_it_came() -> None:
+    ledger = Ledger(INVISIBLE_MS)
+    both = tuple(Received(handle(number), memoryview(b"1"), form) for number, form in enumerate(Form))
+    ledger.receive(both, 0)
+    assert ledger.freeze(1, ALL) == both
 
 
 def test_a_clock_behind_the_brokers_shortens_no_lease() -> None:
@@ -91,7 +112,7 @@ def test_what_is_being_renewed_is_neither_frozen_nor_acknowledged_nor_given_back
     assert (ledger.waiting, ledger.can_freeze) == (1, False)
     assert ledger.take_due(500, ALL) == []
     for one in taken:
-        ledger.renewed(one.number, handle(one.handle.offset, pop_time_ms=500), 500)
+        ledger.renewed(one.number, handle(offset(one.handle), pop_time_ms=500), 500)
     assert ledger.can_freeze
     assert [one.handle for one in ledger.take_proven(ALL)] == [handle(0, pop_time_ms=500)]
     assert ledger.freeze(2, ALL)[0].handle == handle(1, pop_time_ms=500)
@@ -147,6 +168,20 @@ def test_what_a_broker_is_asked_about_does_not_expire_meanwhile() -> None:
     assert (ledger.counts.expired, ledger.waiting) == (1, 0)
 
 
+def test_what_was_acknowledged_too_late_is_counted_once_as_expired() -> None:
+    ledger = ledger_with(3)
+    ledger.freeze(1, ALL)
+    ledger.expire(1_000)
+    ledger.prove(1)
+    taken = ledger.take_proven(ALL)
+    ledger.acknowledged(one.number for one in taken[:1])
+    ledger.too_late(one.number for one in taken[1:])
+    assert ledger.counts == Counts(received=3, acknowledged=1, expired=3)
+    ledger.adopt([handle(7)])
+    ledger.too_late(one.number for one in ledger.take_proven(ALL))
+    assert (ledger.counts.expired, ledger.count(State.PROVEN)) == (4, 0)
+
+
 def test_what_does_not_expire_holds_up_nothing_behind_it() -> None:
     ledger = ledger_with(3)
     ledger.take_due(999, 1)
@@ -158,7 +193,7 @@ def test_what_is_in_no_batch_can_be_given_back() -> None:
     ledger = ledger_with(4)
     ledger.freeze(1, 1)
     taken = ledger.take_waiting(ALL)
-    assert [one.handle.offset for one in taken] == [1, 2, 3]
+    assert [offset(one.handle) for one in taken] == [1, 2, 3]
     ledger.given_back(one.number for one in taken[:2])
     ledger.put_back([taken[2].number])
     assert (ledger.waiting, ledger.counts.given_back) == (1, 2)
@@ -183,5 +218,5 @@ def test_all_that_is_adopted_and_received_is_held_apart() -> None:
     ledger = Ledger(INVISIBLE_MS)
     ledger.adopt(map(handle, range(3)))
     ledger.receive([Received(handle(number), memoryview(b"")) for number in range(3, 6)], 0)
-    assert [one.handle.offset for one in ledger.take_proven(ALL)] == [0, 1, 2]
+    assert [offset(one.handle) for one in ledger.take_proven(ALL)] == [0, 1, 2]
     assert numbers(ledger, 1) == [3, 4, 5]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pop.handles import CheckPoint, Handle
+from rocketmq_spark.pop.handles import CheckPoint, Handle, OpaqueHandle
 from rocketmq_spark.source.pop.pop_offsets import PopOffset
 from rocketmq_spark.source.stream.offsets import SourceOffset
 
@@ -68,3 +69,20 @@ def test_those_of_another_group_and_of_queues_are_told_apart() -> None:
         PopOffset.from_json(SourceOffset().to_json(), OPTIONS)
     with pytest.raises(OptionError, match=r"CHECKPOINT_OF_ANOTHER.*'loadBalance' 'message'.*'queue'.*handles of"):
         SourceOffset.from_json(VALUE)
+
+
+OPAQUE = PopOffset("g", "6f0c", 7, (OpaqueHandle("orders", "broker-a", "a server's own"),))
+
+
+def test_handles_that_only_their_server_understands_are_kept_for_it() -> None:
+    over_grpc = replace(OPTIONS, name_servers=(), endpoints=("p:8081",))
+    value = OPAQUE.to_json()
+    assert value["handles"] == {"orders broker-a": ["a server's own"]}
+    assert PopOffset.from_json(value, over_grpc) == OPAQUE
+    with pytest.raises(OptionError, match=r"CHECKPOINT_OF_ANOTHER.*'endpoints' 'given'.*brokers do not understand"):
+        PopOffset.from_json(value, OPTIONS)
+
+
+def test_a_broker_s_own_handles_are_understood_over_both_protocols() -> None:
+    over_grpc = replace(OPTIONS, name_servers=(), endpoints=("p:8081",))
+    assert PopOffset.from_json(VALUE, over_grpc) == OFFSET

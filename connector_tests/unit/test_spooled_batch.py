@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rocketmq_spark.pop.handles import CheckPoint, Handle, Received
+from rocketmq_spark.pop.handles import CheckPoint, Form, Handle, OpaqueHandle, Received
 from rocketmq_spark.pop.spooled_batch import TITLE, decoded_batch, encoded_batch
 
 ORDINARY = CheckPoint("orders", 120, 1_763_712_000_000, 300_000, 3, "0", "broker-a", 1)
@@ -12,7 +12,8 @@ RETRIED = CheckPoint("payments", 0, 1_763_712_000_001, 300_000, 0, "2", "broker-
 BATCH = (
     Received(Handle(RETRIED, 7), memoryview(b"\x00\xff a record")),
     Received(Handle(ORDINARY, 120), memoryview(b"")),
-    Received(Handle(ORDINARY, 121), memoryview(b"another" * 1_000)),
+    Received(Handle(ORDINARY, 121), memoryview(b"another" * 1_000), Form.ANSWERED),
+    Received(OpaqueHandle("orders", "a broker", "a server's own"), memoryview(b"x"), Form.ANSWERED),
 )
 
 

@@ -52,6 +52,7 @@ class EmbeddedCluster:
     acl : whether brokers let only those in who sign their requests; see ``security_options``, ``create_user``.
     tls : whether servers take only those who speak TLS. Their certificate is made for this cluster.
     proxy : whether there is a proxy, in cluster mode, on all interfaces; see ``endpoints``, ``proxy_addr``.
+    proxy_config : properties of rmq-proxy.json.
 
     What waits for a server raises EmbeddedBrokerError[CLUSTER_STATE] when it has not registered within 30 s; so does
     what kills, pauses or resumes one that has no JVM of its own.
@@ -73,6 +74,7 @@ class EmbeddedCluster:
         acl: bool = False,
         tls: bool = False,
         proxy: bool = False,
+        proxy_config: Mapping[str, object] = NO_SETTINGS,
     ) -> None:
         self._version = version
         self._resources = ExitStack()
@@ -94,7 +96,8 @@ class EmbeddedCluster:
         names = [f"broker-{letter}" for letter in string.ascii_lowercase[:brokers]]
         self._brokers = {name: BrokerServer(name, stores / name, settings) for name in names}
         self._name_server = NameServer(self._work.path, namesrv_port)
-        self._proxy = ProxyServer(self._work.path / "proxy", self._certificate, credentials) if proxy else None
+        at = self._work.path / "proxy"
+        self._proxy = ProxyServer(at, self._certificate, credentials, proxy_config) if proxy else None
 
     def __enter__(self) -> Self:
         try:

@@ -6,6 +6,7 @@ In local mode it is in a broker's JVM, goes down with it, and sets that JVM's TL
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -23,14 +24,18 @@ class ProxyServer:
     """Serves gRPC at one port, and remoting at another; both stay the same over restarts.
 
     It listens on all interfaces: RocketMQ has no setting for that. ``certificate``: where TLS is spoken, which the same
-    Java options say as for brokers. ``inner``: where there is ACL, as whom it asks brokers who may do what.
+    Java options say as for brokers. ``inner``: where there is ACL, as whom it asks brokers who may do what. ``more``:
+    of rmq-proxy.json.
     """
 
-    def __init__(self, home: Path, certificate: ServerCertificate | None, inner: Credentials | None) -> None:
+    def __init__(
+        self, home: Path, certificate: ServerCertificate | None, inner: Credentials | None, more: Mapping[str, object]
+    ) -> None:
         self._home = home
         self._settings = {
             **(tls_settings(certificate) if certificate else {}),
             **(acl_settings(inner, home) if inner else {}),
+            **more,
         }
         self._grpc_port = self._remoting_port = 0
 

@@ -23,6 +23,7 @@ class ConnectionOptions:
         essential=True,
         aliases=("nameServer",),
         required=True,
+        unless="endpoints",
         doc="Name servers, `host:port` separated by `;`. One that does not answer is passed over for the next.",
     )
     broker_timeout_ms: int = option(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from rocketmq_spark.options.connection import ConnectionOptions
-from rocketmq_spark.options.kinds import GIVEN, choice, integer
+from rocketmq_spark.options.kinds import ADDRESSES, GIVEN, choice, integer
 from rocketmq_spark.options.table import Conflict, Section, option
 
 BY_QUEUE: Final = "queue"
@@ -16,7 +17,7 @@ INVISIBLE_BY_DEFAULT_MS: Final = 300_000
 
 @dataclass(frozen=True, kw_only=True)
 class ReceiveOptions(ConnectionOptions):
-    """What a group's members share, and for how long a message is one's own."""
+    """What a group's members share, for how long a message is one's own, and who hands it out."""
 
     load_balance: str = option(
         "loadBalance",
@@ -27,6 +28,14 @@ class ReceiveOptions(ConnectionOptions):
         "with RocketMQ 5: each message goes to whoever asks first, and is invisible to the others until its batch is "
         "done; in no order, and at least once. All members must use the same. The guide on message granularity says "
         "when to take which.",
+    )
+    endpoints: tuple[str, ...] | None = option(
+        "endpoints",
+        ADDRESSES,
+        section=Section.GROUP,
+        doc="For `loadBalance` `message`, in place of `namesrvAddr`: a RocketMQ 5 proxy, `host:port`, which is asked "
+        "over gRPC; its port is 8081 unless somebody has changed that. Where it has several addresses, separated by "
+        "`;`, one that does not answer is passed over for the next.",
     )
     invisible_duration_ms: int = option(
         "invisibleDurationMs",
@@ -92,6 +101,11 @@ WITHOUT_MEANING: Final[tuple[tuple[str, str, object, str], ...]] = (
 """Options that say nothing where messages are shared: name, attribute, default, and why. To set them is an error."""
 
 
+def _over_grpc(attribute: str) -> Callable[[Any], bool]:
+    """Whether an option is given that says nothing there."""
+    return lambda options: options.endpoints is not None and getattr(options, attribute) is not None
+
+
 def _conflict(name: str, attribute: str, default: object, why: str) -> Conflict:
     def when(options: Any) -> bool:
         return bool(options.shares_messages and getattr(options, attribute) != default)
@@ -100,6 +114,12 @@ def _conflict(name: str, attribute: str, default: object, why: str) -> Conflict:
 
 
 RECEIVE_CONFLICTS: Final = (
+    Conflict(
+        "endpoints",
+        "loadBalance",
+        lambda options: options.endpoints is not None and not options.shares_messages,
+        "Over gRPC a proxy hands out messages, not queues. Set 'loadBalance' to 'message', or give 'namesrvAddr'.",
+    ),
     *(_conflict(*row) for row in WITHOUT_MEANING),
     Conflict(
         "loadBalance",
@@ -112,6 +132,25 @@ RECEIVE_CONFLICTS: Final = (
         "consumeFromWhere",
         lambda options: options.shares_messages and options.consume_from_where == "CONSUME_FROM_TIMESTAMP",
         "Where messages are shared a group without offsets begins at its first message or at its end.",
+    ),
+    Conflict(
+        "endpoints",
+        "startingOffsets",
+        _over_grpc("starting_offsets"),
+        "Over gRPC nobody can say where a group without offsets begins: a proxy has it begin about at the end. With "
+        "'namesrvAddr' it can begin at its first messages, and go on over gRPC.",
+    ),
+    Conflict(
+        "endpoints",
+        "consumeFromWhere",
+        _over_grpc("consume_from_where"),
+        "Where a group without offsets begins is a proxy's to say, about at the end; 'namesrvAddr' leaves it to you.",
+    ),
+    Conflict(
+        "endpoints",
+        "tlsKeyPassword",
+        _over_grpc("tls_key_password"),
+        "The library that speaks gRPC takes only keys that are not encrypted.",
     ),
     Conflict(
         "loadBalance",
@@ -130,6 +169,12 @@ RECEIVE_CONFLICTS: Final = (
         "spoolDir",
         lambda options: not options.shares_messages and options.spool_dir is not None,
         "With 'queue' the brokers have the messages of a batch, and a restart reads them there.",
+    ),
+    Conflict(
+        "namesrvAddr",
+        "endpoints",
+        lambda options: bool(options.name_servers) and options.endpoints is not None,
+        "Name servers say where brokers are, which are asked directly; a proxy asks them itself. Give one of the two.",
     ),
 )
 """Checked in this order."""

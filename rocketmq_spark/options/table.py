@@ -38,7 +38,8 @@ class Section(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One row of the table. ``essential``: one of the ten that the README shows; ``section``: of the reference."""
+    """One row of the table. ``essential``: one of the ten that the README shows; ``section``: of the reference;
+    ``unless``: an option that may be given in place of this one, which is required; its value is () then."""
 
     name: str
     kind: Kind[Any]
@@ -49,6 +50,7 @@ class Option:
     default: str | None = None
     required: bool = False
     secret: bool = False
+    unless: str | None = None
 
     @property
     def spellings(self) -> tuple[str, ...]:
@@ -103,9 +105,10 @@ def option(
     default: str | None = None,
     required: bool = False,
     secret: bool = False,
+    unless: str | None = None,
 ) -> Any:
     """A dataclass field that carries its row of the table. The default is checked here, when it is defined."""
-    row = Option(name, kind, doc, section, essential, aliases, default, required, secret)
+    row = Option(name, kind, doc, section, essential, aliases, default, required, secret, unless)
     if default is not None:
         row.parse(default)
     return dataclasses.field(metadata={"option": row}, repr=not secret)
@@ -129,8 +132,7 @@ def parse_table(table: type, given: Mapping[str, str]) -> dict[str, Any]:
     wanted = {name.lower(): text for name, text in given.items()}
     values: dict[str, Any] = {}
     for attribute, row in rows(table):
-        text = _take(row, wanted)
-        values[attribute] = None if text is None else row.parse(text)
+        values[attribute] = () if _is_replaced(row, wanted) else _value(row, _take(row, wanted))
     return values
 
 
@@ -139,6 +141,15 @@ def checked(options: T, *rules: Iterable[Conflict | Need]) -> T:
     for rule in chain.from_iterable(rules):
         rule.check(options)
     return options
+
+
+def _is_replaced(row: Option, wanted: Mapping[str, str]) -> bool:
+    is_given = any(spelling.lower() in wanted for spelling in row.spellings)
+    return row.unless is not None and row.unless.lower() in wanted and not is_given
+
+
+def _value(row: Option, text: str | None) -> Any:
+    return None if text is None else row.parse(text)
 
 
 def _take(row: Option, wanted: dict[str, str]) -> str | None:

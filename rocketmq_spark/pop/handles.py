@@ -1,30 +1,26 @@
-"""Handles: what a broker knows a message by that it has given out.
+"""Handles: what servers know a message by that they have given out.
 
-A handle is ``check point offset, time, invisibility, revive queue, retry flag, broker, queue, offset``. Whoever has it
-can use it, from any process and over any connection, until the message is acknowledged, changed or given out again.
-Messages of one queue that came with one answer differ in the last number only, and are written together.
+A broker's handle is ``check point offset, time, invisibility, revive queue, retry flag, broker, queue, offset``; a
+proxy adds the commit log offset, which nobody asks for. Whoever has it can use it, from any process and over any
+connection, until the message is acknowledged, changed or given out again. Messages of one queue that came with one
+answer differ in the last number only, and are written together. What is spelled in another way is kept as it is.
 
-Source: ``remoting/protocol/header/ExtraInfoUtil.java``, ``client/impl/MQClientAPIImpl.java#processPopResponse``.
+Source: ``remoting/protocol/header/ExtraInfoUtil.java``, ``common/consumer/ReceiptHandle.java``.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple, Self
+from enum import Enum
+from typing import Final, NamedTuple, Self, TypeAlias
 
-from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import retry_topic
-from rocketmq_spark.wire.body.batch_ack import BatchAck
-from rocketmq_spark.wire.message.stored_message import as_stored, split_records
-from rocketmq_spark.wire.remoting.headers import ChangeInvisibleTimeResponse, PopMessageResponse
 
 ORDINARY: Final = "0"
 """The retry flag of the topic itself; its retry topics have others."""
 
 _RETRY_TOPIC_JOINTS: Final = {"1": "_", "2": "+"}
-_POP_CK: Final = "POP_CK"
-_QUEUE_AND_OFFSET: Final = struct.Struct(">12xi4xq")
+_WORDS: Final = 8
 
 
 class CheckPoint(NamedTuple):
@@ -59,8 +55,17 @@ class Handle(NamedTuple):
     offset: int
 
     @property
-    def extra_info(self) -> str:
-        """As it is told to brokers."""
+    def topic(self) -> str:
+        """The one that was asked for."""
+        return self.check_point.topic
+
+    @property
+    def broker_name(self) -> str:
+        return self.check_point.broker_name
+
+    @property
+    def text(self) -> str:
+        """As it is told to servers."""
         return " ".join(map(str, (*self.check_point[1:], self.offset)))
 
     def real_topic(self, group: str) -> str:
@@ -68,126 +73,110 @@ class Handle(NamedTuple):
         topic, retry = self.check_point.topic, self.check_point.retry
         return topic if retry == ORDINARY else f"{retry_topic(group)}{_RETRY_TOPIC_JOINTS[retry]}{topic}"
 
-    def changed(self, answer: ChangeInvisibleTimeResponse) -> Handle:
+    def changed(self, pop_time_ms: int, invisible_ms: int, revive_queue_id: int) -> Handle:
         """The handle by which the broker knows the message since then.
 
         Source: ``client/impl/MQClientAPIImpl.java#changeInvisibleTimeAsync``.
         """
         check_point = self.check_point._replace(
             start_offset=self.offset,
-            pop_time_ms=answer.pop_time_ms,
-            invisible_ms=answer.invisible_ms,
-            revive_queue_id=answer.revive_queue_id,
+            pop_time_ms=pop_time_ms,
+            invisible_ms=invisible_ms,
+            revive_queue_id=revive_queue_id,
         )
         return Handle(check_point, self.offset)
 
     @classmethod
-    def parse(cls, topic: str, extra_info: str) -> Handle:
-        """From ``extra_info``. Raises ValueError."""
-        *words, offset = extra_info.split(" ")
+    def parse(cls, topic: str, text: str) -> Handle:
+        """From ``text``. Raises ValueError."""
+        *words, offset = text.split(" ")
         return cls(CheckPoint.parse(topic, words), int(offset))
 
 
+class OpaqueHandle(NamedTuple):
+    """That of a server which spells them in its own way."""
+
+    topic: str
+    broker_name: str
+    text: str
+
+
+AnyHandle: TypeAlias = Handle | OpaqueHandle
+
+
+def handle_of(topic: str, broker_name: str, text: str) -> AnyHandle:
+    """From what a server knows a message by that ``broker_name`` has given out."""
+    words = text.split(" ")
+    own = " ".join(words[:_WORDS])
+    try:
+        handle = Handle.parse(topic, own)
+    except ValueError:
+        return OpaqueHandle(topic, broker_name, text)
+    is_understood = handle.text == own and handle.broker_name == broker_name and len(words) <= _WORDS + 1
+    return handle if is_understood else OpaqueHandle(topic, broker_name, text)
+
+
+class Form(Enum):
+    """How a message is written that was given out to us: as brokers store it, or as a proxy answers with it."""
+
+    STORED = "stored"
+    ANSWERED = "answered"
+
+
 class Received(NamedTuple):
-    """A message that was given out to us: ``record`` is as it is stored, and ``decode_messages`` reads it."""
+    """A message that was given out to us."""
 
-    handle: Handle
+    handle: AnyHandle
     record: memoryview
-
-
-# ------------------------------------------------------------------------------------------------------ from an answer
-
-
-def received_of(topic: str, broker_name: str, header: PopMessageResponse, body: memoryview) -> list[Received]:
-    """The messages of an answer. Raises RemoteProtocolError[BAD_HEADER | CORRUPT_MESSAGE]."""
-    starts = _starts(header)
-    records = [record for _, _, record in split_records(body)]
-    if all(retry == ORDINARY for retry, _ in starts):
-        return [Received(_ordinary(topic, broker_name, header, starts, record), record) for record in records]
-    return [Received(_of_any(topic, broker_name, header, starts, record), record) for record in records]
-
-
-def _ordinary(
-    topic: str, broker_name: str, header: PopMessageResponse, starts: Mapping[tuple[str, int], int], record: memoryview
-) -> Handle:
-    queue_id, offset = _QUEUE_AND_OFFSET.unpack_from(record)
-    if (ORDINARY, queue_id) not in starts:
-        raise _bad_header(f"a message of queue {queue_id} came, and startOffsetInfo is {header.start_offsets!r}")
-    start = starts[ORDINARY, queue_id]
-    times = header.pop_time_ms, header.invisible_ms, header.revive_queue_id
-    return Handle(CheckPoint(topic, start, *times, ORDINARY, broker_name, queue_id), offset)
-
-
-def _of_any(
-    topic: str, broker_name: str, header: PopMessageResponse, starts: Mapping[tuple[str, int], int], record: memoryview
-) -> Handle:
-    """Of a message from a retry topic, which has the topic that was asked for and its handle as a property, or not."""
-    try:
-        extra_info = as_stored(record, broker_name).properties.get(_POP_CK)
-        if extra_info is not None:
-            return Handle.parse(topic, extra_info)
-    except ValueError as problem:
-        raise _bad_header(f"a message that was popped cannot be told: {problem}") from problem
-    return _ordinary(topic, broker_name, header, starts, record)
-
-
-def _starts(header: PopMessageResponse) -> dict[tuple[str, int], int]:
-    """By retry flag and queue id."""
-    try:
-        entries = [entry.split(" ") for entry in (header.start_offsets or "").split(";") if entry]
-        return {(retry, int(queue_id)): int(offset) for retry, queue_id, offset in entries}
-    except ValueError as problem:
-        raise _bad_header(f"startOffsetInfo is {header.start_offsets!r}") from problem
-
-
-def _bad_header(problem: str) -> RemoteProtocolError:
-    return RemoteProtocolError("BAD_HEADER", subject="PopMessageResponse", problem=problem)
+    form: Form = Form.STORED
 
 
 # --------------------------------------------------------------------------------------------------------- many of them
 
 
-def acks_of(group: str, handles: Iterable[Handle]) -> list[BatchAck]:
-    """What says that these messages are done."""
-    return [
-        BatchAck(
-            group=group,
-            topic=one.topic,
-            retry=one.retry,
-            start_offset=one.start_offset,
-            queue_id=one.queue_id,
-            revive_queue_id=one.revive_queue_id,
-            pop_time_ms=one.pop_time_ms,
-            invisible_ms=one.invisible_ms,
-            offsets=offsets,
-        )
-        for one, offsets in _by_check_point(handles).items()
-    ]
+def handles_to_json(handles: Iterable[AnyHandle]) -> dict[str, str | list[str]]:
+    """``{"<topic> <check point>": "0-31,35"}``, numbers beyond the first, and ``{"<topic> <broker>": [...]}`` of opaque
+    ones; equal handles give equal text."""
+    spelled: dict[str, str | list[str]] = {}
+    opaque: dict[str, list[str]] = {}
+    known: list[Handle] = []
+    for handle in handles:
+        if isinstance(handle, Handle):
+            known.append(handle)
+        else:
+            opaque.setdefault(f"{handle.topic} {handle.broker_name}", []).append(handle.text)
+    for check_point, offsets in sorted(by_check_point(known).items()):
+        spelled[str(check_point)] = _spelled(offsets, check_point.start_offset)
+    return spelled | {key: sorted(texts) for key, texts in sorted(opaque.items())}
 
 
-def handles_to_json(handles: Iterable[Handle]) -> dict[str, str]:
-    """``{"<topic> <check point>": "0-31,35"}``, numbers beyond the first; equal handles give equal text."""
-    return {str(one): _spelled(offsets, one.start_offset) for one, offsets in sorted(_by_check_point(handles).items())}
-
-
-def handles_from_json(value: Mapping[str, str]) -> list[Handle]:
+def handles_from_json(value: Mapping[str, str | list[str]]) -> list[AnyHandle]:
     """Read back what ``handles_to_json`` gave. Raises ValueError, TypeError, AttributeError."""
-    handles: list[Handle] = []
+    handles: list[AnyHandle] = []
     for key, spelled in value.items():
         topic, *words = key.split(" ")
-        check_point = CheckPoint.parse(topic, words)
-        for part in spelled.split(","):
-            first, _, last = part.partition("-")
-            begin, end = check_point.start_offset + int(first), check_point.start_offset + int(last or first)
-            handles += [Handle(check_point, offset) for offset in range(begin, end + 1)]
+        if isinstance(spelled, list):
+            handles += [OpaqueHandle(topic, " ".join(words), text) for text in spelled]
+        else:
+            handles += _read(CheckPoint.parse(topic, words), spelled)
     return handles
 
 
-def _by_check_point(handles: Iterable[Handle]) -> dict[CheckPoint, list[int]]:
+def by_check_point(handles: Iterable[Handle]) -> dict[CheckPoint, list[int]]:
+    """The offsets of each."""
     found: dict[CheckPoint, list[int]] = {}
     for check_point, offset in handles:
         found.setdefault(check_point, []).append(offset)
     return found
+
+
+def _read(check_point: CheckPoint, spelled: str) -> list[Handle]:
+    handles: list[Handle] = []
+    for part in spelled.split(","):
+        first, _, last = part.partition("-")
+        begin, end = check_point.start_offset + int(first), check_point.start_offset + int(last or first)
+        handles += [Handle(check_point, offset) for offset in range(begin, end + 1)]
+    return handles
 
 
 def _spelled(offsets: Iterable[int], start: int) -> str:

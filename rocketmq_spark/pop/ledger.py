@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
 
-from rocketmq_spark.pop.handles import Handle, Received
+from rocketmq_spark.pop.handles import AnyHandle, Form, Handle, Received
 from rocketmq_spark.pop.renewal import Lease
 
 BEFORE_ALL: Final = 0
@@ -32,20 +32,25 @@ class State(Enum):
 
 @dataclass(slots=True)
 class _Held:
-    handle: Handle
+    handle: AnyHandle
     record: memoryview
+    form: Form
     lease: Lease
     state: State = State.RECEIVED
     batch: int = 0
     is_taken: bool = False
     is_told_expired: bool = False
 
+    @property
+    def received(self) -> Received:
+        return Received(self.handle, self.record, self.form)
+
 
 class Taken(NamedTuple):
     """A message about which a broker is asked now."""
 
     number: int
-    handle: Handle
+    handle: AnyHandle
 
 
 @dataclass(slots=True)
@@ -93,8 +98,8 @@ class Ledger:
 
     def receive(self, received: Iterable[Received], now_ms: int) -> None:
         """They are ours, from about now on."""
-        for handle, record in received:
-            self._held[self._next] = _Held(handle, record, Lease.begun(now_ms, self._invisible_ms))
+        for handle, record, form in received:
+            self._held[self._next] = _Held(handle, record, form, Lease.begun(now_ms, self._invisible_ms))
             self._next += 1
             self._waiting += 1
             self._waiting_bytes += len(record)
@@ -107,22 +112,29 @@ class Ledger:
             one = self._held[number]
             self._waiting_is_over(one)
             one.state, one.batch = State.FROZEN, batch
-        return tuple(Received(self._held[number].handle, self._held[number].record) for number in free)
+        return tuple(self._held[number].received for number in free)
 
     def freeze_again(self, messages: Iterable[Received], now_ms: int, epoch_ms: int) -> None:
         """Messages of a batch that an earlier start of the query has frozen, and that is not in the sink yet; all
         batches of this start come after it. ``epoch_ms`` is now by the clock that brokers name."""
-        for handle, record in messages:
-            age_ms = max(0, epoch_ms - handle.check_point.pop_time_ms)
-            lease = Lease.begun(now_ms - age_ms, handle.check_point.invisible_ms)
-            self._held[self._next] = _Held(handle, record, lease, State.FROZEN, BEFORE_ALL)
+        for handle, record, form in messages:
+            lease = self._lease_of(handle, now_ms, epoch_ms)
+            self._held[self._next] = _Held(handle, record, form, lease, State.FROZEN, BEFORE_ALL)
             self._next += 1
 
-    def adopt(self, handles: Iterable[Handle]) -> None:
+    def _lease_of(self, handle: AnyHandle, now_ms: int, epoch_ms: int) -> Lease:
+        """Of a message that was received some time ago. How long ago only a broker's handle says; another server's is
+        renewed at once."""
+        if not isinstance(handle, Handle):
+            return Lease.begun(now_ms - self._invisible_ms // 2, self._invisible_ms)
+        age_ms = max(0, epoch_ms - handle.check_point.pop_time_ms)
+        return Lease.begun(now_ms - age_ms, handle.check_point.invisible_ms)
+
+    def adopt(self, handles: Iterable[AnyHandle]) -> None:
         """Messages of a batch that an earlier start of the query has frozen, and that is in the sink."""
         for handle in handles:
             lease = Lease(self._invisible_ms, 0, 0)
-            self._held[self._next] = _Held(handle, memoryview(b""), lease, State.PROVEN)
+            self._held[self._next] = _Held(handle, memoryview(b""), Form.STORED, lease, State.PROVEN)
             self._next += 1
 
     def prove(self, batch: int) -> None:
@@ -138,7 +150,7 @@ class Ledger:
         due = (number for number, one in self._held.items() if _is_renewed(one) and one.lease.is_due(now_ms))
         return self._take(due, most)
 
-    def renewed(self, number: int, handle: Handle, now_ms: int) -> None:
+    def renewed(self, number: int, handle: AnyHandle, now_ms: int) -> None:
         """The broker knows it by another handle; ``now_ms``: when it was asked."""
         one = self._held[number]
         one.handle, one.lease, one.is_taken = handle, Lease.begun(now_ms, self._invisible_ms), False
@@ -173,6 +185,12 @@ class Ledger:
         for number in numbers:
             self._remove(number)
             self.counts.acknowledged += 1
+
+    def too_late(self, numbers: Iterable[int]) -> None:
+        """Their time was over when they were acknowledged: they come again."""
+        for number in numbers:
+            self.counts.expired += not self._held[number].is_told_expired
+            self._remove(number)
 
     def take_waiting(self, most: int) -> list[Taken]:
         """Some that can be given back: they are in no batch."""

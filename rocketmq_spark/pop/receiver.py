@@ -15,12 +15,11 @@ from typing import Final
 
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pop.handles import Handle, Received, received_of
+from rocketmq_spark.pop.handles import AnyHandle, Received
 from rocketmq_spark.pop.ledger import Counts, Ledger, State, Taken
 from rocketmq_spark.pop.polls import Poll, Polls, Target
-from rocketmq_spark.pop.remoting_transport import RemotingTransport
+from rocketmq_spark.pop.transport import Answer, Transport
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
-from rocketmq_spark.remoting.pop_broker import PopOutcome
 from rocketmq_spark.remoting.retry import (
     Outlook,
     Patience,
@@ -29,7 +28,7 @@ from rocketmq_spark.remoting.retry import (
     refreshes_route,
     topic_subject,
 )
-from rocketmq_spark.remoting.waits import Wait
+from rocketmq_spark.remoting.waits import Wait, WaitLines
 
 log = logging.getLogger(__name__)
 
@@ -43,10 +42,12 @@ AT_ONCE: Final = 1_000
 LOOKS_IN_A_LEASE: Final = 20
 """How often it is looked while a message is invisible whether it is to be renewed."""
 
-LOOK_INTERVAL_MS: Final = 30_000
 WATCH_INTERVAL_MS: Final = 1_000
 TICK_S: Final = 0.2
 LAST_WORK_S: Final = 10.0
+
+MISSING_TOPIC: Final = frozenset({"TOPIC_NOT_FOUND", "TOPIC_NOT_SERVED"})
+"""It may be made, for which there is a limit of its own."""
 
 GIVEN_BACK_MS: Final = 1
 """For how long what is given back stays invisible; brokers take some seconds to give it out again."""
@@ -64,7 +65,7 @@ class Receiver:
     def __init__(
         self,
         options: ReadOptions,
-        transport: RemotingTransport,
+        transport: Transport,
         *,
         looks_once: bool = False,
         watch: Callable[[], None] = lambda: None,
@@ -79,9 +80,10 @@ class Receiver:
         self._ledger = Ledger(options.invisible_duration_ms)
         self._polls = Polls(looks_once)
         self._patience = Patience(outlook_of_pull)
+        self._lines = WaitLines()
         self._crash: Exception | None = None
         self._news = threading.Condition()
-        self._inbox: SimpleQueue[tuple[Target, PopOutcome] | None] = SimpleQueue()
+        self._inbox: SimpleQueue[tuple[Target, Answer] | None] = SimpleQueue()
         self._due_ms: dict[Callable[[], None], int] = {}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rocketmq-pop", daemon=True)
@@ -147,7 +149,7 @@ class Receiver:
             self._ledger.prove(batch)
         self._acknowledge()
 
-    def prove_logged(self, handles: Sequence[Handle]) -> None:
+    def prove_logged(self, handles: Sequence[AnyHandle]) -> None:
         """The same, of a batch that an earlier start has logged."""
         with self._news:
             self._ledger.adopt(handles)
@@ -160,7 +162,7 @@ class Receiver:
             self._ledger.freeze_again(messages, self._clock(), epoch_ms)
         self.start()
 
-    def give_back_logged(self, handles: Sequence[Handle]) -> None:
+    def give_back_logged(self, handles: Sequence[AnyHandle]) -> None:
         """Of a batch that an earlier start has frozen and that is in no sink: each is answered when this returns.
         Raises what keeps them from that, a silent broker after ``clusterTimeoutMs``."""
         left = list(handles)
@@ -173,13 +175,11 @@ class Receiver:
                 self._stopping.wait(TICK_S)
         self.counts.given_back += len(handles)
 
-    def _given_back(self, handles: Sequence[Handle]) -> list[Handle]:
+    def _given_back(self, handles: Sequence[AnyHandle]) -> list[AnyHandle]:
         """Those that are not."""
-        changed = self._transport.change(handles, GIVEN_BACK_MS, suspend=True)
-        outcomes = list(zip(handles, changed, strict=True))
-        for handle, outcome in outcomes:
-            self._note(broker_subject(handle.check_point.broker_name), outcome)
-        return [handle for handle, outcome in outcomes if isinstance(outcome, RocketMQError)]
+        outcomes = self._transport.change(handles, GIVEN_BACK_MS, suspend=True)
+        self._note_all(handles, outcomes)
+        return [handle for handle, outcome in zip(handles, outcomes, strict=True) if isinstance(outcome, RocketMQError)]
 
     def stop(self) -> None:
         """Acknowledge what is proven, give back what is in no batch, answers awaited, and close all connections. May be
@@ -217,15 +217,21 @@ class Receiver:
     def _do_timed_work(self) -> None:
         work = (
             (self._watch, WATCH_INTERVAL_MS),
-            (self._look, LOOK_INTERVAL_MS),
+            (self._look, self._transport.look_interval_ms),
             (self._renew, self._renewal_interval_ms),
             (self._acknowledge, WATCH_INTERVAL_MS),
+            (self._say, WATCH_INTERVAL_MS),
         )
         for do, interval_ms in work:
             now_ms = self._clock()
             if now_ms >= self._due_ms.get(do, 0):
                 self._due_ms[do] = now_ms + interval_ms
                 do()
+
+    def _say(self) -> None:
+        """Log what is to be said of what does not answer, see ``WaitLines``."""
+        for line in self._lines.lines(self.waits, self._clock()):
+            log.warning("%s", line)
 
     def _look(self) -> None:
         """Ask where the topics are; where that has just failed, after a pause."""
@@ -240,7 +246,7 @@ class Receiver:
 
     def _ask(self) -> None:
         for poll in self._wanted():
-            self._transport.pop(poll, self._putting(poll.target))
+            self._transport.poll(poll, self._putting(poll.target))
 
     def _wanted(self) -> list[Poll]:
         with self._news:
@@ -255,7 +261,7 @@ class Receiver:
             ]
             return list(self._polls.wanted(room, may_ask))
 
-    def _putting(self, target: Target) -> Callable[[PopOutcome], None]:
+    def _putting(self, target: Target) -> Callable[[Answer], None]:
         return lambda outcome: self._inbox.put((target, outcome))
 
     def _take_all(self, timeout_s: float = 0) -> None:
@@ -269,18 +275,14 @@ class Receiver:
         except Empty:
             pass
 
-    def _take(self, target: Target, outcome: PopOutcome) -> None:
-        received: list[Received] = []
-        failure = outcome if isinstance(outcome, RocketMQError) else None
-        if outcome is not None and not isinstance(outcome, RocketMQError):
-            received = received_of(target.topic, target.broker_name, outcome.header, outcome.body)
-        self._note(broker_subject(target.broker_name), failure)
+    def _take(self, target: Target, outcome: Answer) -> None:
+        self._note(broker_subject(target.broker_name), outcome)
         with self._news:
-            self._ledger.receive(received, self._clock())
-            if failure is None:
-                self._polls.answered(target, has_found=bool(received))
-            else:
+            if isinstance(outcome, RocketMQError):
                 self._polls.failed(target)
+            else:
+                self._ledger.receive(outcome, self._clock())
+                self._polls.answered(target, has_found=bool(outcome))
             self._news.notify_all()
 
     # ------------------------------------------------------------------------------------------ both threads
@@ -288,16 +290,15 @@ class Receiver:
     def _renew(self) -> None:
         while taken := self._taken(lambda most: self._ledger.take_due(self._clock(), most)):
             asked_ms = self._clock()
-            changed = self._transport.change(
-                [handle for _, handle in taken], self._options.invisible_duration_ms, suspend=False
-            )
-            for (number, handle), outcome in zip(taken, changed, strict=True):
-                self._note(broker_subject(handle.check_point.broker_name), outcome)
-                with self._news:
-                    if isinstance(outcome, Handle):
-                        self._ledger.renewed(number, outcome, asked_ms)
-                    else:
+            handles = [handle for _, handle in taken]
+            outcomes = self._transport.change(handles, self._options.invisible_duration_ms, suspend=False)
+            self._note_all(handles, outcomes)
+            with self._news:
+                for (number, _), outcome in zip(taken, outcomes, strict=True):
+                    if outcome is None or isinstance(outcome, RocketMQError):
                         self._ledger.not_renewed(number, self._clock())
+                    else:
+                        self._ledger.renewed(number, outcome, asked_ms)
         with self._news:
             self._ledger.expire(self._clock())
             self._news.notify_all()
@@ -305,20 +306,29 @@ class Receiver:
     def _acknowledge(self) -> None:
         failed: list[int] = []
         while taken := self._taken(self._ledger.take_proven):
-            failures = self._transport.acknowledge([handle for _, handle in taken])
-            for broker_name in {handle.check_point.broker_name for _, handle in taken}:
-                self._note(broker_subject(broker_name), failures.get(broker_name))
-            failed += [number for number, handle in taken if handle.check_point.broker_name in failures]
+            handles = [handle for _, handle in taken]
+            outcomes = self._transport.acknowledge(handles)
+            self._note_all(handles, outcomes)
+            told = list(zip((number for number, _ in taken), outcomes, strict=True))
+            failed += [number for number, outcome in told if isinstance(outcome, RocketMQError)]
             with self._news:
-                self._ledger.acknowledged(
-                    [number for number, handle in taken if handle.check_point.broker_name not in failures]
-                )
+                self._ledger.acknowledged(number for number, outcome in told if outcome is True)
+                self._ledger.too_late(number for number, outcome in told if outcome is False)
         with self._news:
             self._ledger.put_back(failed)
 
     def _taken(self, take: Callable[[int], list[Taken]]) -> list[Taken]:
         with self._news:
             return take(AT_ONCE)
+
+    def _note_all(self, handles: Sequence[AnyHandle], outcomes: Sequence[object]) -> None:
+        """Of each broker one outcome: a failure, if there is one."""
+        by_broker: dict[str, object] = {}
+        for handle, outcome in zip(handles, outcomes, strict=True):
+            if isinstance(outcome, RocketMQError) or handle.broker_name not in by_broker:
+                by_broker[handle.broker_name] = outcome
+        for broker_name, outcome in by_broker.items():
+            self._note(broker_subject(broker_name), outcome)
 
     def _note(self, subject: str, outcome: object) -> None:
         """That something answers, or how it fails."""
@@ -329,7 +339,7 @@ class Receiver:
         if outlook_of_pull(outcome) is Outlook.FINAL:
             self._fail(outcome)
         limit_ms = self._options.cluster_timeout_ms
-        if outcome.condition == "TOPIC_NOT_FOUND":
+        if outcome.condition in MISSING_TOPIC:
             limit_ms = self._options.missing_topic_timeout_ms
         with self._news:
             self._patience.failed(subject, outcome, now_ms=self._clock(), limit_ms=limit_ms)

@@ -9,8 +9,10 @@ from typing import Final, TypeAlias
 from rocketmq_spark.errors import RocketMQError, RouteError
 from rocketmq_spark.model import TopicRoute
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pop.handles import Handle, acks_of
+from rocketmq_spark.pop.handles import AnyHandle, Handle
 from rocketmq_spark.pop.polls import Poll, Target
+from rocketmq_spark.pop.popped import acks_of, received_of
+from rocketmq_spark.pop.transport import Acknowledged, Answer, Changed
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.peer import ResponseFuture
 from rocketmq_spark.remoting.pool import ConnectionPool
@@ -27,17 +29,18 @@ ACKS_A_REQUEST: Final = 4_000
 FROM_FIRST, FROM_END = 0, 1
 """Where a group begins that has no offset. Source: ``common/constant/ConsumeInitMode.java``."""
 
-Changed: TypeAlias = Handle | RocketMQError | None
-"""The handle by which a broker knows a message since it was asked; None: it has deleted it."""
+LOOK_INTERVAL_MS: Final = 30_000
 
 _Asked: TypeAlias = ResponseFuture[ChangeInvisibleTimeResponse | None] | RocketMQError
 
 
 class RemotingTransport:
-    """Of one query. Making it opens nothing.
+    """See ``Transport``. Its handles are those of brokers: a checkpoint with others is refused.
 
     Threads: any; ``look`` is one thread's, and what it has found replaces what was known in one step.
     """
+
+    look_interval_ms = LOOK_INTERVAL_MS
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
@@ -75,8 +78,7 @@ class RemotingTransport:
 
     # ------------------------------------------------------------------------------------------ what
 
-    def pop(self, poll: Poll, on_answer: Callable[[PopOutcome], None]) -> None:
-        """Ask for messages. ``on_answer`` is called once, maybe on a reader thread; never raises."""
+    def poll(self, poll: Poll, on_answer: Callable[[Answer], None]) -> None:
         options = self._options
         request = PopMessageRequest(
             consumer_group=options.consumer_group,
@@ -94,10 +96,14 @@ class RemotingTransport:
         except RocketMQError as error:
             on_answer(error)
         else:
-            broker.pop(request, on_answer)
+            broker.pop(request, lambda outcome: on_answer(_answer(poll.target, outcome)))
 
-    def acknowledge(self, handles: Sequence[Handle]) -> dict[str, RocketMQError]:
-        """Say that these are done, to all of their brokers at once. What went wrong, by broker name."""
+    def acknowledge(self, handles: Sequence[AnyHandle]) -> list[Acknowledged]:
+        failures = self._acknowledge(_brokers_own(handles))
+        return [failures.get(handle.broker_name, True) for handle in handles]
+
+    def _acknowledge(self, handles: Sequence[Handle]) -> dict[str, RocketMQError]:
+        """What went wrong, by broker name."""
         answers: list[tuple[str, ResponseFuture[None]]] = []
         failures: dict[str, RocketMQError] = {}
         for topic, broker_name, some in _by_broker(handles):
@@ -113,11 +119,11 @@ class RemotingTransport:
                 failures[broker_name] = error
         return failures
 
-    def change(self, handles: Sequence[Handle], invisible_ms: int, *, suspend: bool) -> list[Changed]:
-        """Have these invisible from now on for so long, all in flight at once. What came of each."""
+    def change(self, handles: Sequence[AnyHandle], invisible_ms: int, *, suspend: bool) -> list[Changed]:
         failed: dict[str, RocketMQError] = {}
-        asked = [self._ask_change(handle, invisible_ms, suspend, failed) for handle in handles]
-        return [_changed(handle, one) for handle, one in zip(handles, asked, strict=True)]
+        ours = _brokers_own(handles)
+        asked = [self._ask_change(handle, invisible_ms, suspend, failed) for handle in ours]
+        return [_changed(handle, one) for handle, one in zip(ours, asked, strict=True)]
 
     def _ask_change(self, handle: Handle, invisible_ms: int, suspend: bool, failed: dict[str, RocketMQError]) -> _Asked:
         """``failed``: brokers that cannot be sent to; each is tried once."""
@@ -126,21 +132,33 @@ class RemotingTransport:
             consumer_group=group,
             topic=handle.real_topic(group),
             queue_id=check_point.queue_id,
-            extra_info=handle.extra_info,
+            extra_info=handle.text,
             offset=handle.offset,
             invisible_ms=invisible_ms,
             suspend=suspend,
         )
-        if check_point.broker_name not in failed:
+        if handle.broker_name not in failed:
             try:
-                return self._broker(check_point.topic, check_point.broker_name).submit_change(request)
+                return self._broker(handle.topic, handle.broker_name).submit_change(request)
             except RocketMQError as error:
-                failed[check_point.broker_name] = error
-        return failed[check_point.broker_name]
+                failed[handle.broker_name] = error
+        return failed[handle.broker_name]
 
     def close(self) -> None:
-        """Close all connections: brokers give nothing more out to us."""
         self._pool.close()
+
+
+def _answer(target: Target, outcome: PopOutcome) -> Answer:
+    if outcome is None or isinstance(outcome, RocketMQError):
+        return outcome or ()
+    try:
+        return received_of(target.topic, target.broker_name, outcome.header, outcome.body)
+    except RocketMQError as error:
+        return error
+
+
+def _brokers_own(handles: Sequence[AnyHandle]) -> list[Handle]:
+    return [handle for handle in handles if isinstance(handle, Handle)]
 
 
 def _changed(handle: Handle, asked: _Asked) -> Changed:
@@ -150,14 +168,16 @@ def _changed(handle: Handle, asked: _Asked) -> Changed:
         answer = asked.result()
     except RocketMQError as error:
         return error
-    return None if answer is None else handle.changed(answer)
+    if answer is None:
+        return None
+    return handle.changed(answer.pop_time_ms, answer.invisible_ms, answer.revive_queue_id)
 
 
 def _by_broker(handles: Sequence[Handle]) -> Iterator[tuple[str, str, Sequence[Handle]]]:
     """(a topic, broker name, handles), in parts that one request can carry."""
     by_broker: dict[str, list[Handle]] = {}
     for handle in handles:
-        by_broker.setdefault(handle.check_point.broker_name, []).append(handle)
+        by_broker.setdefault(handle.broker_name, []).append(handle)
     for broker_name, ours in by_broker.items():
         for first in range(0, len(ours), ACKS_A_REQUEST):
-            yield ours[0].check_point.topic, broker_name, ours[first : first + ACKS_A_REQUEST]
+            yield ours[0].topic, broker_name, ours[first : first + ACKS_A_REQUEST]

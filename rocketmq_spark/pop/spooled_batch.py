@@ -1,8 +1,8 @@
-"""A batch as it is kept on a disk: its messages in their order, as they are stored, and what each is acknowledged by.
+"""A batch as it is kept on a disk: its messages in their order, as they came, and what each is acknowledged by.
 
-    "rocketmq-spark batch 1\\n" | of each message: topic, handle, record | CRC-32 of all that
+    "rocketmq-spark batch 1\\n" | of each message: topic, broker, handle, form, record | CRC-32 of all that
 
-each of the three with its length in 4 bytes before it, numbers in network order.
+each of the five with its length in 4 bytes before it, numbers in network order.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
+from itertools import starmap
 from typing import Final
 
-from rocketmq_spark.pop.handles import Handle, Received
+from rocketmq_spark.pop.handles import Form, Received, handle_of
 
 TITLE: Final = b"rocketmq-spark batch 1\n"
+_FIELDS: Final = 5
 _NUMBER: Final = struct.Struct(">I")
 
 
@@ -32,15 +34,21 @@ def decoded_batch(content: bytes) -> tuple[Received, ...]:
     if end < len(TITLE) or _NUMBER.unpack_from(content, end) != (zlib.crc32(content[:end]),):
         raise ValueError("it is damaged, or was not written to its end")
     fields = list(_split(memoryview(content)[len(TITLE) : end]))
-    return tuple(
-        Received(Handle.parse(str(topic, "utf-8"), str(handle, "utf-8")), record)
-        for topic, handle, record in zip(fields[::3], fields[1::3], fields[2::3], strict=True)
-    )
+    return tuple(starmap(_message, zip(*(fields[place::_FIELDS] for place in range(_FIELDS)), strict=True)))
+
+
+def _message(
+    topic: memoryview, broker_name: memoryview, handle: memoryview, form: memoryview, record: memoryview
+) -> Received:
+    told = handle_of(*(str(text, "utf-8") for text in (topic, broker_name, handle)))
+    return Received(told, record, Form(str(form, "utf-8")))
 
 
 def _fields(messages: Iterable[Received]) -> Iterator[bytes | memoryview]:
-    for handle, record in messages:
-        for field in (handle.check_point.topic.encode(), handle.extra_info.encode(), record):
+    for handle, record, form in messages:
+        texts = (handle.topic, handle.broker_name, handle.text, form.value)
+        fields: tuple[bytes | memoryview, ...] = (*(text.encode() for text in texts), record)
+        for field in fields:
             yield _NUMBER.pack(len(field))
             yield field
 

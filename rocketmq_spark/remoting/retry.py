@@ -75,12 +75,14 @@ OUTLOOKS: Final[Mapping[int | str, Outlooks]] = MappingProxyType(
         "CONNECT_FAILED": Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),
         "RESPONSE_TIMED_OUT": Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),
         "CONNECTION_LOST": Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),
+        "PROXY_FAILED": Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),
         "IMPOSSIBLE_BOUNDS": Outlooks(_PASSES, _FINAL, _FINAL, _FINAL),
         # what the name servers say
         "NO_MASTER": Outlooks(_PASSES, _UNSERVED, _PASSES, _PASSES),
         "WRONG_BROKER": Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),
         "NO_WRITABLE_QUEUE": Outlooks(_PASSES, _UNSERVED, _PASSES, _UNSERVED),
         "NO_READABLE_QUEUE": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED, _UNSERVED),
+        "TOPIC_NOT_SERVED": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED, _UNSERVED),
         "TOPIC_NOT_FOUND": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED, _UNSERVED),
         "TOPIC_AWAY": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED, _UNSERVED),
         "BROKERS_AWAY": Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),  # of writers, to whom brokers are all the same

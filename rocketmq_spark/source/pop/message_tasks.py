@@ -1,11 +1,11 @@
-"""Tasks of a batch whose messages travel with them: as they are stored, undecoded, in parts of a bounded size."""
+"""Tasks of a batch whose messages travel with them: as they came, undecoded, in parts of a bounded size."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from rocketmq_spark.pop.handles import Received
+from rocketmq_spark.pop.handles import Form, Received
 
 TASK_BYTES: Final = 8 * 1024 * 1024
 """At most in one task, which Spark sends in one piece; one message may have more."""
@@ -18,9 +18,10 @@ PART_BYTES: Final = 4 * 1024 * 1024
 
 
 class Part(NamedTuple):
-    """Messages of one broker, one after another, as an answer to a pull has them."""
+    """Messages of one broker in one form, one after another."""
 
     broker_name: str
+    form: Form
     body: bytes
 
 
@@ -31,12 +32,12 @@ def tasks_of(received: Sequence[Received], max_records: int | None) -> list[tupl
 
 
 def _parts(received: Sequence[Received]) -> Iterator[Part]:
-    by_broker: dict[str, list[Received]] = {}
+    alike: dict[tuple[str, Form], list[Received]] = {}
     for one in received:
-        by_broker.setdefault(one.handle.check_point.broker_name, []).append(one)
-    for broker_name, ours in by_broker.items():
+        alike.setdefault((one.handle.broker_name, one.form), []).append(one)
+    for (broker_name, form), ours in alike.items():
         for some in _cut(ours, PART_BYTES, len(ours)):
-            yield Part(broker_name, b"".join(record for _, record in some))
+            yield Part(broker_name, form, b"".join(one.record for one in some))
 
 
 def _cut(received: Iterable[Received], most_bytes: int, most: int) -> Iterator[list[Received]]:

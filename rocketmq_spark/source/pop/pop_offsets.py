@@ -18,13 +18,14 @@ from typing import Any, Final
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.options.receive import BY_MESSAGE, BY_QUEUE
-from rocketmq_spark.pop.handles import Handle, handles_from_json, handles_to_json
+from rocketmq_spark.pop.handles import AnyHandle, Handle, handles_from_json, handles_to_json
 
 VERSION: Final = 1
 _EPOCH: Final = re.compile("[0-9a-f]*")
 KIND: Final = {"v": VERSION, "loadBalance": BY_MESSAGE}
 
 ANOTHER_GROUP: Final = "The messages of its last batch can be acknowledged in their own group only."
+OVER_GRPC_BEFORE: Final = "Its server spells what it knows messages by in its own way, which brokers do not understand."
 QUEUES_BEFORE: Final = "It has positions in queues, of which whoever shares messages knows nothing."
 
 
@@ -35,7 +36,7 @@ class PopOffset:
     consumer_group: str
     epoch: str = ""
     number: int = 0
-    handles: tuple[Handle, ...] = ()
+    handles: tuple[AnyHandle, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The value that Spark writes with ``json.dumps``; equal offsets give equal text."""
@@ -44,8 +45,8 @@ class PopOffset:
 
     @classmethod
     def from_json(cls, value: Any, options: ReadOptions) -> PopOffset:
-        """Read back what ``to_json`` gave. Raises OptionError[CHECKPOINT_OF_ANOTHER] for that of queues or of another
-        group, OptionError[BAD_OFFSET] for anything else."""
+        """Read back what ``to_json`` gave. Raises OptionError[CHECKPOINT_OF_ANOTHER] for that of queues, of another
+        group, or with handles that only their own server understands; OptionError[BAD_OFFSET] for anything else."""
         try:
             if "queues" in value:
                 raise _of_another("loadBalance", BY_QUEUE, options.load_balance, QUEUES_BEFORE)
@@ -63,6 +64,8 @@ class PopOffset:
             raise OptionError("BAD_OFFSET", problem=f"{problem} in {str(value)[:200]}") from None
         if offset.consumer_group != options.consumer_group:
             raise _of_another("consumerGroup", offset.consumer_group, options.consumer_group, ANOTHER_GROUP)
+        if options.endpoints is None and not all(isinstance(one, Handle) for one in offset.handles):
+            raise _of_another("endpoints", "given", "not given", OVER_GRPC_BEFORE)
         return offset
 
 

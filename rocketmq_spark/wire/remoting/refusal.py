@@ -66,17 +66,19 @@ def _refused(it: _Refused) -> BrokerError:
     )
 
 
-_ACL_2: Final = (
+ACCESS_WORDS: Final[tuple[tuple[str, Callable[[_Refused], BrokerError]], ...]] = (
     (r"username cannot be null", _credentials_missing),
     (r"check signature failed|User:\S+ is (?:not found|disabled)", _credentials_refused),
     (r"User:\S+ has no permission to access Topic:(?P<name>\S+)", _topic_forbidden),
     (r"User:\S+ has no permission to access Group:(?P<name>\S+)", _group_forbidden),
     (r"User:\S+ has no permission to access ", _access_forbidden),
 )
+"""What ACL 2.0 says, over any protocol: the beginning of the remark; the first line that fits counts."""
+
 REFUSALS: Final[tuple[tuple[int, str, Callable[[_Refused], BrokerError]], ...]] = (
     # ACL 2.0: brokers, and proxies
-    *((ResponseCode.NO_PERMISSION, words, error_of) for words, error_of in _ACL_2),
-    *((ResponseCode.SYSTEM_ERROR, words, error_of) for words, error_of in _ACL_2),
+    *((ResponseCode.NO_PERMISSION, words, error_of) for words, error_of in ACCESS_WORDS),
+    *((ResponseCode.SYSTEM_ERROR, words, error_of) for words, error_of in ACCESS_WORDS),
     # ACL 1.0
     (ResponseCode.SYSTEM_ERROR, r"\S*\.AclException: No accessKey is configured", _credentials_missing),
     (ResponseCode.SYSTEM_ERROR, r"\S*\.AclException: (?:Check signature failed|No acl config)", _credentials_refused),
@@ -87,6 +89,15 @@ REFUSALS: Final[tuple[tuple[int, str, Callable[[_Refused], BrokerError]], ...]] 
     (ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, r"", _group_not_found),
 )
 """By code and beginning of the remark; the first line that fits counts."""
+
+
+def access_refusal(address: str, request: str, code: int, remark: str) -> BrokerError | None:
+    """What a refusal by ACL 2.0 is, whatever code it comes with; None for other words."""
+    for words, error_of in ACCESS_WORDS:
+        match = re.match(words, remark)
+        if match is not None:
+            return error_of(_Refused(address, request, code, remark, match.groupdict().get("name", "")))
+    return None
 
 
 def refusal(address: str, request_code: int, answer: RemotingCommand) -> BrokerError:

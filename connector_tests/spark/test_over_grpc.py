@@ -1,0 +1,50 @@
+"""Queries that share messages through a proxy: whoever asks for keys, for TLS, for both or for neither, with the rights
+that they need and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from connector_tests.support.streams import Stream, Topic
+from rocketmq_spark.embedded import EmbeddedCluster, Right
+from rocketmq_spark.embedded.pytest_plugin import unique_name
+from rocketmq_spark.options.connection import options_of
+from rocketmq_spark.security import Security
+
+DOORS = {"plain": (False, False), "ACL": (True, False), "TLS": (False, True), "ACL+TLS": (True, True)}
+
+
+@pytest.fixture(scope="module", params=list(DOORS.values()), ids=list(DOORS))
+def cluster(request: pytest.FixtureRequest) -> Iterator[EmbeddedCluster]:
+    acl, tls = request.param
+    with EmbeddedCluster(proxy=True, acl=acl, tls=tls) as cluster:
+        yield cluster
+
+
+MemberOf = Callable[..., Stream]
+
+
+@pytest.fixture
+def member(spark: SparkSession, cluster: EmbeddedCluster, topic: str, group: str, tmp_path: Path) -> MemberOf:
+    """A query of a user who has the rights that docs/guide/security.md lists."""
+    rights = [Right(f"Topic:{topic}", ("SUB",)), Right(f"Group:{group}", ("SUB",))]
+    is_guarded = cluster.security.credentials is not None
+    keys = options_of(Security(cluster.create_user(unique_name("user"), *rights))) if is_guarded else {}
+
+    def make(name: str = "query", **options: str) -> Stream:
+        by_message = {"endpoints": cluster.endpoints, "loadBalance": "message"}
+        return Stream(spark, cluster, topic, group, tmp_path / name, by_message | keys | options)
+
+    return make
+
+
+def test_a_query_reads_acknowledges_and_restarts(messages: Topic, member: MemberOf) -> None:
+    reading, sent = member(), list[str]()
+    for count in (25, 140, 7):
+        sent += messages.send(count)
+        reading.run_to_end()
+        assert reading.bodies() == sorted(sent)

@@ -1,0 +1,162 @@
+"""Messages of a proxy as columns."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from connector_tests.support.scripted_proxy import given
+from rocketmq_spark.errors import RemoteProtocolError
+from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.wire.arrow.column_table import COLUMNS
+from rocketmq_spark.wire.grpc import message_columns
+from rocketmq_spark.wire.grpc import messaging_pb2 as pb
+from rocketmq_spark.wire.grpc.message_columns import VALUES, Unreadable, decode_received
+from rocketmq_spark.wire.message.compression import compress
+from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
+
+BODY = b"a body, a body, a body"
+BORN_MS, STORED_MS = 1_795_445_135_749, 1_795_445_136_001
+NOT_IN_THE_PROTOCOL = {"offsetMsgId", "commitLogOffset", "sysFlag", "flag", "bodyCRC"}
+
+
+def answer(body: bytes = BODY, topic: str = "T", **system: Any) -> pb.ReceiveMessageResponse:
+    one = given("h", body, **system)
+    one.message.topic.name = topic
+    return one
+
+
+def decoded(
+    *answers: pb.ReceiveMessageResponse, columns: tuple[str, ...] = tuple(COLUMNS), tags: frozenset[str] | None = None
+) -> tuple[list[dict[str, Any]], list[Unreadable]]:
+    joined = b"".join(one.SerializeToString() for one in answers)
+    batch, unreadable = decode_received(joined, columns, broker_name="broker-a", tags=tags)
+    assert batch.schema == pa.schema([pa.field(name, COLUMNS[name].type) for name in columns])
+    return batch.to_pylist(), unreadable
+
+
+def test_all_that_a_message_has_is_in_its_row() -> None:
+    one = answer(
+        tag="TagA",
+        keys=["k1", "k2"],
+        message_id="01AB",
+        body_encoding=pb.Encoding.IDENTITY,
+        born_host="10.0.0.1",
+        store_host="10.0.0.2:10911",
+        queue_id=3,
+        queue_offset=42,
+        delivery_attempt=3,
+        message_group="customer-7",
+    )
+    one.message.user_properties["colour"] = "red"
+    one.message.system_properties.born_timestamp.FromMilliseconds(BORN_MS)
+    one.message.system_properties.store_timestamp.FromMilliseconds(STORED_MS)
+    (row,), unreadable = decoded(one)
+    assert row == {
+        "topic": "T",
+        "brokerName": "broker-a",
+        "queueId": 3,
+        "queueOffset": 42,
+        "msgId": "01AB",
+        "keys": "k1 k2",
+        "tags": "TagA",
+        "body": BODY,
+        "properties": [
+            ("colour", "red"),
+            ("KEYS", "k1 k2"),
+            ("TAGS", "TagA"),
+            ("UNIQ_KEY", "01AB"),
+            ("__SHARDINGKEY", "customer-7"),
+        ],
+        "bornTimestamp": datetime.fromtimestamp(BORN_MS / 1000, UTC),
+        "storeTimestamp": datetime.fromtimestamp(STORED_MS / 1000, UTC),
+        "reconsumeTimes": 2,
+        "bornHost": "10.0.0.1",
+        "storeHost": "10.0.0.2:10911",
+        **dict.fromkeys(NOT_IN_THE_PROTOCOL),
+    }
+    assert unreadable == []
+
+
+def test_what_a_message_has_not_is_null() -> None:
+    (row,), _ = decoded(answer(message_id="01AB", delivery_attempt=1))
+    assert (row["keys"], row["tags"], row["properties"]) == (None, None, [("UNIQ_KEY", "01AB")])
+
+
+def test_a_column_has_a_value_or_is_not_in_the_protocol() -> None:
+    assert {*VALUES, "brokerName", "body", *NOT_IN_THE_PROTOCOL} == set(COLUMNS)
+
+
+def test_a_topic_of_a_namespace_shows_it() -> None:
+    one = answer()
+    one.message.topic.resource_namespace = "shop"
+    (row,), _ = decoded(one, columns=("topic",))
+    assert row == {"topic": "shop%T"}
+
+
+def test_messages_come_in_their_order_and_only_those_of_the_tags() -> None:
+    tags = ("TagA", "TagB", None, "TagA")
+    answers = [answer(queue_offset=number, tag=tag) for number, tag in enumerate(tags)]
+    rows, _ = decoded(*answers, columns=("queueOffset",), tags=frozenset({"TagA"}))
+    assert [row["queueOffset"] for row in rows] == [0, 3]
+    assert len(decoded(*answers, columns=("queueOffset",))[0]) == 4
+
+
+def test_no_messages_are_no_rows() -> None:
+    assert decoded() == ([], [])
+
+
+@pytest.mark.parametrize(
+    "compressed",
+    [
+        zlib.compress(BODY),
+        gzip.compress(BODY),
+        compress(BODY, MessageSysFlag.LZ4),
+        compress(BODY, MessageSysFlag.ZSTD),
+    ],
+    ids=["ZLIB", "GZIP", "LZ4", "ZSTD"],
+)
+def test_a_compressed_body_is_what_its_bytes_say(compressed: bytes) -> None:
+    (row,), _ = decoded(answer(compressed, body_encoding=pb.Encoding.GZIP), columns=("body",))
+    assert row == {"body": BODY}
+    (row,), _ = decoded(answer(compressed, body_encoding=pb.Encoding.IDENTITY), columns=("body",))
+    assert row == {"body": compressed}
+
+
+def test_an_empty_body_is_not_decompressed() -> None:
+    (row,), _ = decoded(answer(b"", body_encoding=pb.Encoding.GZIP), columns=("body",))
+    assert row == {"body": b""}
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [b"no stream", gzip.compress(BODY)[:-9], b"\x1f\x8bno stream"],
+    ids=["no stream", "it ends early", "no GZIP"],
+)
+def test_a_body_that_cannot_be_read_is_told_and_its_row_has_none(damaged: bytes) -> None:
+    bad = answer(damaged, body_encoding=pb.Encoding.GZIP, queue_id=2, queue_offset=5)
+    rows, (unreadable,) = decoded(answer(), bad, columns=("queueOffset", "body"))
+    assert [row["body"] for row in rows] == [BODY, None]
+    assert (unreadable.queue, unreadable.offset) == (MessageQueue("T", "broker-a", 2), 5)
+    assert unreadable.problem
+    assert decoded(bad, columns=("queueOffset",)) == ([{"queueOffset": 5}], [])
+
+
+@pytest.mark.parametrize("squeeze", [zlib.compress, gzip.compress])
+def test_what_comes_out_of_bodies_is_bounded(squeeze: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_columns, "DECOMPRESSED_LIMIT_BYTES", 1_000)
+    fits = answer(squeeze(bytes(1_000)), body_encoding=pb.Encoding.GZIP)
+    assert decoded(fits, columns=("body",)) == ([{"body": bytes(1_000)}], [])
+    one_more = answer(squeeze(b"x"), body_encoding=pb.Encoding.GZIP)
+    rows, unreadable = decoded(fits, one_more, columns=("body",))
+    assert ([row["body"] for row in rows], len(unreadable)) == ([bytes(1_000), None], 1)
+
+
+def test_what_is_no_answer_is_an_error() -> None:
+    with pytest.raises(RemoteProtocolError, match=r"BAD_BODY.*ReceiveMessageResponse"):
+        decode_received(b"\xff\xff", ("body",), broker_name="broker-a", tags=None)

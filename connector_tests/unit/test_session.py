@@ -1,0 +1,447 @@
+"""A session with a proxy: being known there, what it is asked, and what is made of what goes wrong."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+import grpc
+import pytest
+
+from connector_tests.support.scripted_broker import ScriptedBroker
+from connector_tests.support.scripted_proxy import (
+    CERTIFICATE,
+    NOTHING,
+    OK,
+    Ended,
+    ScriptedProxy,
+    given,
+    of_entries,
+    status,
+)
+from connector_tests.support.tcp_server import Serve
+from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, RouteError
+from rocketmq_spark.proxy.session import Given, Session
+from rocketmq_spark.security import UNSECURED, Credentials, Secret, Security, Tls
+from rocketmq_spark.wire.grpc import messaging_pb2 as pb
+from rocketmq_spark.wire.grpc.requests import Subscription
+
+pytestmark = pytest.mark.usefixtures("grpc_library")
+
+TIMEOUT_MS = 2_000
+GROUP = Subscription("g", ("T", "U"), "TagA || TagB")
+TRUSTING = Tls(str(CERTIFICATE))
+SessionOf = Callable[..., Session]
+
+
+@pytest.fixture
+def proxy() -> Iterator[ScriptedProxy]:
+    with ScriptedProxy() as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def session() -> Iterator[SessionOf]:
+    """Makes sessions with the proxies at some addresses."""
+    with ExitStack() as made:
+
+        def make(*addresses: str, security: Security = UNSECURED, timeout_ms: int = TIMEOUT_MS) -> Session:
+            one = Session(addresses, GROUP, "me@1", security, timeout_ms)
+            made.callback(one.close)
+            return one
+
+        yield make
+
+
+@pytest.fixture
+def known(proxy: ScriptedProxy, session: SessionOf) -> Session:
+    """Who is known to the proxy already."""
+    one = session(proxy.address)
+    one.keep()
+    return one
+
+
+def failure(of: Callable[[], object]) -> RocketMQError:
+    with pytest.raises(RocketMQError) as raised:
+        of()
+    return raised.value
+
+
+def receive(one: Session) -> list[Given]:
+    return one.receive("T", "broker-a", most=32, invisible_ms=60_000, poll_ms=1_500)
+
+
+# ---------------------------------------------------------------------------------------------------------- being known
+
+
+def test_it_says_who_it_is_and_then_that_it_is_still_there(proxy: ScriptedProxy, session: SessionOf) -> None:
+    one = session(proxy.address)
+    one.keep()
+    one.keep()
+    assert proxy.methods_asked() == ["Telemetry", "Heartbeat"]
+    settings = proxy.asked[0].request.settings
+    assert (settings.client_type, settings.subscription.group.name) == (pb.ClientType.SIMPLE_CONSUMER, "g")
+    wanted = {entry.topic.name: entry.expression.expression for entry in settings.subscription.subscriptions}
+    assert wanted == {"T": "TagA || TagB", "U": "TagA || TagB"}
+    assert settings.request_timeout.ToMilliseconds() == TIMEOUT_MS
+    assert (settings.user_agent.language, settings.user_agent.hostname) == (pb.Language.PYTHON, socket.gethostname())
+    assert {one.metadata["x-mq-client-id"] for one in proxy.asked} == {"me@1"}
+
+
+def test_it_says_goodbye(proxy: ScriptedProxy, known: Session) -> None:
+    known.close()
+    known.close()
+    assert proxy.methods_asked() == ["Telemetry", "NotifyClientTermination"]
+
+
+def test_who_was_forgotten_says_again_who_it_is(proxy: ScriptedProxy, known: Session) -> None:
+    forgotten = status(pb.Code.UNRECOGNIZED_CLIENT_TYPE, "cannot find client settings for this client")
+    proxy.answers["Heartbeat"] = lambda _: pb.HeartbeatResponse(status=forgotten)
+    known.keep()
+    assert proxy.methods_asked() == ["Telemetry", "Heartbeat", "Telemetry"]
+
+
+def test_so_does_who_is_told_so_by_what_fails(proxy: ScriptedProxy, known: Session) -> None:
+    no_settings = status(pb.Code.INTERNAL_SERVER_ERROR, 'because "settings" is null. NullPointerException.')
+    proxy.answers["ReceiveMessage"] = lambda _: [pb.ReceiveMessageResponse(status=no_settings)]
+    assert str(failure(lambda: receive(known))) == (
+        f"[ROCKETMQ_PROXY_FAILED] {proxy.address} could not carry out ReceiveMessage, which may pass: "
+        'INTERNAL_SERVER_ERROR (50001): because "settings" is null. NullPointerException. '
+        "Look at the proxy's log, and at the brokers behind it."
+    )
+    known.keep()
+    assert proxy.methods_asked() == ["Telemetry", "ReceiveMessage", "Telemetry"]
+
+
+def test_a_group_that_is_not_there_is_said_so_with_what_to_do(proxy: ScriptedProxy, session: SessionOf) -> None:
+    def refuse(_: object) -> object:
+        details = "process client telemetryCommand failed. group not found"
+        raise Ended(grpc.StatusCode.INVALID_ARGUMENT, details)
+
+    proxy.answers["Telemetry"] = refuse
+    error = failure(session(proxy.address).keep)
+    assert isinstance(error, BrokerError)
+    assert str(error) == (
+        f"[ROCKETMQ_GROUP_NOT_FOUND] {proxy.address} refused Telemetry: the group is not there, and the broker makes "
+        "none by itself. process client telemetryCommand failed. group not found Make it, on every broker of the "
+        "topics: 'mqadmin updateSubGroup -g <group> -c <cluster>'."
+    )
+
+
+def test_a_group_that_is_to_be_read_in_order_is_refused(proxy: ScriptedProxy, session: SessionOf) -> None:
+    in_order = pb.Settings(subscription=pb.Subscription(fifo=True))
+    proxy.answers["Telemetry"] = lambda _: [pb.TelemetryCommand(status=OK, settings=in_order)]
+    error = failure(session(proxy.address).keep)
+    assert str(error) == (
+        "[ROCKETMQ_IN_ORDER] Group 'g' is FIFO, and shared messages come in no order. Use 'loadBalance' 'queue'."
+    )
+
+
+def test_a_proxy_that_says_nothing_to_that_has_not_answered_in_time(proxy: ScriptedProxy, session: SessionOf) -> None:
+    proxy.answers["Telemetry"] = lambda _: []
+    error = failure(session(proxy.address, timeout_ms=300).keep)
+    assert (error.condition, error.context["request"]) == ("RESPONSE_TIMED_OUT", "Telemetry")
+
+
+# --------------------------------------------------------------------------------------------------------- where topics
+
+
+def test_brokers_with_readable_queues_are_asked_where_the_route_says(proxy: ScriptedProxy, session: SessionOf) -> None:
+    elsewhere = pb.Endpoints(addresses=[pb.Address(host="::1", port=8081), pb.Address(host="b.example", port=80)])
+    queues = [
+        proxy.queue(),
+        proxy.queue(id=1),
+        proxy.queue(broker=pb.Broker(name="broker-b", endpoints=elsewhere), permission=pb.Permission.READ),
+        proxy.queue("write-only", permission=pb.Permission.WRITE),
+        proxy.queue(broker=pb.Broker(name="slave", id=1, endpoints=elsewhere)),
+    ]
+    proxy.answers["QueryRoute"] = lambda _: pb.QueryRouteResponse(status=OK, message_queues=queues)
+    one = session(proxy.address)
+    assert one.find("T") == {"broker-a": (proxy.address,), "broker-b": ("[::1]:8081", "b.example:80")}
+    (asked,) = proxy.asked
+    assert asked.request.topic.name == "T"
+    assert [(one.host, str(one.port)) for one in asked.request.endpoints.addresses] == [
+        tuple(proxy.address.split(":")),
+    ]
+
+
+def test_a_topic_that_nobody_has_or_may_read_is_one_of_those_errors(proxy: ScriptedProxy, session: SessionOf) -> None:
+    one = session(proxy.address)
+    unknown = pb.QueryRouteResponse(status=status(pb.Code.TOPIC_NOT_FOUND, "CODE: 17"))
+    for answer, condition in ((unknown, "TOPIC_NOT_SERVED"), (pb.QueryRouteResponse(status=OK), "NO_READABLE_QUEUE")):
+        proxy.answers["QueryRoute"] = partial(said, answer)
+        error = failure(lambda: one.find("T"))
+        assert isinstance(error, RouteError)
+        assert (error.condition, error.context["topic"]) == (condition, "T")
+
+
+def said(answer: pb.QueryRouteResponse, _request: object) -> pb.QueryRouteResponse:
+    return answer
+
+
+def test_a_topic_whose_messages_are_in_order_is_refused(proxy: ScriptedProxy, session: SessionOf) -> None:
+    in_order = proxy.queue(accept_message_types=[pb.MessageType.FIFO])
+    proxy.answers["QueryRoute"] = lambda _: pb.QueryRouteResponse(status=OK, message_queues=[in_order])
+    assert "Topic 'T' is FIFO" in str(failure(lambda: session(proxy.address).find("T")))
+    both = proxy.queue(accept_message_types=[pb.MessageType.NORMAL, pb.MessageType.FIFO])
+    proxy.answers["QueryRoute"] = lambda _: pb.QueryRouteResponse(status=OK, message_queues=[both])
+    assert session(proxy.address).find("T") == {"broker-a": (proxy.address,)}
+
+
+# ------------------------------------------------------------------------------------------------------------- messages
+
+
+def test_messages_come_with_what_the_proxy_knows_them_by(proxy: ScriptedProxy, known: Session) -> None:
+    messages = [given("h1", b"one"), given("h2", b"two")]
+    proxy.answers["ReceiveMessage"] = lambda _: [pb.ReceiveMessageResponse(status=OK), *messages]
+    assert receive(known) == [Given(one.message.system_properties.receipt_handle, one.SerializeToString())
+                              for one in messages]  # fmt: skip
+    request = proxy.asked[-1].request
+    assert (request.group.name, request.message_queue.topic.name, request.message_queue.broker.name) == (
+        "g",
+        "T",
+        "broker-a",
+    )
+    assert (request.message_queue.id, request.batch_size, request.filter_expression.expression) == (
+        -1,
+        32,
+        "TagA || TagB",
+    )
+    assert request.invisible_duration.ToMilliseconds() == 60_000
+    assert request.long_polling_timeout.ToMilliseconds() == 1_500
+
+
+def test_that_there_is_nothing_is_no_error(known: Session) -> None:
+    assert receive(known) == []
+
+
+def test_what_came_before_a_failure_is_ours(proxy: ScriptedProxy, known: Session) -> None:
+    def break_off(_: object) -> Iterator[object]:
+        yield pb.ReceiveMessageResponse(status=OK)
+        yield given("h1")
+        raise Ended(grpc.StatusCode.UNAVAILABLE, "going down")
+
+    proxy.answers["ReceiveMessage"] = break_off
+    assert [one.handle for one in receive(known)] == ["h1"]
+    proxy.answers["ReceiveMessage"] = lambda _: [given("h2"), pb.ReceiveMessageResponse(status=NOTHING)]
+    assert [one.handle for one in receive(known)] == ["h2"]
+
+
+def test_an_answer_that_cannot_be_read_is_an_error(proxy: ScriptedProxy, known: Session) -> None:
+    proxy.answers["ReceiveMessage"] = lambda _: [b"\xff\xff\xff"]
+    assert failure(lambda: receive(known)).condition == "BAD_BODY"
+
+
+@pytest.mark.parametrize(
+    ("code", "remark", "condition"),
+    [
+        (pb.Code.ILLEGAL_INVISIBLE_TIME, "the invisibleTime is too small. min is 10000", "INVISIBLE_DURATION_REFUSED"),
+        (pb.Code.UNAUTHORIZED, "check signature failed", "CREDENTIALS_REFUSED"),
+        (pb.Code.CONSUMER_GROUP_NOT_FOUND, "", "GROUP_NOT_FOUND"),
+        (pb.Code.TOO_MANY_REQUESTS, "polling full", "PROXY_FAILED"),
+        (pb.Code.ILLEGAL_FILTER_EXPRESSION, "no", "PROXY_REFUSED"),
+    ],
+)
+def test_a_refusal_is_what_the_code_says(
+    proxy: ScriptedProxy, known: Session, code: pb.Code, remark: str, condition: str
+) -> None:
+    proxy.answers["ReceiveMessage"] = lambda _: [pb.ReceiveMessageResponse(status=status(code, remark))]
+    assert failure(lambda: receive(known)).condition == condition
+
+
+def test_acknowledgements_go_together_and_each_has_its_own_answer(proxy: ScriptedProxy, known: Session) -> None:
+    told = [
+        OK,
+        status(pb.Code.INVALID_RECEIPT_HANDLE, "receipt handle is expired"),
+        status(pb.Code.INTERNAL_SERVER_ERROR, "ack failed: status is abnormal"),
+        status(pb.Code.PROXY_TIMEOUT, "slow"),
+    ]
+    proxy.answers["AckMessage"] = lambda said: of_entries(said, told)
+    first, second, third, fourth = known.submit_acknowledge("T", ["a", "b", "c", "d"])()
+    assert (first, second, third) == (True, False, False)
+    assert isinstance(fourth, BrokerError)
+    assert fourth.condition == "PROXY_FAILED"
+    request = proxy.asked[-1].request
+    assert (request.group.name, request.topic.name) == ("g", "T")
+    assert [entry.receipt_handle for entry in request.entries] == ["a", "b", "c", "d"]
+
+
+def test_an_acknowledgement_that_is_refused_as_a_whole_is_refused_for_each(
+    proxy: ScriptedProxy, known: Session
+) -> None:
+    refused = status(pb.Code.UNAUTHORIZED, "check signature failed")
+    proxy.answers["AckMessage"] = lambda _: pb.AckMessageResponse(status=refused)
+    outcomes = known.submit_acknowledge("T", ["a", "b"])()
+    assert [one.condition for one in outcomes if isinstance(one, RocketMQError)] == ["CREDENTIALS_REFUSED"] * 2
+
+
+def test_a_changed_message_is_known_by_another_handle_or_no_more(proxy: ScriptedProxy, known: Session) -> None:
+    assert known.submit_change("T", "h", 7_000, suspend=True)() == "h'"
+    request = proxy.asked[-1].request
+    assert (request.group.name, request.topic.name, request.receipt_handle, request.suspend) == ("g", "T", "h", True)
+    assert request.invisible_duration.ToMilliseconds() == 7_000
+    late = status(pb.Code.INVALID_RECEIPT_HANDLE, "receipt handle is expired")
+    proxy.answers["ChangeInvisibleDuration"] = lambda _: pb.ChangeInvisibleDurationResponse(status=late)
+    assert known.submit_change("T", "h", 7_000, suspend=False)() is None
+    busy = status(pb.Code.TOO_MANY_REQUESTS, "flow limit")
+    proxy.answers["ChangeInvisibleDuration"] = lambda _: pb.ChangeInvisibleDurationResponse(status=busy)
+    assert failure(known.submit_change("T", "h", 7_000, suspend=False)).condition == "PROXY_FAILED"
+
+
+# -------------------------------------------------------------------------------------------------- what is not reached
+
+
+def test_where_nobody_listens_it_says_so_and_asks_at_the_next_address(proxy: ScriptedProxy, session: SessionOf) -> None:
+    one = session("127.0.0.1:1", proxy.address)
+    assert str(failure(one.keep)) == (
+        "[ROCKETMQ_CONNECT_FAILED] No connection to 127.0.0.1:1: Connection refused. "
+        "Check the address and that the server is up."
+    )
+    one.keep()
+    assert proxy.methods_asked() == ["Telemetry"]
+
+
+def test_who_was_cut_off_says_again_who_it_is(session: SessionOf) -> None:
+    with ScriptedProxy() as first, ScriptedProxy() as second:
+        one = session(first.address, second.address)
+        one.keep()
+        first.stop()
+        assert failure(lambda: receive(one)).condition in {"CONNECT_FAILED", "CONNECTION_LOST"}
+        one.keep()
+        assert receive(one) == []
+        assert second.methods_asked() == ["Telemetry", "ReceiveMessage"]
+
+
+def test_before_it_is_known_nothing_can_be_asked(proxy: ScriptedProxy, session: SessionOf) -> None:
+    assert failure(lambda: receive(session(proxy.address))).condition == "CONNECT_FAILED"
+    assert proxy.asked == []
+
+
+def read_and_say_nothing(accepted: socket.socket) -> None:
+    while accepted.recv(1_000):
+        pass
+
+
+def test_a_server_that_does_not_answer_in_time_is_said_to_be_that(
+    serve: Callable[[Serve], str], session: SessionOf
+) -> None:
+    address = serve(read_and_say_nothing)
+    error = failure(session(address, timeout_ms=300).keep)
+    assert error.condition in {"RESPONSE_TIMED_OUT", "CONNECT_FAILED"}  # it takes the connection, and no more
+    assert error.context["address"] == address
+
+
+def test_a_server_of_another_protocol_is_said_to_be_no_proxy(session: SessionOf, server: ScriptedBroker) -> None:
+    error = failure(session(server.listen()).keep)
+    assert isinstance(error, OptionError)
+    assert error.condition == "NOT_A_PROXY"
+
+
+def test_a_grpc_server_of_something_else_is_said_to_be_no_proxy(proxy: ScriptedProxy, session: SessionOf) -> None:
+    def refuse(_: object) -> object:
+        raise Ended(grpc.StatusCode.UNIMPLEMENTED, "unknown service")
+
+    proxy.answers["QueryRoute"] = refuse
+    assert str(failure(lambda: session(proxy.address).find("T"))) == (
+        f"[ROCKETMQ_NOT_A_PROXY] {proxy.address} is no RocketMQ 5 proxy that speaks gRPC: it answered QueryRoute with "
+        "unknown service. Set 'endpoints' to a proxy's gRPC address, whose port is 8081 by default. Name servers are "
+        "'namesrvAddr'."
+    )
+
+
+# ----------------------------------------------------------------------------------------------------- keys, encryption
+
+
+def test_each_call_is_signed_and_the_key_itself_is_not_sent(proxy: ScriptedProxy, session: SessionOf) -> None:
+    keys = Credentials("ak", Secret("hunter2"), Secret("a token"))
+    one = session(proxy.address, security=Security(keys))
+    one.keep()
+    receive(one)
+    one.submit_acknowledge("T", ["a"])()
+    for asked in proxy.asked:
+        assert asked.metadata["authorization"].startswith("MQv2-HMAC-SHA1 Credential=ak, SignedHeaders=x-mq-date-time")
+        assert asked.metadata["x-mq-session-token"] == "a token"
+        assert "hunter2" not in str(asked.metadata)
+
+
+@pytest.fixture(scope="module")
+def secured() -> Iterator[ScriptedProxy]:
+    with ScriptedProxy(speaks_tls=True) as proxy:
+        yield proxy
+
+
+def keeps(one: Session) -> bool:
+    one.keep()
+    return True
+
+
+def test_calls_are_encrypted_with_a_certificate_that_is_trusted(secured: ScriptedProxy, session: SessionOf) -> None:
+    assert keeps(session(secured.address, security=Security(tls=TRUSTING)))
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused_unless_nobody_asks(
+    secured: ScriptedProxy, session: SessionOf
+) -> None:
+    error = failure(session(secured.address, security=Security(tls=Tls())).keep)
+    assert error.condition == "CERTIFICATE_REFUSED"
+    assert keeps(session(secured.address, security=Security(tls=Tls(auth_server=False))))
+
+
+def test_a_host_name_is_checked_unless_nobody_asks(
+    secured: ScriptedProxy, session: SessionOf, elsewheres: tuple[ScriptedProxy, Path]
+) -> None:
+    elsewhere, certificate = elsewheres
+    error = failure(session(elsewhere.address, security=Security(tls=Tls(str(certificate)))).keep)
+    assert error.condition == "HOST_NAME_DIFFERS"
+    unchecked = Tls(str(certificate), check_host_name=False)
+    assert keeps(session(elsewhere.address, security=Security(tls=unchecked)))
+    assert failure(session(secured.address, security=Security(tls=unchecked)).keep).condition == "CERTIFICATE_REFUSED"
+
+
+@pytest.fixture
+def elsewheres(tmp_path: Path) -> Iterator[tuple[ScriptedProxy, Path]]:
+    """A proxy whose certificate names another host, and that."""
+    key, certificate = tmp_path / "other.key", tmp_path / "other.crt"
+    of_host = ["-subj", "/CN=other", "-addext", "subjectAltName=DNS:*.elsewhere.example"]
+    making = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *of_host]
+    subprocess.run([*making, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True)
+    with ScriptedProxy(speaks_tls=True, certificate=certificate) as proxy:
+        yield proxy, certificate
+
+
+def test_a_server_that_wants_tls_or_wants_none_is_said_so(
+    secured: ScriptedProxy, proxy: ScriptedProxy, session: SessionOf
+) -> None:
+    assert failure(session(secured.address).keep).condition == "TLS_WANTED"
+    assert failure(session(proxy.address, security=Security(tls=TRUSTING)).keep).condition == "TLS_NOT_SPOKEN"
+
+
+def test_a_client_proves_who_it_is_where_it_is_asked(session: SessionOf) -> None:
+    mine = Tls(str(CERTIFICATE), str(CERTIFICATE), str(CERTIFICATE.with_suffix(".key")))
+    with ScriptedProxy(speaks_tls=True, knows_clients=True) as proxy:
+        assert keeps(session(proxy.address, security=Security(tls=mine)))
+        assert failure(session(proxy.address, security=Security(tls=TRUSTING)).keep).condition == "CONNECT_FAILED"
+
+
+def test_a_server_that_says_that_it_wants_a_certificate_is_heard(
+    serve: Callable[[Serve], str], session: SessionOf
+) -> None:
+    asking = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    asking.load_cert_chain(CERTIFICATE, CERTIFICATE.with_suffix(".key"))
+    asking.load_verify_locations(CERTIFICATE)
+    asking.verify_mode = ssl.CERT_REQUIRED
+    asking.set_alpn_protocols(["h2"])
+    address = serve(lambda accepted: asking.wrap_socket(accepted, server_side=True).close())
+    error = failure(session(address, security=Security(tls=TRUSTING)).keep)
+    assert error.condition == "CLIENT_CERTIFICATE_REFUSED"
+
+
+def test_a_file_that_cannot_be_used_is_named(secured: ScriptedProxy, session: SessionOf, tmp_path: Path) -> None:
+    missing = Tls(str(tmp_path / "none.pem"))
+    error = failure(session(secured.address, security=Security(tls=missing)).keep)
+    assert (error.condition, error.context["option"]) == ("BAD_TLS_FILE", "tlsTrustCertPath")

@@ -1,0 +1,208 @@
+"""Messages one by one over gRPC: a proxy's routes, and the proxies that they name, which ask the brokers."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Final, NoReturn
+from uuid import uuid4
+
+from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pop.handles import AnyHandle, Form, Handle, Received, handle_of
+from rocketmq_spark.pop.polls import Poll, Target
+from rocketmq_spark.pop.transport import Acknowledged, Answer, Changed
+from rocketmq_spark.proxy.session import Session
+from rocketmq_spark.remoting.local_address import local_ip
+from rocketmq_spark.wire.grpc.requests import Subscription
+from rocketmq_spark.wire.grpc.routes import Addresses
+
+LOOK_INTERVAL_MS: Final = 10_000
+"""A proxy forgets who has not shown that it is there for some 100 s."""
+
+ACKS_A_REQUEST: Final = 1_000
+LAST_POLLS_S: Final = 2.0
+
+
+class GrpcTransport:
+    """See ``Transport``.
+
+    Threads: any; ``look`` is one thread's, and what it has found replaces what was known in one step. Each poll has a
+    thread of its own, ``rocketmq-proxy-poll``, on which it is answered.
+    """
+
+    look_interval_ms = LOOK_INTERVAL_MS
+
+    def __init__(self, options: ReadOptions, addresses: Addresses) -> None:
+        """``addresses``: of the proxy that is asked first."""
+        self._options = options
+        self._entry = addresses
+        self._subscription = Subscription(options.consumer_group, options.topics, options.sub_expression)
+        self._client_id = f"{local_ip(addresses[0])}@{os.getpid()}@{uuid4().hex}"
+        self._sessions = {addresses: self._session(addresses)}
+        self._topics = options.topics
+        """Those that are read, and others of which messages are held."""
+        self._routes: dict[str, dict[str, Addresses]] = {}
+        self._is_looked_after = False
+        self._targets: list[Target] = []
+        self._polling: list[threading.Thread] = []
+
+    def _session(self, addresses: Addresses) -> Session:
+        options = self._options
+        return Session(addresses, self._subscription, self._client_id, options.security, options.broker_timeout_ms)
+
+    # ------------------------------------------------------------------------------------------ where
+
+    def look(self) -> dict[str, RocketMQError]:
+        self._is_looked_after = True
+        return self._look()
+
+    def _look(self) -> dict[str, RocketMQError]:
+        failures = self._find()
+        wanted = {addresses for route in self._routes.values() for addresses in route.values()}
+        self._sessions = self._sessions | {one: self._session(one) for one in wanted if one not in self._sessions}
+        unknown = self._keep(wanted)
+        if not failures:
+            self._leave(self._sessions.keys() - wanted - {self._entry})
+        places = [(topic, *place) for topic, route in self._routes.items() for place in route.items()]
+        self._targets = [
+            Target(topic, broker_name)
+            for topic, broker_name, one in places
+            if one not in unknown and topic in self._options.topics
+        ]
+        return failures | {topic: unknown[one] for topic, _, one in places if one in unknown}
+
+    def _find(self) -> dict[str, RocketMQError]:
+        """Ask for the routes. What went wrong, by topic; of these the last known one stays."""
+        failures: dict[str, RocketMQError] = {}
+        found: dict[str, dict[str, Addresses]] = {}
+        for topic in self._topics:
+            try:
+                found[topic] = self._sessions[self._entry].find(topic)
+            except TransportError as error:
+                return dict.fromkeys(self._topics, error)
+            except RocketMQError as error:
+                failures[topic] = error
+        self._routes = self._routes | found
+        return failures
+
+    def _keep(self, wanted: Iterable[Addresses]) -> dict[Addresses, RocketMQError]:
+        """Those who do not know us, and why."""
+        unknown: dict[Addresses, RocketMQError] = {}
+        for addresses in wanted:
+            try:
+                self._sessions[addresses].keep()
+            except RocketMQError as error:
+                unknown[addresses] = error
+        return unknown
+
+    def _leave(self, unwanted: Iterable[Addresses]) -> None:
+        """No route names them any more."""
+        left = {addresses: self._sessions[addresses] for addresses in unwanted}
+        self._sessions = {addresses: one for addresses, one in self._sessions.items() if addresses not in left}
+        for session in left.values():
+            session.close()
+
+    def targets(self) -> list[Target]:
+        return self._targets
+
+    def _session_of(self, topic: str, broker_name: str) -> Session:
+        """Looks for it, where nobody does that by a timer yet. Raises what is in the way of that,
+        RouteError[NO_MASTER] where no proxy says that it asks this broker."""
+        if topic not in self._topics:
+            self._topics = (*self._topics, topic)
+        addresses = self._routes.get(topic, {}).get(broker_name)
+        if addresses is None and not self._is_looked_after:
+            failures = self._look()
+            if topic in failures:
+                raise failures[topic]
+            addresses = self._routes[topic].get(broker_name)
+        if addresses is None:
+            raise RouteError("NO_MASTER", broker=broker_name, topic=topic)
+        return self._sessions[addresses]
+
+    # ------------------------------------------------------------------------------------------ what
+
+    def poll(self, poll: Poll, on_answer: Callable[[Answer], None]) -> None:
+        thread = threading.Thread(target=lambda: on_answer(self._answer(poll)), name="rocketmq-proxy-poll", daemon=True)
+        self._polling = [*(one for one in self._polling if one.is_alive()), thread]
+        thread.start()
+
+    def _answer(self, poll: Poll) -> Answer:
+        topic, broker_name = poll.target
+        invisible_ms = self._options.invisible_duration_ms
+        try:
+            given = self._session_of(topic, broker_name).receive(
+                topic, broker_name, most=poll.most, invisible_ms=invisible_ms, poll_ms=poll.poll_ms
+            )
+        except RocketMQError as error:
+            return error
+        return [
+            Received(handle_of(topic, broker_name, handle), memoryview(record), Form.ANSWERED)
+            for handle, record in given
+        ]
+
+    def acknowledge(self, handles: Sequence[AnyHandle]) -> list[Acknowledged]:
+        asked = [(some, self._ask_acknowledge(some)) for some in _by_broker(handles)]
+        outcomes: dict[AnyHandle, Acknowledged] = {}
+        for some, result in asked:
+            try:
+                outcomes |= zip(some, result(), strict=True)
+            except RocketMQError as error:
+                outcomes |= dict.fromkeys(some, error)
+        return [outcomes[handle] for handle in handles]
+
+    def _ask_acknowledge(self, handles: Sequence[AnyHandle]) -> Callable[[], list[bool | RocketMQError]]:
+        first, texts = handles[0], [handle.text for handle in handles]
+        try:
+            return self._session_of(first.topic, first.broker_name).submit_acknowledge(first.topic, texts)
+        except RocketMQError as error:
+            return partial(_raise, error)
+
+    def change(self, handles: Sequence[AnyHandle], invisible_ms: int, *, suspend: bool) -> list[Changed]:
+        asked = [self._ask_change(handle, invisible_ms, suspend) for handle in handles]
+        return [_changed(handle, result) for handle, result in zip(handles, asked, strict=True)]
+
+    def _ask_change(self, handle: AnyHandle, invisible_ms: int, suspend: bool) -> Callable[[], str | None]:
+        try:
+            session = self._session_of(handle.topic, handle.broker_name)
+            return session.submit_change(handle.topic, handle.text, invisible_ms, suspend=suspend)
+        except RocketMQError as error:
+            return partial(_raise, error)
+
+    def close(self) -> None:
+        for session in self._sessions.values():
+            session.close()
+        for thread in self._polling:
+            thread.join(LAST_POLLS_S)
+
+
+def _by_broker(handles: Sequence[AnyHandle]) -> Iterator[list[AnyHandle]]:
+    """In parts that one request can carry: of one topic, and one broker's."""
+    parts: dict[tuple[str, str], list[AnyHandle]] = {}
+    for handle in handles:
+        parts.setdefault((handle.topic, handle.broker_name), []).append(handle)
+    for ours in parts.values():
+        for first in range(0, len(ours), ACKS_A_REQUEST):
+            yield ours[first : first + ACKS_A_REQUEST]
+
+
+def _changed(handle: AnyHandle, result: Callable[[], str | None]) -> Changed:
+    """A broker's own handle begins at its message from now on. A proxy beside its broker tells that wrong, and then
+    takes no acknowledgement by what it has told (apache/rocketmq#9583)."""
+    try:
+        text = result()
+    except RocketMQError as error:
+        return error
+    if text is None:
+        return None
+    changed = handle_of(handle.topic, handle.broker_name, text)
+    if not isinstance(changed, Handle):
+        return changed
+    return changed._replace(check_point=changed.check_point._replace(start_offset=changed.offset))
+
+
+def _raise(error: RocketMQError) -> NoReturn:
+    raise error

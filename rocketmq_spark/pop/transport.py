@@ -1,0 +1,48 @@
+"""Transport: what a receiver needs of whoever hands messages out one by one: brokers, or a proxy before them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias
+
+from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.pop.handles import AnyHandle, Received
+from rocketmq_spark.pop.polls import Poll, Target
+
+Answer: TypeAlias = Sequence[Received] | RocketMQError
+"""What came of a poll; nothing, where there was none."""
+
+Acknowledged: TypeAlias = bool | RocketMQError
+"""Whether the server says nothing against it; else its time was over, and the message comes again."""
+
+Changed: TypeAlias = AnyHandle | RocketMQError | None
+"""The handle by which a server knows a message since it was asked; None: it knows the message no more."""
+
+
+class Transport(Protocol):
+    """Of one query. Making it opens nothing.
+
+    Threads: any; ``look`` is one thread's, and what it has found replaces what was known in one step.
+    """
+
+    look_interval_ms: int
+    """How often ``look`` is wanted while nothing fails."""
+
+    def look(self) -> dict[str, RocketMQError]:
+        """Find out where the topics are, and be known there. What went wrong, by topic."""
+
+    def targets(self) -> list[Target]:
+        """Whom to ask for messages."""
+
+    def poll(self, poll: Poll, on_answer: Callable[[Answer], None]) -> None:
+        """Ask for messages. ``on_answer`` is called once, maybe on another thread; never raises."""
+
+    def acknowledge(self, handles: Sequence[AnyHandle]) -> list[Acknowledged]:
+        """Say that these are done, to all of their servers at once. What came of each."""
+
+    def change(self, handles: Sequence[AnyHandle], invisible_ms: int, *, suspend: bool) -> list[Changed]:
+        """Have these invisible from now on for so long, all in flight at once; with ``suspend`` that counts as no
+        attempt. What came of each."""
+
+    def close(self) -> None:
+        """Close all connections: nothing more is handed out to us."""

@@ -1,0 +1,97 @@
+"""What went wrong with a call, as an error of ours; and why a server cannot be reached, where gRPC says too little."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+from typing import Final
+
+import grpc
+
+from rocketmq_spark.errors import OptionError, RocketMQError, TransportError
+from rocketmq_spark.remoting.doors import Doors, doors_of
+from rocketmq_spark.remoting.secured import connect_with
+from rocketmq_spark.remoting.tcp import connect_tcp
+from rocketmq_spark.security import Tls
+from rocketmq_spark.wire.grpc.messaging_pb2 import Code, Status
+from rocketmq_spark.wire.grpc.refusal import refusal
+
+NOT_CONNECTED: Final = "failed to connect to all addresses"
+"""How gRPC says that there was no connection to lose."""
+
+KNOCK_TIMEOUT_MS: Final = 1_000
+
+_PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+_FRAME_TYPE_AT: Final = 3
+_SETTINGS: Final = 4
+
+_CODES: Final[Mapping[grpc.StatusCode, Code]] = {
+    grpc.StatusCode.UNAUTHENTICATED: Code.UNAUTHORIZED,
+    grpc.StatusCode.PERMISSION_DENIED: Code.FORBIDDEN,
+    grpc.StatusCode.INVALID_ARGUMENT: Code.BAD_REQUEST,
+    grpc.StatusCode.NOT_FOUND: Code.NOT_FOUND,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: Code.TOO_MANY_REQUESTS,
+    grpc.StatusCode.INTERNAL: Code.INTERNAL_ERROR,
+    grpc.StatusCode.UNKNOWN: Code.INTERNAL_ERROR,
+    grpc.StatusCode.ABORTED: Code.INTERNAL_ERROR,
+}
+"""A proxy has codes of its own for nearly all; these come of what fails before it could answer."""
+
+
+def failure_of(error: grpc.RpcError, address: str, request: str, timeout_ms: int) -> RocketMQError:
+    """Of a call to the proxy at ``address``."""
+    code, details = error.code(), error.details() or "(no details)"
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return TransportError("RESPONSE_TIMED_OUT", address=address, request=request, timeout_ms=timeout_ms)
+    if code in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}:
+        if details.startswith(NOT_CONNECTED):
+            return TransportError("CONNECT_FAILED", address=address, reason=_reason(details))
+        return TransportError("CONNECTION_LOST", address=address, reason=details)
+    if code is grpc.StatusCode.UNIMPLEMENTED:
+        return OptionError("NOT_A_PROXY", address=address, reason=f"it answered {request} with {details}")
+    return refusal(address, request, Status(code=_CODES.get(code, Code.BAD_REQUEST), message=details))
+
+
+def _reason(details: str) -> str:
+    """What is behind the general words; the address stands before."""
+    _, _, reason = details.partition("last error: ")
+    return (reason or details).rpartition(": ")[2]
+
+
+def explained(error: TransportError, tls: Tls | None) -> RocketMQError:
+    """Why there is no connection, if a look at the server tells; else the error itself. Takes some connections."""
+    address = str(error.context["address"])
+    if error.condition == "RESPONSE_TIMED_OUT":
+        return error
+    try:
+        if tls is None:
+            _try_plain(address)
+        else:
+            _try_secured(address, tls)
+    except RocketMQError as told:
+        return error if told.condition in {"CONNECT_FAILED", "CONNECTION_LOST"} else told
+    return error
+
+
+def _try_plain(address: str) -> None:
+    """Raises what a server tells by what it takes. A port that takes neither may be one whose server is away."""
+    if not _speaks_http2(address):
+        doors = doors_of(address)
+        if doors == Doors(plain=False, tls=True):
+            raise TransportError("TLS_WANTED", address=address)
+        if doors.plain:
+            raise OptionError("NOT_A_PROXY", address=address, reason="it speaks RocketMQ's remoting protocol")
+
+
+def _try_secured(address: str, tls: Tls) -> None:
+    """Raises what a connection with these options fails with. A server that does not trust us says so afterwards, and
+    only to who listens: what we would say is answered by a reset."""
+    with closing(connect_with(tls)(address, KNOCK_TIMEOUT_MS)) as stream:
+        stream.recv(1, KNOCK_TIMEOUT_MS)
+
+
+def _speaks_http2(address: str) -> bool:
+    with closing(connect_tcp(address, KNOCK_TIMEOUT_MS)) as stream:
+        stream.sendall(_PREFACE, KNOCK_TIMEOUT_MS)
+        frame = stream.recv(len(_PREFACE), KNOCK_TIMEOUT_MS) or b""
+        return frame[_FRAME_TYPE_AT : _FRAME_TYPE_AT + 1] == bytes((_SETTINGS,))

@@ -1,0 +1,237 @@
+"""Session: being known to a proxy, and all that it is asked. One a proxy, which may have several addresses.
+
+A proxy hands messages out to who has told it what it is, and shows again and again that it is there; else it forgets,
+and says so by failing.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Final, NamedTuple, Protocol, TypeVar
+
+from google.protobuf.message import Message
+
+from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, RouteError, TransportError
+from rocketmq_spark.proxy.connection import Connection, read
+from rocketmq_spark.proxy.failures import explained
+from rocketmq_spark.proxy.telemetry import METHOD as TELEMETRY
+from rocketmq_spark.proxy.telemetry import Telemetry
+from rocketmq_spark.remoting.tcp import split_address
+from rocketmq_spark.security import Security
+from rocketmq_spark.wire.grpc import messaging_pb2 as pb
+from rocketmq_spark.wire.grpc.identity import Identity
+from rocketmq_spark.wire.grpc.refusal import is_unknown_handle, refusal
+from rocketmq_spark.wire.grpc.requests import Subscription, route
+from rocketmq_spark.wire.grpc.routes import Addresses, brokers_of, is_ordered
+
+A = TypeVar("A", pb.QueryRouteResponse, pb.HeartbeatResponse)
+
+SHORTEST_HOLD_MS: Final = 5_000
+"""How long a proxy holds a request for messages at least while there are none."""
+
+HOLD_SLACK_MS: Final = 5_000
+GOODBYE_MS: Final = 1_000
+
+
+class Given(NamedTuple):
+    """A message that a proxy has handed out: what it knows it by, and the answer that brought it."""
+
+    handle: str
+    record: bytes
+
+
+class _Answer(Protocol):
+    @property
+    def status(self) -> pb.Status: ...
+
+
+class Session:
+    """Making it opens nothing. Calls raise what ``Connection`` and ``refusal`` do.
+
+    Threads: ``find``, ``keep`` and ``close`` are one thread's; the others' calls may be made by any.
+    """
+
+    def __init__(
+        self, addresses: Addresses, subscription: Subscription, client_id: str, security: Security, timeout_ms: int
+    ) -> None:
+        self.addresses = addresses
+        self._subscription = subscription
+        self._identity = Identity(client_id, security.credentials)
+        self._tls = security.tls
+        self._timeout_ms = timeout_ms
+        self._turn = 0
+        self._connection: Connection | None = None
+        self._telemetry: Telemetry | None = None
+        self._is_cut_off = self._is_forgotten = False
+
+    # ------------------------------------------------------------------------------------------ one thread's
+
+    def find(self, topic: str) -> dict[str, Addresses]:
+        """Where the brokers are asked that have the topic. Raises OptionError[IN_ORDER] for one whose messages
+        are in order, RouteError[NO_READABLE_QUEUE]."""
+        known = [split_address(address) for address in self.addresses]
+        answer = self._ask("QueryRoute", route(topic, known), pb.QueryRouteResponse, topic)
+        if is_ordered(answer.message_queues):
+            raise OptionError("IN_ORDER", what=f"Topic {topic!r}")
+        brokers = brokers_of(answer.message_queues)
+        if not brokers:
+            raise RouteError("NO_READABLE_QUEUE", topic=topic)
+        return brokers
+
+    def keep(self) -> None:
+        """Be known: say who we are, or that we are still there. Raises OptionError[IN_ORDER] for a group that
+        is to be read in order."""
+        if self._telemetry is None or self._telemetry.is_over or self._is_forgotten or self._is_cut_off:
+            self._shake_hands()
+            return
+        try:
+            self._ask("Heartbeat", self._subscription.heartbeat(), pb.HeartbeatResponse)
+        except BrokerError as error:
+            if error.code != pb.Code.UNRECOGNIZED_CLIENT_TYPE:
+                raise
+            self._shake_hands()
+
+    def close(self) -> None:
+        """Say goodbye, and end all calls."""
+        if self._connection is not None and not self._is_cut_off:
+            with suppress(RocketMQError):
+                goodbye = self._subscription.termination()
+                self._connection.ask("NotifyClientTermination", goodbye, pb.NotifyClientTerminationResponse, GOODBYE_MS)
+        self._disconnect()
+
+    def _shake_hands(self) -> None:
+        with self._explaining():
+            connection = self._connected()
+            self._end_telemetry()
+            settings = self._subscription.settings(socket.gethostname(), self._timeout_ms)
+            self._telemetry = Telemetry(connection, settings, self._timeout_ms)
+            answer = self._telemetry.answer()
+            _check(connection, TELEMETRY, answer)
+        self._is_forgotten = False
+        if answer.settings.subscription.fifo:
+            raise OptionError("IN_ORDER", what=f"Group {self._subscription.group!r}")
+
+    def _ask(self, method: str, request: Message, answer: type[A], topic: str = "") -> A:
+        with self._explaining():
+            connection = self._connected()
+            told = connection.ask(method, request, answer)
+            _check(connection, method, told, topic)
+            return told
+
+    @contextmanager
+    def _explaining(self) -> Iterator[None]:
+        """The next call is made to the next address, where one cannot be reached; why is found out."""
+        try:
+            yield
+        except TransportError as error:
+            if error.condition != "RESPONSE_TIMED_OUT" or len(self.addresses) > 1:
+                self._is_cut_off = True
+            raise explained(error, self._tls) from error
+
+    def _connected(self) -> Connection:
+        if self._is_cut_off:
+            self._disconnect()
+            self._turn += 1
+        if self._connection is None:
+            address = self.addresses[self._turn % len(self.addresses)]
+            self._connection = Connection(address, self._tls, self._identity, self._timeout_ms)
+            self._is_cut_off = False
+        return self._connection
+
+    def _disconnect(self) -> None:
+        self._end_telemetry()
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _end_telemetry(self) -> None:
+        if self._telemetry is not None:
+            self._telemetry.close()
+            self._telemetry = None
+
+    # ------------------------------------------------------------------------------------------ any thread's
+
+    def receive(self, topic: str, broker_name: str, *, most: int, invisible_ms: int, poll_ms: int) -> list[Given]:
+        """Messages of one broker, for which the caller waits. What has come before a failure is ours all the same.
+        Raises TransportError[CONNECT_FAILED] before the first ``keep``, as all that follows does."""
+        request = self._subscription.receive(topic, broker_name, most=most, invisible_ms=invisible_ms, poll_ms=poll_ms)
+        limit_ms = max(poll_ms, SHORTEST_HOLD_MS) + HOLD_SLACK_MS + self._timeout_ms
+        given: list[Given] = []
+        try:
+            connection = self._connection_now()
+            with self._noticing(connection):
+                for data in connection.stream("ReceiveMessage", request, limit_ms):
+                    answer = read(pb.ReceiveMessageResponse, data)
+                    if answer.HasField("message"):
+                        given.append(Given(answer.message.system_properties.receipt_handle, data))
+                    elif answer.HasField("status") and answer.status.code != pb.Code.MESSAGE_NOT_FOUND:
+                        _check(connection, "ReceiveMessage", answer, topic)
+        except RocketMQError:
+            if not given:
+                raise
+        return given
+
+    def submit_acknowledge(self, topic: str, handles: Sequence[str]) -> Callable[[], list[bool | RocketMQError]]:
+        """Say that messages are done. Of each, whether its handle counted still, or what went wrong. Raises
+        TransportError[CONNECT_FAILED]."""
+        connection = self._connection_now()
+        request = self._subscription.acknowledge(topic, handles)
+        pending = connection.submit("AckMessage", request, pb.AckMessageResponse)
+
+        def result() -> list[bool | RocketMQError]:
+            with self._noticing(connection):
+                answer = pending.result()
+                by_handle = {entry.receipt_handle: entry.status for entry in answer.entries}
+                told = (by_handle.get(handle, answer.status) for handle in handles)
+                return [_acknowledged(connection.address, status) for status in told]
+
+        return result
+
+    def submit_change(self, topic: str, handle: str, invisible_ms: int, *, suspend: bool) -> Callable[[], str | None]:
+        """Have a message invisible for so long from now on. By what it is known since; None where it is known no more.
+        Not to be repeated: each answer makes the message come again if it is not acknowledged. Raises
+        TransportError[CONNECT_FAILED]."""
+        request = self._subscription.change(topic, handle, invisible_ms, suspend=suspend)
+        connection = self._connection_now()
+        pending = connection.submit("ChangeInvisibleDuration", request, pb.ChangeInvisibleDurationResponse)
+
+        def result() -> str | None:
+            with self._noticing(connection):
+                answer = pending.result()
+                if is_unknown_handle(answer.status):
+                    return None
+                _check(connection, "ChangeInvisibleDuration", answer)
+                return answer.receipt_handle
+
+        return result
+
+    def _connection_now(self) -> Connection:
+        if self._connection is None:
+            raise TransportError("CONNECT_FAILED", address=self.addresses[0], reason="there was none before")
+        return self._connection
+
+    @contextmanager
+    def _noticing(self, connection: Connection) -> Iterator[None]:
+        """What fails inside may mean that ``keep`` has more to do."""
+        try:
+            yield
+        except TransportError as error:
+            if error.condition != "RESPONSE_TIMED_OUT" and connection is self._connection:
+                self._is_cut_off = True
+            raise
+        except BrokerError as error:
+            self._is_forgotten |= error.condition == "PROXY_FAILED"
+            raise
+
+
+def _check(connection: Connection, request: str, answer: _Answer, topic: str = "") -> None:
+    if answer.status.code != pb.Code.OK:
+        raise refusal(connection.address, request, answer.status, topic=topic)
+
+
+def _acknowledged(address: str, status: pb.Status) -> bool | RocketMQError:
+    if status.code == pb.Code.OK:
+        return True
+    return False if is_unknown_handle(status) else refusal(address, "AckMessage", status)

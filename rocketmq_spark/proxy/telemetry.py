@@ -1,0 +1,71 @@
+"""Telemetry: the conversation by which a proxy knows who we are, for as long as it lasts."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from queue import Empty, SimpleQueue
+from typing import Final
+
+import grpc
+
+from rocketmq_spark.errors import RocketMQError, TransportError
+from rocketmq_spark.proxy.connection import Connection, read
+from rocketmq_spark.proxy.failures import failure_of
+from rocketmq_spark.wire.grpc.messaging_pb2 import TelemetryCommand
+
+METHOD: Final = "Telemetry"
+LAST_WORDS_S: Final = 2.0
+
+
+class Telemetry:
+    """It says who we are, and hears what the proxy makes of that. Of what the proxy asks later nothing is answered.
+
+    Threads: ``rocketmq-proxy-telemetry`` hears; all else is one thread's. ``is_over`` may be asked by any.
+    """
+
+    def __init__(self, connection: Connection, settings: TelemetryCommand, timeout_ms: int) -> None:
+        self._connection = connection
+        self._timeout_ms = timeout_ms
+        self._ending = threading.Event()
+        self._heard: SimpleQueue[TelemetryCommand | RocketMQError] = SimpleQueue()
+        self._call = connection.converse(METHOD, self._said(settings))
+        self._thread = threading.Thread(target=self._hear, name="rocketmq-proxy-telemetry", daemon=True)
+        self._thread.start()
+
+    def answer(self) -> TelemetryCommand:
+        """The first. Raises what ``failure_of`` says, TransportError[RESPONSE_TIMED_OUT]."""
+        try:
+            heard = self._heard.get(timeout=self._timeout_ms / 1000)
+        except Empty:
+            raise TransportError(
+                "RESPONSE_TIMED_OUT", address=self._connection.address, request=METHOD, timeout_ms=self._timeout_ms
+            ) from None
+        if isinstance(heard, RocketMQError):
+            raise heard
+        return heard
+
+    @property
+    def is_over(self) -> bool:
+        return not self._thread.is_alive()
+
+    def close(self) -> None:
+        """End it."""
+        self._ending.set()
+        self._call.cancel()
+        self._thread.join(LAST_WORDS_S)
+
+    def _said(self, settings: TelemetryCommand) -> Iterator[TelemetryCommand]:
+        yield settings
+        self._ending.wait()
+
+    def _hear(self) -> None:
+        try:
+            for data in self._call:
+                self._heard.put(read(TelemetryCommand, data))
+        except RocketMQError as error:
+            self._heard.put(error)
+        except grpc.RpcError as error:
+            self._heard.put(failure_of(error, self._connection.address, METHOD, self._timeout_ms))
+        finally:
+            self._ending.set()

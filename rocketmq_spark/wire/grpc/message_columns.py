@@ -1,0 +1,155 @@
+"""Messages as a proxy hands them out, as Arrow columns: the same as of stored ones, as far as the protocol has them.
+
+A proxy gives a message's keys, its tag, its id and its group apart from the properties; here they are among these, as
+brokers store them. It marks each compressed body as GZIP, whatever it is: only the bytes tell.
+
+Source: ``proxy/grpc/v2/common/GrpcConverter.java``.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+from google.protobuf.message import DecodeError
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from rocketmq_spark.errors import RemoteProtocolError
+from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.wire.arrow.column_table import COLUMNS
+from rocketmq_spark.wire.grpc.messaging_pb2 import Encoding, Message, ReceivedMessages, Resource
+from rocketmq_spark.wire.message.compression import DECOMPRESSED_LIMIT_BYTES, decompress
+from rocketmq_spark.wire.message.properties import KEYS, TAGS, UNIQ_KEY
+from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
+
+SHARDING_KEY: Final = "__SHARDINGKEY"
+BODY: Final = "body"
+
+_MAGIC: Final[Mapping[bytes, MessageSysFlag]] = MappingProxyType(
+    {b"\x04\x22\x4d\x18": MessageSysFlag.LZ4, b"\x28\xb5\x2f\xfd": MessageSysFlag.ZSTD}
+)
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_GZIP_STREAM: Final = 16 + zlib.MAX_WBITS
+
+
+class Unreadable(NamedTuple):
+    """A message whose body cannot be read, and why."""
+
+    queue: MessageQueue
+    offset: int
+    problem: str
+
+
+def decode_received(
+    answers: bytes, columns: Sequence[str], *, broker_name: str, tags: frozenset[str] | None
+) -> tuple[pa.RecordBatch, list[Unreadable]]:
+    """The messages of answers with one each, joined, in order; of ``tags``, if there are any. Rows of the unreadable
+    have no body.
+
+    Raises RemoteProtocolError[BAD_BODY].
+    """
+    try:
+        messages = ReceivedMessages.FromString(answers).messages
+    except DecodeError as problem:
+        raise RemoteProtocolError("BAD_BODY", subject="ReceiveMessageResponse", problem=str(problem)) from problem
+    kept = [one for one in messages if tags is None or one.system_properties.tag in tags]
+    bodies, unreadable = _bodies(kept, broker_name) if BODY in columns else ([], [])
+    arrays = [pa.array(_values(name, kept, broker_name, bodies), COLUMNS[name].type) for name in columns]
+    schema = pa.schema([pa.field(name, COLUMNS[name].type) for name in columns])
+    return pa.RecordBatch.from_arrays(arrays, schema=schema), unreadable
+
+
+def _values(name: str, messages: Sequence[Message], broker_name: str, bodies: list[bytes | None]) -> Iterable[Any]:
+    if name == BODY:
+        return bodies
+    if name == "brokerName":
+        return [broker_name] * len(messages)
+    value_of = VALUES.get(name)
+    return [None] * len(messages) if value_of is None else map(value_of, messages)
+
+
+def _bodies(messages: Sequence[Message], broker_name: str) -> tuple[list[bytes | None], list[Unreadable]]:
+    bodies: list[bytes | None] = []
+    unreadable: list[Unreadable] = []
+    left_bytes = DECOMPRESSED_LIMIT_BYTES
+    for message in messages:
+        try:
+            bodies.append(_body(message, left_bytes))
+            left_bytes -= len(bodies[-1] or b"")
+        except ValueError as problem:
+            system = message.system_properties
+            queue = MessageQueue(_name(message.topic), broker_name, system.queue_id)
+            unreadable.append(Unreadable(queue, system.queue_offset, str(problem)))
+            bodies.append(None)
+    return bodies, unreadable
+
+
+def _body(message: Message, limit_bytes: int) -> bytes:
+    """Raises ValueError."""
+    body = message.body
+    if message.system_properties.body_encoding != Encoding.GZIP or not body:
+        return body
+    if body.startswith(_GZIP_MAGIC):
+        return _gunzip(body, limit_bytes)
+    return decompress(body, _MAGIC.get(body[:4], MessageSysFlag.ZLIB), limit_bytes)
+
+
+def _gunzip(body: bytes, limit_bytes: int) -> bytes:
+    stream = zlib.decompressobj(_GZIP_STREAM)
+    try:
+        plain = stream.decompress(body, limit_bytes + 1)
+    except zlib.error as damage:
+        raise ValueError(f"its GZIP body is damaged: {damage}") from damage
+    if len(plain) > limit_bytes or not stream.eof:
+        raise ValueError("its GZIP body ends early, or is too large when decompressed")
+    return plain
+
+
+def _name(resource: Resource) -> str:
+    namespace = resource.resource_namespace
+    return f"{namespace}%{resource.name}" if namespace else resource.name
+
+
+def _keys(message: Message) -> str | None:
+    return " ".join(message.system_properties.keys) or None
+
+
+def _tags(message: Message) -> str | None:
+    return message.system_properties.tag or None
+
+
+def _properties(message: Message) -> list[tuple[str, str]]:
+    system = message.system_properties
+    apart = (
+        (KEYS, _keys(message)),
+        (TAGS, _tags(message)),
+        (UNIQ_KEY, system.message_id),
+        (SHARDING_KEY, system.message_group),
+    )
+    return [*message.user_properties.items(), *((name, value) for name, value in apart if value)]
+
+
+def _microseconds(at: Timestamp) -> int:
+    return at.seconds * 1_000_000 + at.nanos // 1_000
+
+
+VALUES: Final[Mapping[str, Callable[[Message], object]]] = MappingProxyType(
+    {
+        "topic": lambda message: _name(message.topic),
+        "queueId": lambda message: message.system_properties.queue_id,
+        "queueOffset": lambda message: message.system_properties.queue_offset,
+        "msgId": lambda message: message.system_properties.message_id,
+        "keys": _keys,
+        "tags": _tags,
+        "properties": _properties,
+        "bornTimestamp": lambda message: _microseconds(message.system_properties.born_timestamp),
+        "storeTimestamp": lambda message: _microseconds(message.system_properties.store_timestamp),
+        "reconsumeTimes": lambda message: message.system_properties.delivery_attempt - 1,
+        "bornHost": lambda message: message.system_properties.born_host,
+        "storeHost": lambda message: message.system_properties.store_host,
+    }
+)
+"""By column, what a message has for it; of the others there is nothing in the protocol."""
