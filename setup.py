@@ -12,13 +12,14 @@ HERE = Path(__file__).parent
 VERSION = re.search(r'__version__ = "(.+)"', (HERE / "rocketmq_spark/_version.py").read_text(encoding="utf-8"))[1]
 
 # What the tests and the demo need besides the connector itself. The embedded broker needs only Java. With setuptools
-# the tests install the package without a network.
+# the tests install the package without a network; what the official client says of the protocol, ours is held against.
 TEST = [
     "pytest>=8",
     "pytest-timeout>=2.3",
     "pytest-xdist>=3.5",
     "hypothesis>=6.100",
     "psutil>=6",
+    "rocketmq-python-client==5.1.2",
     "setuptools>=70.1",
 ]
 # The benchmark's progress bar and chart; how busy processes are.

@@ -104,11 +104,7 @@ def test_a_batch_that_a_later_start_reads_is_empty_and_its_messages_come_in_anot
     messages: Topic, reader: ReaderOf
 ) -> None:
     bodies = messages.send(SENT)
-    one = reader()
-    start = one.initialOffset()
-    end = next_batch(one, start)
-    assert rows(one, start, end)
-    stop_when_all_are_received(one, SENT)
+    start, end, _ = stopped_after_a_batch(reader())
     later = reader()
     assert rows(later, start, end) == []
     assert rows(later, start, end) == []
@@ -118,11 +114,7 @@ def test_a_batch_that_a_later_start_reads_is_empty_and_its_messages_come_in_anot
 
 def test_a_batch_that_was_done_is_acknowledged_by_a_later_start(messages: Topic, reader: ReaderOf) -> None:
     bodies = messages.send(SENT)
-    one = reader()
-    start = one.initialOffset()
-    end = next_batch(one, start)
-    first = rows(one, start, end)
-    stop_when_all_are_received(one, SENT)
+    _, end, first = stopped_after_a_batch(reader())
     rest = again_until(reader(), end, len(bodies) - len(first))
     assert sorted(first + rest) == sorted(bodies)
 
@@ -131,11 +123,7 @@ def test_with_a_spool_a_later_start_reads_the_same_rows_and_acknowledges_them(
     messages: Topic, reader: ReaderOf, tmp_path: Path
 ) -> None:
     bodies = messages.send(SENT)
-    one = reader(spoolDir=str(tmp_path))
-    start = one.initialOffset()
-    end = next_batch(one, start)
-    first = rows(one, start, end)
-    stop_when_all_are_received(one, SENT)
+    start, end, first = stopped_after_a_batch(reader(spoolDir=str(tmp_path)))
     later = reader(spoolDir=str(tmp_path))
     assert rows(later, start, end) == first
     assert rows(later, start, end) == first
@@ -149,11 +137,7 @@ def test_of_a_batch_that_was_kept_and_is_in_the_sink_nothing_comes_again(
     messages: Topic, reader: ReaderOf, tmp_path: Path
 ) -> None:
     bodies = messages.send(SENT)
-    one = reader(spoolDir=str(tmp_path))
-    start = one.initialOffset()
-    end = next_batch(one, start)
-    first = rows(one, start, end)
-    stop_when_all_are_received(one, SENT)
+    _, end, first = stopped_after_a_batch(reader(spoolDir=str(tmp_path)))
     rest = again_until(reader(spoolDir=str(tmp_path)), end, len(bodies) - len(first))
     assert sorted(first + rest) == sorted(bodies)
     assert files_in(tmp_path) == []
@@ -180,16 +164,23 @@ def test_without_what_was_kept_a_batch_is_empty_and_its_messages_come_in_another
     messages: Topic, reader: ReaderOf, tmp_path: Path
 ) -> None:
     bodies = messages.send(SENT)
-    one = reader(spoolDir=str(tmp_path))
-    start = one.initialOffset()
-    end = next_batch(one, start)
-    stop_when_all_are_received(one, SENT)
+    start, end, _ = stopped_after_a_batch(reader(spoolDir=str(tmp_path)))
     (kept,) = files_in(tmp_path)
     kept.write_bytes(kept.read_bytes()[:-1])
     later = reader(spoolDir=str(tmp_path))
     assert rows(later, start, end) == []
     assert again_until(later, end, len(bodies)) == sorted(bodies)
     assert files_in(tmp_path) == []
+
+
+def stopped_after_a_batch(one: RocketMQPopReader) -> tuple[Value, Value, list[str]]:
+    """Where its first batch begins and ends, and the bodies; that it was read, Spark has not said."""
+    start = one.initialOffset()
+    end = next_batch(one, start)
+    first = rows(one, start, end)
+    assert first
+    stop_when_all_are_received(one, SENT)
+    return start, end, first
 
 
 def stop_when_all_are_received(one: RocketMQPopReader, count: int) -> None:

@@ -188,7 +188,7 @@ class Stream:
         reader = reader.option("consumerGroup", self.group).option("subscribe", self.topic)
         server = {} if "endpoints" in self.options else {"namesrvAddr": self.cluster.namesrv_addr}
         start = {} if STARTS.intersection(self.options) else {"startingOffsets": "earliest"}
-        reader = reader.options(**server, **start, **(self.cluster.security_options | dict(self.options)))
+        reader = reader.options(**(server | start | self.cluster.security_options | dict(self.options)))
         if self.schema is not None:
             reader = reader.schema(self.schema)
         return reader.load()
