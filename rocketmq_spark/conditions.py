@@ -152,7 +152,8 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         "HOST_NAME_DIFFERS": Condition(
             "The certificate of {address} is trusted, and it is another host's: {reason}.",
             "Connect by a name that it has: 'namesrvAddr' has the name servers', 'brokerIP1' of broker.conf a "
-            "broker's; or set 'tlsCheckHostName' to false to trust every host with a certificate of this authority.",
+            "broker's, 'endpoints' a proxy's; or set 'tlsCheckHostName' to false to trust every host with a "
+            "certificate of this authority.",
         ),
         "CLIENT_CERTIFICATE_REFUSED": Condition(
             "{address} wants to know by a certificate who its clients are, and did not accept us: {reason}.",

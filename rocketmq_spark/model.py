@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 RETRY_TOPIC_PREFIX: Final = "%RETRY%"
+DEAD_LETTER_TOPIC_PREFIX: Final = "%DLQ%"
 
 PERM_WRITE: Final = 2
 PERM_READ: Final = 4
@@ -17,6 +18,11 @@ MASTER_ID: Final = 0
 def retry_topic(group: str) -> str:
     """The topic through which a group gets what it has sent back. Source: ``common/MixAll.java#getRetryTopic``."""
     return RETRY_TOPIC_PREFIX + group
+
+
+def dead_letter_topic(group: str) -> str:
+    """The topic of what a group could not process. Source: ``common/MixAll.java#getDLQTopic``."""
+    return DEAD_LETTER_TOPIC_PREFIX + group
 
 
 @lru_cache(maxsize=4096)

@@ -23,7 +23,7 @@ from mutation_page import mutation_page
 from rocketmq_spark.conditions import CONDITIONS
 from rocketmq_spark.consumer import queue_life, standing
 from rocketmq_spark.options import USES, ReadOptions
-from rocketmq_spark.options.read import READ_CONFLICTS, READ_NEEDS
+from rocketmq_spark.options.read_rules import READ_CONFLICTS, READ_NEEDS
 from rocketmq_spark.options.table import Option, Section, rows
 from rocketmq_spark.pull.pull_request import BY_OFFSETS, BY_REASON, BY_STATUS
 from rocketmq_spark.remoting.retry import OUTLOOKS, Outlook, Outlooks
@@ -31,7 +31,7 @@ from rocketmq_spark.sink.columns import SINK_COLUMNS
 from rocketmq_spark.source.schema import spark_type
 from rocketmq_spark.source.stream import drain
 from rocketmq_spark.source.stream.checkpoint_changes import CHANGES
-from rocketmq_spark.wire.arrow.column_table import COLUMNS, DEFAULT_COLUMNS
+from rocketmq_spark.wire.arrow.column_table import COLUMNS, DEFAULT_COLUMNS, PROPERTIES, RECEIVED_COLUMNS
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode, code_name
 from rocketmq_spark.wire.remoting.meanings import MEANINGS
 
@@ -176,13 +176,26 @@ def columns_page(_: str) -> str:
     head = (
         f"# Columns\n\n{GENERATED}\n\n"
         "A message is a row. Without a schema of its own a reader gets the columns that are marked; with one, any of\n"
-        "these, in any order and in any case.\n"
+        "these, in any order and in any case. `properties` comes with `includeProperties`, and single properties are\n"
+        "columns of their own with `propertyColumns`.\n"
     )
     lines = (
         (f"`{name}`", type_of(name), is_default(name), row.doc, row.null_when or "never")
         for name, row in COLUMNS.items()
     )
-    return f"{head}\n{table(('column', 'type', 'by default', 'meaning', 'null when'), lines)}\n{written_columns()}"
+    columns = table(("column", "type", "by default", "meaning", "null when"), lines)
+    return f"{head}\n{columns}\n{received_columns()}\n{written_columns()}"
+
+
+def received_columns() -> str:
+    """Of columns.md: what there is where messages are shared."""
+    head = (
+        "## Columns of messages that a group shares\n\n"
+        "With `loadBalance` `message` a schema may have one more. Over gRPC some of the above are null, see the guide\n"
+        "on message granularity.\n"
+    )
+    lines = ((f"`{name}`", row.doc) for name, row in RECEIVED_COLUMNS.items())
+    return f"{head}\n{table(('column, `STRING`', 'meaning'), lines)}"
 
 
 def written_columns() -> str:
@@ -248,11 +261,13 @@ def default_of(option: Option) -> str:
 
 def type_of(column: str) -> str:
     """Spark's, in SQL's spelling."""
-    return f"`{spark_type(column).simpleString().upper()}`"
+    return f"`{spark_type(COLUMNS[column]).simpleString().upper()}`"
 
 
 def is_default(column: str) -> str:
     """For a table."""
+    if column == PROPERTIES:
+        return "with `includeProperties`"
     return "yes" if column in DEFAULT_COLUMNS else ""
 
 

@@ -32,9 +32,9 @@ AT_ONCE = {
     "items", "get", "keys", "values", "pop", "discard", "setdefault", "append", "appendleft", "popleft", "bytes", "len",
     "_Slot", "ConnectionPool", "_pause", "_is_something_new", "notify_all", "list", "min", "bool", "isinstance",
     # the ledger, what is on its way, and what fails
-    "count", "receive", "freeze", "freeze_again", "prove", "adopt", "take", "renewed", "not_renewed", "expire",
-    "acknowledged", "put_back", "given_back", "too_late", "zip", "wanted", "answered", "failed", "succeeded",
-    "may_try", "waits", "check", "aim", "targets", "broker_subject", "_clock",
+    "count", "receive", "receive_spent", "freeze", "freeze_again", "prove", "adopt", "take", "renewed", "not_renewed",
+    "expire", "settle", "acknowledged", "put_back", "given_back", "too_late", "zip", "wanted", "answered", "failed",
+    "succeeded", "may_try", "waits", "check", "aim", "targets", "broker_subject", "_clock",
     # TLS in memory, and a socket of which only the end is told
     "read", "write", "write_eof", "shutdown", "close",
 }  # fmt: skip

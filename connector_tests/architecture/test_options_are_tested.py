@@ -9,13 +9,16 @@ import pytest
 
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.options import USES, ReadOptions
-from rocketmq_spark.options.read import READ_CONFLICTS, READ_NEEDS
+from rocketmq_spark.options.read_rules import READ_CONFLICTS, READ_NEEDS
 from rocketmq_spark.options.table import Conflict, Need, rows
 
 TESTS = Path(__file__).parents[1]
 NAMES = {row.name for table in USES.values() for _, row in rows(table)}
 
 DOES = {
+    # what is read
+    "includeProperties": "unit/test_schema.py::test_the_map_of_properties_comes_where_it_is_asked_for_and_in_its_place",
+    "propertyColumns": "spark/test_main_job.py::test_columns_carry_what_was_sent",
     # servers
     "namesrvAddr": "spark/test_faults.py::test_a_wrong_address_is_an_error_that_names_it",
     "brokerTimeoutMs": "spark/test_faults.py::test_a_server_that_is_no_rocketmq_is_an_error_that_names_it",
@@ -106,6 +109,9 @@ DOES = {
         "integration/test_range_reading.py::"
         "test_what_is_given_up_is_left_out_of_the_batch_that_is_read_again_and_of_no_other"
     ),
+    "maxBytesPerTrigger": (
+        "integration/test_pop_run.py::test_a_limit_of_bytes_makes_smaller_batches_and_nothing_is_left_out"
+    ),
     "spoolDir": (
         "integration/test_pop_run.py::test_with_a_spool_a_later_start_reads_the_same_rows_and_acknowledges_them"
     ),
@@ -125,6 +131,7 @@ CONTRADICTING = {
     ("endpoints", "loadBalance"): {**OVER_GRPC, "loadBalance": "queue"},
     ("endpoints", "startingOffsets"): {**OVER_GRPC, "startingOffsets": "latest"},
     ("endpoints", "consumeFromWhere"): {**OVER_GRPC, "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET"},
+    ("endpoints", "badMessages"): {**OVER_GRPC, "badMessages": "deadLetter"},
     ("endpoints", "tlsKeyPassword"): {
         **OVER_GRPC,
         "useTLS": "true",
@@ -148,9 +155,9 @@ CONTRADICTING = {
     ("loadBalance", "giveUp"): {**BY_MESSAGE, "giveUp": "orders@broker-a:0[1,2)"},
     ("loadBalance", "startingOffsets"): {**BY_MESSAGE, "startingOffsets": '{"orders":{"broker-a":{"0":1}}}'},
     ("loadBalance", "consumeFromWhere"): {**BY_MESSAGE, "consumeFromWhere": "CONSUME_FROM_TIMESTAMP"},
-    ("loadBalance", "badMessages"): {**BY_MESSAGE, "badMessages": "deadLetter"},
     ("loadBalance", "invisibleDurationMs"): {"invisibleDurationMs": "2000"},
     ("loadBalance", "spoolDir"): {"spoolDir": "/spool"},
+    ("loadBalance", "maxBytesPerTrigger"): {"maxBytesPerTrigger": "1"},
     ("consumeOrderly", "retryTopic"): {"consumeOrderly": "true", "retryTopic": "true"},
     ("messageModel", "localOffsetStoreDir"): {"localOffsetStoreDir": "/offsets"},
     ("messageModel", "consumeOrderly"): {**BROADCASTING, "consumeOrderly": "true"},

@@ -24,7 +24,7 @@ from connector_tests.benchmarks.figures import cases, contestants, rates, summar
 from connector_tests.benchmarks.run import Run
 from connector_tests.support.message_bytes import Record, pull_body
 from rocketmq_spark.source.partition_reader import BATCH_BYTES
-from rocketmq_spark.wire.arrow.column_table import COLUMNS, DEFAULT_COLUMNS
+from rocketmq_spark.wire.arrow.column_table import COLUMNS, DEFAULT_COLUMNS, default_columns
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 from rocketmq_spark.wire.arrow.decoder import PYTHON, choose_decoder
 from rocketmq_spark.wire.message.stored_message import decode_messages
@@ -42,7 +42,9 @@ PROJECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "queueOffset, body": (OFFSET, "body"),
 }
 SINGLE: Final[dict[str, tuple[str, ...]]] = {OFFSET: (OFFSET,)} | {
-    f"{OFFSET}, {name}": (OFFSET, name) for name in DEFAULT_COLUMNS if name not in (OFFSET, "body")
+    f"{OFFSET}, {name}": (OFFSET, name)
+    for name in default_columns(include_properties=True)
+    if name not in (OFFSET, "body")
 }
 """What a column costs is the difference to ``queueOffset`` alone."""
 

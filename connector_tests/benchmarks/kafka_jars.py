@@ -23,15 +23,16 @@ CONNECTOR: Final = (
 
 def broker_jars() -> list[Path]:
     """With all that they need but Scala's library, which comes with PySpark."""
-    return _cached(BROKER, transitive=True)
+    return cached_jars(BROKER, transitive=True)
 
 
 def connector_jars() -> list[Path]:
     """The connector's own; what else it needs is in PySpark."""
-    return _cached(CONNECTOR, transitive=False)
+    return cached_jars(CONNECTOR, transitive=False)
 
 
-def _cached(coordinates: Sequence[str], *, transitive: bool) -> list[Path]:
+def cached_jars(coordinates: Sequence[str], *, transitive: bool) -> list[Path]:
+    """Files of ``group:artifact:version`` coordinates, and with ``transitive`` of what they need; fetched once."""
     base = cache_dir() / "benchmark"
     folder = base / coordinates[0].replace(":", "_")
     base.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ from typing import Final
 
 from connector_tests.benchmarks.java_peers import java_peer
 from connector_tests.benchmarks.kafka_jars import broker_jars
-from connector_tests.benchmarks.side import BROKER_JVM, TOPIC, Side
+from connector_tests.benchmarks.side import BROKER_JVM, HEADED_TOPIC, TOPIC, Side
 from connector_tests.benchmarks.workload import Workload
 from rocketmq_spark.embedded.jvm import ChildJvm, pyspark_jars
 
@@ -38,9 +38,13 @@ def kafka_side(workload: Workload) -> Iterator[Side]:
         resources.callback(jvm.kill)
         resources.enter_context(jvm.failing_clearly())
         address = start_broker(jvm, folder)
-        create_topic(jvm, address, workload.queues)
+        for topic in (TOPIC, *([HEADED_TOPIC] if workload.has_headers else [])):
+            create_topic(jvm, address, topic, workload.queues)
         client = resources.enter_context(java_peer("kafka-sender", SOURCES, class_path))
-        sender = client.java.KafkaSender(address, TOPIC, workload.queues, workload.body_bytes, workload.is_compressed)
+        of_all = (workload.queues, workload.body_bytes, workload.is_compressed)
+        sender = client.java.KafkaSender(address, TOPIC, *of_all, False)
+        if workload.has_headers:
+            client.java.KafkaSender(address, HEADED_TOPIC, *of_all, True).fill(workload.count)
         yield Side(
             source="kafka",
             options={"kafka.bootstrap.servers": address, "subscribe": TOPIC, "startingOffsets": "earliest"},
@@ -90,12 +94,12 @@ def java_strings(jvm: ChildJvm, texts: Sequence[str]) -> object:
     return jvm.java.java.util.regex.Pattern.compile("\n").split("\n".join(texts))
 
 
-def create_topic(jvm: ChildJvm, address: str, partitions: int) -> None:
+def create_topic(jvm: ChildJvm, address: str, name: str, partitions: int) -> None:
     clients = jvm.java.org.apache.kafka.clients.admin
     properties = jvm.java.java.util.Properties()
     properties.put("bootstrap.servers", address)
     admin = clients.Admin.create(properties)
-    admin.createTopics([clients.NewTopic(TOPIC, partitions, 1)]).all().get()
+    admin.createTopics([clients.NewTopic(name, partitions, 1)]).all().get()
     admin.close()
 
 

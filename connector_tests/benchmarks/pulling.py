@@ -21,7 +21,7 @@ from connector_tests.benchmarks.machine import Machine
 from connector_tests.benchmarks.names import JAVA_PULL, LITE_PULL
 from connector_tests.benchmarks.roles import BROKER, CLIENT, cpu_s
 from connector_tests.benchmarks.run import Contestant, Figures
-from connector_tests.benchmarks.schemas import ALL, BODY_ONLY
+from connector_tests.benchmarks.schemas import BODY_ONLY, DEFAULT
 from connector_tests.benchmarks.side import TOPIC, Side
 from connector_tests.benchmarks.usage import Usage
 from rocketmq_spark.embedded.jars import rocketmq_class_path
@@ -111,7 +111,7 @@ def _timed(jvm: ChildJvm, side: Side, rows: int, loop: object) -> Figures:
 KINDS: Final[Mapping[str, Callable[[ReadOptions, int, int, int], Figures]]] = {
     PULL: partial(pull_all, 1),
     PULL_AT_ONCE: partial(pull_all, psutil.cpu_count()),
-    DECODE: partial(decode_all, ALL),
+    DECODE: partial(decode_all, DEFAULT),
     DECODE_BODIES: partial(decode_all, BODY_ONLY),
 }
 

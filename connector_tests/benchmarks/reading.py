@@ -12,11 +12,13 @@ from pyspark.sql import SparkSession
 from connector_tests.benchmarks.names import (
     DEFAULTS_SUFFIX,
     KAFKA,
+    KAFKA_HEADERS,
     KAFKA_VALUES,
     OUR_BODIES,
     OUR_BODY_DECODES,
     OUR_DECODES,
-    OUR_FLAT,
+    OUR_LIKE_KAFKA,
+    OUR_MAPS,
     OUR_PULLS,
     OUR_PULLS_AT_ONCE,
     OUR_RARE,
@@ -25,7 +27,8 @@ from connector_tests.benchmarks.names import (
 from connector_tests.benchmarks.pulling import DECODE, DECODE_BODIES, PULL, PULL_AT_ONCE, java_pullers, read_apart
 from connector_tests.benchmarks.race import alternate
 from connector_tests.benchmarks.run import Contestant, Outcome, failure_of
-from connector_tests.benchmarks.schemas import BODY_ONLY, FLAT
+from connector_tests.benchmarks.schemas import BODY_ONLY, LIKE_KAFKA
+from connector_tests.benchmarks.side import HEADED_TOPIC
 from connector_tests.benchmarks.spark import DEFAULT_SETTINGS, RECOMMENDED_SETTINGS, spark_session, stream_of
 from connector_tests.benchmarks.stand import Stand, open_stand
 from connector_tests.benchmarks.throughput import read_all
@@ -68,16 +71,20 @@ def connectors(spark: SparkSession, stand: Stand) -> dict[str, Contestant]:
 
 
 def narrow(spark: SparkSession, stand: Stand) -> dict[str, Contestant]:
-    """Both with two columns; ours without the map, which Kafka's default columns do not have, and with a tag filter."""
+    """Both with two columns; ours with what Kafka's columns tell, with the map of properties, and with a tag filter."""
     ours, rows = stand.rocketmq, stand.workload.count
     racing: dict[str, Contestant] = {
-        OUR_FLAT: lambda: read_all(spark, ours, stream_of(spark, ours, FLAT), rows),
+        OUR_LIKE_KAFKA: lambda: read_all(spark, ours, stream_of(spark, ours, LIKE_KAFKA), rows),
+        OUR_MAPS: lambda: read_all(spark, ours, stream_of(spark, ours, includeProperties="true"), rows),
         OUR_BODIES: lambda: read_all(spark, ours, stream_of(spark, ours, BODY_ONLY), rows),
         OUR_RARE: lambda: read_all(
             spark, ours, stream_of(spark, ours, subExpression=RARE_TAG), rows, rows // RARE_EVERY
         ),
     }
     if (kafka := stand.kafka) is not None:
+        if stand.workload.has_headers:
+            headed = {"includeHeaders": "true", "subscribe": HEADED_TOPIC}
+            racing[KAFKA_HEADERS] = lambda: read_all(spark, kafka, stream_of(spark, kafka, **headed), rows)
         racing[KAFKA_VALUES] = lambda: read_all(spark, kafka, stream_of(spark, kafka).select("value", "offset"), rows)
     return racing
 

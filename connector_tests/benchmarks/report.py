@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Final
 
@@ -24,10 +24,12 @@ from connector_tests.benchmarks.figures import (
 from connector_tests.benchmarks.names import (
     DEFAULTS_SUFFIX,
     KAFKA,
+    KAFKA_HEADERS,
     LITE_PULL,
     OUR_BODIES,
     OUR_BODY_DECODES,
     OUR_DECODES,
+    OUR_MAPS,
     OUR_PULLS,
     OUR_PULLS_AT_ONCE,
     OURS,
@@ -124,7 +126,7 @@ def _reading(runs: Sequence[Run], case: str) -> str:
 
 
 def _reader_row(name: str, racing: Mapping[str, list[Run]]) -> Row:
-    mine, kafka, lite_pull = racing[name], racing.get(_peer(name), []), racing.get(LITE_PULL, [])
+    mine, kafka, lite_pull = racing[name], racing.get(_peer(name, racing), []), racing.get(LITE_PULL, [])
     whole, batches = summary(rates(mine)), summary(rates(mine, "batch_seconds"))
     return (
         name,
@@ -142,8 +144,10 @@ def _reader_row(name: str, racing: Mapping[str, list[Run]]) -> Row:
     )
 
 
-def _peer(name: str) -> str:
-    """Spark's Kafka connector with the same settings."""
+def _peer(name: str, racing: Collection[str]) -> str:
+    """Spark's Kafka connector with the same settings, and where ours has properties with headers."""
+    if name == OUR_MAPS and KAFKA_HEADERS in racing:
+        return KAFKA_HEADERS
     return f"{KAFKA}{DEFAULTS_SUFFIX}" if name.endswith(DEFAULTS_SUFFIX) else KAFKA
 
 

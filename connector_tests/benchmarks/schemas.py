@@ -8,8 +8,10 @@ from pyspark.sql.types import StructType
 
 from rocketmq_spark.source.schema import default_schema
 
-ALL: Final = default_schema()
+DEFAULT: Final = default_schema()
 """What a reader without a schema gets."""
-FLAT: Final = StructType([field for field in ALL if field.name != "properties"])
-"""Without the map, as Kafka's columns are without headers."""
-BODY_ONLY: Final = StructType([ALL["queueOffset"], ALL["body"]])
+LIKE_KAFKA: Final = StructType(
+    [DEFAULT[name] for name in ("keys", "body", "topic", "brokerName", "queueId", "queueOffset", "storeTimestamp")]
+)
+"""What Kafka's default columns tell: key, value, topic, partition, offset, timestamp."""
+BODY_ONLY: Final = StructType([DEFAULT["queueOffset"], DEFAULT["body"]])

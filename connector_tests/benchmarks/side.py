@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 TOPIC: Final = "benchmark"
+HEADED_TOPIC: Final = "benchmark-headers"
+"""Kafka's, with the same messages and headers."""
+
 BROKER_JVM: Final = ("-Xms1g", "-Xmx1g", "-XX:MaxDirectMemorySize=1g", "-XX:-UseSerialGC", "-XX:+UseG1GC")
 
 

@@ -20,6 +20,8 @@ class Workload:
     queues: int = 4
     is_compressed: bool = False
     messages_a_pull: int = MESSAGES_A_PULL
+    has_headers: bool = False
+    """Whether Kafka has the same messages with headers too, in a topic of their own."""
 
     @property
     def name(self) -> str:
@@ -60,7 +62,7 @@ def _times(workload: Workload, factor: float) -> Workload:
 
 FULL: Final = Scale(
     rounds=5,
-    bases=(Workload(100, 3_000_000), Workload(1024, 1_000_000)),
+    bases=(Workload(100, 3_000_000, has_headers=True), Workload(1024, 1_000_000, has_headers=True)),
     variations=(
         Workload(100, 1_200_000, messages_a_pull=1024),
         Workload(1024, 400_000, messages_a_pull=1024),
@@ -84,7 +86,7 @@ FULL: Final = Scale(
 
 QUICK: Final = Scale(
     rounds=1,
-    bases=(Workload(100, 400_000),),
+    bases=(Workload(100, 400_000, has_headers=True),),
     variations=(Workload(1024, 100_000),),
     small_batches=3,
     latency_seconds=3,

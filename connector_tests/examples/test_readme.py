@@ -151,8 +151,9 @@ def test_what_failed_is_sent_back_and_the_rest_is_written(
 ) -> None:
     messages.send(3)
     messages.send_batches(2, size_bytes=1_000)
-    count = '\nprint(spark.read.parquet("good-orders").count(), "good rows")\n'
-    assert "3 good rows" in run_page(f"{GUIDE}/failed-messages.md", count)
+    good = 'spark.read.parquet("good-orders").count(), spark.read.parquet("good-shared-orders").count()'
+    count = f'\nprint({good}, "good rows")\n'
+    assert "3 3 good rows" in run_page(f"{GUIDE}/failed-messages.md", count)
     retried = Topic(cluster, retry_topic(f"{group}-retrying-group"))
     try:
         eventually(lambda: sum(held.max_offset for held in retried.bounds().values()) == 2, "2 messages come again")

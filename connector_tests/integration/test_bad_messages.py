@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
@@ -15,7 +17,9 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
+from rocketmq_spark.source.datasource import RocketMQDataSource
 from rocketmq_spark.source.partition_reader import read_ranges
+from rocketmq_spark.source.pop.pop_reader import RocketMQPopReader
 from rocketmq_spark.source.schema import default_schema
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
@@ -46,7 +50,7 @@ def queue(cluster: EmbeddedCluster) -> Iterator[MessageQueue]:
 
 def read(cluster: EmbeddedCluster, wanted: QueueRange, group: str, **more: str) -> list[Row]:
     given = {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": group, "subscribe": wanted.queue.topic}
-    batches = read_ranges([wanted], ReadOptions.parse(given | more), default_schema())
+    batches = read_ranges([wanted], ReadOptions.parse(given | more), default_schema(include_properties=True))
     return [row for batch in batches for row in batch.to_pylist()]
 
 
@@ -86,15 +90,62 @@ def test_dead_letters_are_in_the_groups_topic_readable_and_leave_no_rows(
         rows = read(cluster, QueueRange(queue, 0, COUNT), group, badMessages="deadLetter")
         assert offsets_and_bodies(rows) == GOOD
     assert "bad messages sent to the dead letter topic" in caplog.text
-    dead = MessageQueue(f"%DLQ%{group}", queue.broker_name, 0)
-    letters = read(cluster, QueueRange(dead, 0, 2 * len(BAD)), f"{group}-reader")
+    letters = dead_letters_of(cluster, queue, group, 2 * len(BAD))
     assert [row["body"] for row in letters] == [b"body %d" % offset for offset in (*BAD, *BAD)]
     assert [row["msgId"] for row in letters[: len(BAD)]] == [row["msgId"] for row in letters[len(BAD) :]]
+    check_the_first(letters, queue)
+
+
+def dead_letters_of(cluster: EmbeddedCluster, queue: MessageQueue, group: str, count: int) -> list[Row]:
+    dead = MessageQueue(f"%DLQ%{group}", queue.broker_name, 0)
+    return read(cluster, QueueRange(dead, 0, count), f"{group}-reader")
+
+
+def check_the_first(letters: list[Row], queue: MessageQueue) -> None:
+    """It is the message, and says what it was."""
     first = dict(letters[0]["properties"])  # type: ignore[call-overload]  # rows of JSON
     assert (first["own"], first["TAGS"], first["KEYS"]) == ("x", "a", "key-3")
     assert (first["RETRY_TOPIC"], first["BAD_MESSAGE_OFFSET"]) == (queue.topic, "3")
     assert (first["BAD_MESSAGE_QUEUE"], first["BAD_MESSAGE_SYS_FLAG"]) == (str(queue), str(POISON_FLAG))
     assert first["BAD_MESSAGE_PROBLEM"].startswith("its LZ4 body is damaged")
+
+
+def test_shared_messages_that_are_bad_are_dead_letters_and_acknowledged_with_their_batch(
+    cluster: EmbeddedCluster, queue: MessageQueue
+) -> None:
+    group = unique_name("bad")
+    given = {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": group, "subscribe": queue.topic}
+    given |= {"loadBalance": "message", "startingOffsets": "earliest", "badMessages": "deadLetter"}
+    reader = RocketMQDataSource(given).streamReader(default_schema())
+    assert isinstance(reader, RocketMQPopReader)
+    reader.prepareForTriggerAvailableNow()
+    with closing(ToEnd(reader)) as query:
+        rows = query.rows()
+        assert sorted(offsets_and_bodies(rows)) == GOOD
+        report = reader.reportLatestOffset()
+        assert report is not None
+        assert (report["received"], report["acknowledged"]) == (COUNT, COUNT)
+    letters = dead_letters_of(cluster, queue, group, len(BAD))
+    assert sorted(str(row["body"]) for row in letters) == [str(b"body %d" % offset) for offset in BAD]
+    letters.sort(key=lambda row: str(row["body"]))
+    check_the_first(letters, queue)
+
+
+class ToEnd:
+    """Reads all that there is, as Spark would, batch by batch."""
+
+    def __init__(self, reader: RocketMQPopReader) -> None:
+        self._reader = reader
+        self.close = reader.stop
+
+    def rows(self) -> list[Row]:
+        found: list[Row] = []
+        start = self._reader.initialOffset()
+        while (end := self._reader.latestOffset(start, ReadAllAvailable())) != start:
+            parts = self._reader.partitions(start, end)
+            found += [row for part in parts for batch in self._reader.read(part) for row in batch.to_pylist()]
+            start = end
+        return found
 
 
 def test_a_body_that_nobody_reads_is_not_bad(cluster: EmbeddedCluster, queue: MessageQueue) -> None:

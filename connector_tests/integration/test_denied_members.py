@@ -17,6 +17,9 @@ from rocketmq_spark.embedded.jars import VERSIONS
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.options.connection import options_of
+from rocketmq_spark.pop.attempts import BY_DEFAULT
+from rocketmq_spark.pop.polls import Target
+from rocketmq_spark.pop.remoting_transport import RemotingTransport
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.security import Security
@@ -132,6 +135,30 @@ def test_a_missing_right_on_the_group(guarded: EmbeddedCluster, user: User) -> N
         "'accessKey' has not the right on group 'g'. User:no-group has no permission to access Group:g from 127.0.0.1, "
         f"no matched policies. {ADVICE_RIGHT.format('topics')}"
     )
+
+
+def test_a_groups_settings_are_not_a_members_to_read(guarded: EmbeddedCluster, user: User) -> None:
+    """So it goes by what groups have by default."""
+    given = {"namesrvAddr": guarded.namesrv_addr, "consumerGroup": "g", "subscribe": "orders", "loadBalance": "message"}
+    transport = RemotingTransport(ReadOptions.parse(given | user("sharer", READ, JOIN)))
+    with closing(transport):
+        assert transport.dead_letters.retry_max_times(Target("orders", "broker-a")) == BY_DEFAULT
+
+
+def test_whether_a_topic_is_in_order_may_be_asked_by_who_may_look_at_it(
+    guarded: EmbeddedCluster, user: User, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    guarded.create_topic("in-order", 1, attributes={"message.type": "FIFO"})
+    given = {"namesrvAddr": guarded.namesrv_addr, "consumerGroup": "g", "subscribe": "in-order"}
+    told: list[list[str]] = []
+    for name, actions in (("looker", ("SUB", "GET")), ("reader", ("SUB",))):
+        rights = user(name, Right("Topic:in-order", actions), JOIN)
+        transport = RemotingTransport(ReadOptions.parse(given | {"loadBalance": "message"} | rights))
+        with closing(transport):
+            told.append([error.condition for error in transport.look().values()])
+    assert told == [["IN_ORDER"], []]
+    assert "whether topic in-order is FIFO is not told: " in caplog.text
 
 
 def test_a_right_of_operators(guarded: EmbeddedCluster, user: User) -> None:

@@ -100,6 +100,18 @@ def test_a_limit_makes_smaller_batches(messages: Topic, reader: ReaderOf) -> Non
     assert rows(one, start, end) == first
 
 
+def test_a_limit_of_bytes_makes_smaller_batches_and_nothing_is_left_out(messages: Topic, reader: ReaderOf) -> None:
+    bodies = messages.send(4)
+    one = reader(maxBytesPerTrigger="1")
+    start, found = one.initialOffset(), []
+    while (end := next_batch(one, start)) != start:
+        batch = rows(one, start, end)
+        assert len(batch) == 1
+        found += batch
+        start = end
+    assert sorted(found) == sorted(bodies)
+
+
 def test_a_batch_that_a_later_start_reads_is_empty_and_its_messages_come_in_another(
     messages: Topic, reader: ReaderOf
 ) -> None:

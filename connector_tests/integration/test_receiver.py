@@ -13,7 +13,8 @@ import pytest
 
 from connector_tests.support.streams import Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster
-from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
+from rocketmq_spark.embedded.pytest_plugin import unique_name
+from rocketmq_spark.errors import OptionError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.grpc_transport import GrpcTransport
 from rocketmq_spark.pop.handles import AnyHandle, Handle, Received, handles_from_json, handles_to_json
@@ -22,12 +23,12 @@ from rocketmq_spark.pop.polls import Poll, Target
 from rocketmq_spark.pop.receiver import Receiver
 from rocketmq_spark.pop.remoting_transport import RemotingTransport
 from rocketmq_spark.pop.transport import Answer, Transport
+from rocketmq_spark.pop.transports import transport_of
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.pop_broker import PopBroker, PopOutcome
 from rocketmq_spark.remoting.retry import Outlook, outlook_of_pull
 from rocketmq_spark.source.pop.message_reader import read_parts
 from rocketmq_spark.source.pop.message_tasks import tasks_of
-from rocketmq_spark.source.pop.pop_run import transport_of
 from rocketmq_spark.source.schema import default_schema
 from rocketmq_spark.wire.remoting.headers import PopMessageRequest
 
@@ -218,6 +219,25 @@ def test_a_topic_that_nobody_knows_is_an_error_when_its_time_is_over(options_of:
         eventually(lambda: fails(one) in {"TOPIC_NOT_FOUND", "TOPIC_NOT_SERVED"}, "an error")
     finally:
         one.stop()
+
+
+def test_a_topic_whose_messages_are_in_order_is_an_error_and_none_of_them_is_taken(
+    options_of: OptionsOf, cluster: EmbeddedCluster, group: str
+) -> None:
+    in_order = Topic(cluster, cluster.create_topic(unique_name("in_order"), 2, attributes={"message.type": "FIFO"}))
+    in_order.send(2)
+    options = options_of(subscribe=in_order.name)
+    one = Receiver(options, transport_of(options))
+    one.start()
+    try:
+        eventually(lambda: fails(one) is not None, "an error")
+        with pytest.raises(OptionError, match=f"IN_ORDER.*Topic '{in_order.name}' is FIFO"):
+            one.check()
+        assert set(in_order.committed(group).values()) == {None}, "nothing was handed out"
+        assert one.counts.received == 0
+    finally:
+        one.stop()
+        in_order.close()
 
 
 def test_a_batch_that_cannot_be_given_back_is_an_error(options_of: OptionsOf, way: Way, topic: str) -> None:

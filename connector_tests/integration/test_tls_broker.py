@@ -118,8 +118,8 @@ def test_a_host_name_is_checked_unless_tls_check_host_name_says_otherwise(
     assert str(raised.value) == (
         f"[ROCKETMQ_HOST_NAME_DIFFERS] The certificate of {elsewhere.namesrv_addr} is trusted, and it is another "
         "host's: IP address mismatch, certificate is not valid for '127.0.0.1'. Connect by a name that it has: "
-        "'namesrvAddr' has the name servers', 'brokerIP1' of broker.conf a broker's; or set 'tlsCheckHostName' to "
-        "false to trust every host with a certificate of this authority."
+        "'namesrvAddr' has the name servers', 'brokerIP1' of broker.conf a broker's, 'endpoints' a proxy's; or set "
+        "'tlsCheckHostName' to false to trust every host with a certificate of this authority."
     )
 
 

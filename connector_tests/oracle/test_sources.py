@@ -22,6 +22,7 @@ OUR_OWN = {
     "wire/remoting/ordinary_answer.py", "wire/remoting/pull_frames.py", "wire/remoting/refusal.py",
     "wire/message/byte_reader.py",
     # Arrow: Java's client decodes messages one by one, see wire/message.
+    "wire/arrow/arrow_types.py",
     "wire/arrow/column_table.py", "wire/arrow/columns.py", "wire/arrow/message_encoder.py",
     "wire/arrow/property_table.py",
     "wire/arrow/decoder.py", "wire/arrow/native_columns.py", "wire/arrow/record_columns.py",

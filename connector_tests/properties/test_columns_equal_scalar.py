@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from connector_tests.support.message_bytes import COMPRESSED, INNER_BATCH, V2, Record, inner_batch, pull_body
 from connector_tests.support.message_rows import EXPECTED, Row, expected_rows, rows
-from connector_tests.support.message_strategies import TAG_VALUES, pull_bodies, records
+from connector_tests.support.message_strategies import PROPERTY_COLUMNS, TAG_VALUES, pull_bodies, records
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import MessageExt
+from rocketmq_spark.wire.arrow.arrow_types import arrow_type
 from rocketmq_spark.wire.arrow.column_table import COLUMNS
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 from rocketmq_spark.wire.message.stored_message import decode_messages
@@ -59,13 +60,14 @@ def test_all_columns_of_all_messages_are_the_same(
     assert rows(decode(column_decoder, bodies)) == expected_rows(scalar_messages(bodies), list(COLUMNS))
 
 
-@given(pull_bodies, st.lists(st.sampled_from(sorted(COLUMNS)), unique=True, min_size=1))
+@given(pull_bodies, st.lists(st.sampled_from([*sorted(COLUMNS), *PROPERTY_COLUMNS]), unique=True, min_size=1))
 def test_any_projection_has_its_columns_in_its_order(
     column_decoder: type[ColumnDecoder], pulls: list[list[Record]], columns: list[str]
 ) -> None:
     bodies = [pull_body(*pull) for pull in pulls]
     batch = decode(column_decoder, bodies, columns)
-    assert batch.schema == pa.schema([(name, COLUMNS[name].type) for name in columns])
+    types = [arrow_type(COLUMNS[name]) if name in COLUMNS else pa.string() for name in columns]
+    assert batch.schema == pa.schema(list(zip(columns, types, strict=True)))
     assert rows(batch) == expected_rows(scalar_messages(bodies), columns)
 
 

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from connector_tests.properties.test_columns_equal_scalar import damaged_bodies
 from connector_tests.support.decoders import native_decoder
 from connector_tests.support.message_bytes import V1, V2, Record, pull_body
-from connector_tests.support.message_strategies import INT32, INT64, TAG_VALUES, pull_bodies, well_formed_properties
+from connector_tests.support.message_strategies import (
+    INT32,
+    INT64,
+    PROPERTY_COLUMNS,
+    TAG_VALUES,
+    pull_bodies,
+    well_formed_properties,
+)
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.wire.arrow.column_table import COLUMNS
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
@@ -39,7 +46,8 @@ ORDINARY = st.builds(
     body_crc=INT32,
     magic=st.sampled_from([V1, V2]),
 )
-COLUMN_LISTS = st.just(list(COLUMNS)) | st.lists(st.sampled_from(sorted(COLUMNS)), unique=True, min_size=1)
+ANY_COLUMN = st.sampled_from([*sorted(COLUMNS), *PROPERTY_COLUMNS])
+COLUMN_LISTS = st.just(list(COLUMNS)) | st.lists(ANY_COLUMN, unique=True, min_size=1)
 WANTED = st.tuples(st.integers(-1, 22), st.integers(-1, 22)) | st.just((-(2**63), 2**63 - 1))
 TAGS = st.none() | st.frozensets(st.sampled_from(TAG_VALUES))
 Arguments = tuple[list[str], frozenset[str] | None, bool]

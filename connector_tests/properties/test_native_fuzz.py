@@ -104,6 +104,7 @@ def duels() -> list[Duel]:
         Duel(names, frozenset({"TagA", "x"}), restores_origin=True),
         Duel(("queueOffset", "body"), None, restores_origin=False),
         Duel(("msgId", "properties", "storeHost"), None, restores_origin=True),
+        Duel(("queueOffset", "TAGS", "a", "UNIQ_KEY"), None, restores_origin=False),
     ]
 
 

@@ -21,6 +21,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from rocketmq_spark.pop.attempts import Move
 from rocketmq_spark.pop.handles import AnyHandle, CheckPoint, Handle, Received, handles_from_json, handles_to_json
 from rocketmq_spark.pop.ledger import BEFORE_ALL, Ledger, State, Taken
 
@@ -90,6 +91,7 @@ class Sharing(RuleBasedStateMachine):
         self.stored = 0
         self.sink: dict[int, list[int]] = {}
         self.strangers: list[int] = []
+        self.dead_letters: list[int] = []
         self.logged: tuple[int, dict[str, str | list[str]]] = (0, {})
         self.committed = 0
         self.spool: dict[int, tuple[Received, ...]] = {}
@@ -128,6 +130,19 @@ class Sharing(RuleBasedStateMachine):
     @rule(most=st.integers(1, 4))
     def receive(self, most: int) -> None:
         self.ledger.receive(self.broker.pop(most), self.broker.now_ms)
+
+    @rule(most=st.integers(1, 2))
+    def receive_what_came_too_often(self, most: int) -> None:
+        self.ledger.receive_spent(self.broker.pop(most), self.broker.now_ms)
+
+    @rule(is_answered=st.booleans(), is_heard=st.booleans())
+    def move_to_the_dead_letters(self, is_answered: bool, is_heard: bool) -> None:
+        """It is acknowledged by another request."""
+        taken = self.ledger.take_spent(ALL)
+        if is_heard:
+            self.dead_letters += [number_of(one.handle) for _, one in taken]
+        move = Move.DONE if is_heard and is_answered else Move.LATER
+        self.ledger.settle((number, move) for number, _ in taken)
 
     @precondition(lambda self: not self.asked)
     @rule()
@@ -239,7 +254,7 @@ class Sharing(RuleBasedStateMachine):
         for _, handle in taken:
             self.broker.give_back(handle)
         self.ledger.given_back(one.number for one in taken)
-        assert self.ledger.count(State.RECEIVED) == 0
+        assert self.ledger.count(State.RECEIVED) + self.ledger.count(State.SPENT) == 0
         self.had_trouble |= self.ledger.count(State.FROZEN) + self.ledger.count(State.PROVEN) > 0
         self._start()
 
@@ -251,7 +266,7 @@ class Sharing(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_lost(self) -> None:
-        lost = set(range(self.stored)) - set(self._in_sinks()) - self.broker.can_be_had()
+        lost = set(range(self.stored)) - set(self._in_sinks()) - set(self.dead_letters) - self.broker.can_be_had()
         assert not lost, f"lost: {lost}"
 
     @invariant()

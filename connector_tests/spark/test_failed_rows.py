@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql.functions import col
+from pyspark.sql.streaming.query import StreamingQuery
 
 import rocketmq_spark
 from connector_tests.spark.conftest import StreamOf
+from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.streams import Stream, Topic, eventually
+from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.errors import NotSentBackError, OptionError
+from rocketmq_spark.remoting.pool import ConnectionPool
 
 pytestmark = pytest.mark.story
 
@@ -59,7 +65,8 @@ def options_of(read: Stream, **more: str) -> dict[str, str]:
 @pytest.fixture
 def dead_letters(stream: StreamOf, group: str) -> Stream:
     """The group's dead letter queue, read by another group."""
-    return stream("dead-letters", subscribe=f"%DLQ%{group}", consumerGroup=f"{group}-reader")
+    more = {"propertyColumns": "RETRY_TOPIC"}
+    return stream("dead-letters", subscribe=f"%DLQ%{group}", consumerGroup=f"{group}-reader", **more)
 
 
 def test_failed_rows_come_again_or_end_in_the_dlq_and_hold_nothing_up(
@@ -84,7 +91,50 @@ def test_failed_rows_come_again_or_end_in_the_dlq_and_hold_nothing_up(
     dead_letters.run_to_end()
     (dead,) = dead_letters.rows()
     assert (body_of(dead), dead.topic) == (bodies[ALWAYS], f"%DLQ%{group}")
-    assert dead.properties["RETRY_TOPIC"] == messages.name
+    assert messages.name == dead.RETRY_TOPIC
+
+
+MESSAGE_SCHEMA = "topic STRING, brokerName STRING, receiptHandle STRING, msgId STRING, body BINARY, reconsumeTimes INT"
+
+
+def test_rows_of_a_group_that_shares_messages_come_again_or_end_in_the_dlq(
+    messages: Topic, cluster: EmbeddedCluster, stream: StreamOf, dead_letters: Stream, group: str
+) -> None:
+    """Executors send them back by their handles; the batch acknowledges all others."""
+    pool = ConnectionPool(3_000)
+    AdminBroker(cluster.broker_addr(), pool, 3_000).update_group(group, retry_max_times=1)
+    pool.close()
+    bodies = messages.send(20)
+    worker = stream(schema=MESSAGE_SCHEMA, loadBalance="message")
+    options = options_of(worker, loadBalance="message")
+    done: list[Row] = []
+    failed: list[Row] = []
+    text = col("body").cast("string")
+    fails = (text == bodies[TWICE]) & (col("reconsumeTimes") < 1) | (text == bodies[ALWAYS])
+
+    def work(batch: DataFrame, _batch_id: int) -> None:
+        batch.persist()
+        done.extend(batch.where(~fails).collect())
+        failed.extend(batch.where(fails).collect())
+        rocketmq_spark.send_back(batch.where(fails), options, delay_level=ONE_SECOND)
+        batch.unpersist()
+
+    writer = worker.load().writeStream.foreachBatch(work)
+    query = writer.option("checkpointLocation", str(worker.folder / "checkpoint")).start()
+    try:
+        processed = sorted(body for number, body in enumerate(bodies) if number != ALWAYS)
+        eventually(lambda: sorted(map(body_of, done)) == processed, "all but one row, one at the second attempt")
+        eventually(lambda: len(failed) == 3, "one failure of one row and two of another")
+        eventually(lambda: dead_letters_told_by(query) == 1, "a dead letter in the progress")
+    finally:
+        query.stop()
+    dead_letters.run_to_end()
+    assert dead_letters.bodies() == [bodies[ALWAYS]]
+
+
+def dead_letters_told_by(query: StreamingQuery) -> int:
+    last = query.lastProgress
+    return 0 if last is None else int(json.loads(last.sources[0].latestOffset)["deadLetters"])
 
 
 @pytest.fixture

@@ -36,12 +36,15 @@ def test_an_available_now_run_with_nothing_new_adds_nothing(messages: Topic, str
 
 def test_columns_carry_what_was_sent(messages: Topic, stream: StreamOf) -> None:
     (body,) = messages.send(1, tag="TagA")
-    stream().run_to_end()
-    (row,) = stream().rows()
-    assert row.__fields__ == default_schema().fieldNames()
+    asked = stream(includeProperties="true", propertyColumns="UNIQ_KEY,none")
+    asked.run_to_end()
+    (row,) = asked.rows()
+    expected = default_schema(include_properties=True, property_columns=("UNIQ_KEY", "none"))
+    assert row.__fields__ == expected.fieldNames()
     assert (row.topic, row.brokerName, row.queueOffset, row.tags) == (messages.name, "broker-a", 0, "TagA")
     assert (bytes(row.body).decode(), row["keys"], row.reconsumeTimes) == (body, f"key-{body}", 0)
-    assert row.properties["UNIQ_KEY"] == row.msgId
+    assert row.properties["UNIQ_KEY"] == row.UNIQ_KEY == row.msgId
+    assert row.none is None
     assert row.storeTimestamp >= row.bornTimestamp
 
 

@@ -42,7 +42,7 @@ def test_a_batch_is_read_as_it_was_written(
         "topic", messages.name
     ).save()
 
-    reading = stream()
+    reading = stream(includeProperties="true")
     reading.run_to_end()
     rows = reading.rows()
     assert seen(rows) == [
@@ -81,13 +81,13 @@ def test_a_stream_writes_each_row_once_and_a_replayed_batch_the_same_ids(
         file.unlink()
     write()
 
-    reading = stream()
+    reading = stream(includeProperties="true")
     reading.run_to_end()
     rows = reading.rows()
     assert Counter(bytes(row.body).decode() for row in rows) == {str(number): 2 for number in range(5_000)}
     assert len({row.msgId for row in rows}) == 5_000
     assert len({(row.msgId, bytes(row.body), row["keys"]) for row in rows}) == 5_000
-    once = stream("once", consumerGroup=f"once-{messages.name}")
+    once = stream("once", includeProperties="true", consumerGroup=f"once-{messages.name}")
     read_once(once.load(), once.folder)
     assert spark.read.parquet(str(once.folder / "rows")).select("body").distinct().count() == 5_000
     assert spark.read.parquet(str(once.folder / "rows")).count() == 5_000
@@ -119,7 +119,7 @@ def test_ids_of_columns_that_are_not_sent_are_the_same_in_each_write(
         options = {"namesrvAddr": cluster.namesrv_addr, "messageIdColumns": "number", "compression": "zstd"}
         writer.options(**options).save()
 
-    reading = stream()
+    reading = stream(includeProperties="true")
     reading.run_to_end()
     rows = reading.rows()
     assert len(rows) == 400

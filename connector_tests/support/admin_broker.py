@@ -58,6 +58,12 @@ class AdminBroker(Broker):
             body = write_fastjson({"groupName": group})
             self.ask(Question(RemotingCommand(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body), code_only))
 
+    def update_group(self, group: str, *, retry_max_times: int, retry_queue_count: int = 1) -> None:
+        """Create the group, or change how its messages come again."""
+        settings = {"groupName": group, "retryMaxTimes": retry_max_times, "retryQueueNums": retry_queue_count}
+        body = write_fastjson(settings)
+        self.ask(Question(RemotingCommand(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body), code_only))
+
     def update_config(self, properties: Mapping[str, str]) -> None:
         """Change the running broker's configuration. The broker skips names that it does not know."""
         body = "".join(f"{name}={value}\n" for name, value in properties.items()).encode()

@@ -10,6 +10,7 @@ from typing import Any
 from connector_tests.support.java_program import java_program
 from rocketmq_spark.embedded.jars import rocketmq_class_path
 from rocketmq_spark.embedded.jvm import ChildJvm
+from rocketmq_spark.security import Credentials
 
 SOURCES = Path(__file__).with_name("java_members")
 
@@ -34,8 +35,14 @@ class JavaGroup:
     def __init__(self, jvm: ChildJvm) -> None:
         self._classes = jvm.java.GroupMember
 
-    def push(self, namesrv_addr: str, group: str, topic: str, name: str) -> JavaMember:
-        return JavaMember(self._classes.push(namesrv_addr, group, topic, name))
+    def push(self, namesrv_addr: str, group: str, topic: str, name: str, keys: Credentials | None = None) -> JavaMember:
+        if keys is None:
+            return JavaMember(self._classes.push(namesrv_addr, group, topic, name))
+        pair = keys.access_key, keys.secret_key.reveal()
+        return JavaMember(self._classes.pushWithKeys(namesrv_addr, group, topic, name, *pair))
+
+    def pop(self, namesrv_addr: str, group: str, topic: str, name: str) -> JavaMember:
+        return JavaMember(self._classes.pop(namesrv_addr, group, topic, name))
 
     def lite_pull(self, namesrv_addr: str, group: str, topic: str, name: str) -> JavaMember:
         return JavaMember(self._classes.litePull(namesrv_addr, group, topic, name))

@@ -38,8 +38,13 @@ EXPECTED: dict[str, Callable[[MessageExt], object]] = {
 }
 
 
+def _expected(name: str, message: MessageExt) -> object:
+    return EXPECTED[name](message) if name in EXPECTED else message.properties.get(name)
+
+
 def expected_rows(messages: Sequence[MessageExt], columns: Sequence[str]) -> list[Row]:
-    return [{name: EXPECTED[name](message) for name in columns} for message in messages]
+    """A name that is no column's is that of a property."""
+    return [{name: _expected(name, message) for name in columns} for message in messages]
 
 
 def rows(batch: pa.RecordBatch) -> list[Row]:

@@ -12,6 +12,7 @@ INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
 KINDS = st.sampled_from([MessageSysFlag.LZ4, MessageSysFlag.ZSTD, MessageSysFlag.ZLIB])
 NAMES = st.sampled_from(["TAGS", "KEYS", "UNIQ_KEY", "a", "b", "订单", "CLUSTER"])
+PROPERTY_COLUMNS = ["TAGS", "a", "订单", "c.d", "properties."]
 TAG_VALUES = ["TagA", "TagB", "标签"]
 VALUES = st.sampled_from([*TAG_VALUES, "x", "k1 k2", "0123456789ABCDEF0123456789ABCDEF"])
 

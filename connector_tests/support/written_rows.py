@@ -57,7 +57,7 @@ def stored_batches(cluster: EmbeddedCluster, topic: str, pool: ConnectionPool) -
     options = ReadOptions.parse(
         {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": "readers-of-what-was-written", "subscribe": topic}
     )
-    return iter(read_ranges(ranges, options, default_schema()))
+    return iter(read_ranges(ranges, options, default_schema(include_properties=True)))
 
 
 def ends(cluster: EmbeddedCluster, topic: str, pool: ConnectionPool) -> dict[MessageQueue, int]:

@@ -17,7 +17,7 @@ from connector_tests.benchmarks.figures import (
     summary,
     values,
 )
-from connector_tests.benchmarks.names import DEFAULTS_SUFFIX, KAFKA, LITE_PULL, OURS
+from connector_tests.benchmarks.names import DEFAULTS_SUFFIX, KAFKA, KAFKA_HEADERS, LITE_PULL, OUR_MAPS, OURS
 from connector_tests.benchmarks.report import report, table, times
 from connector_tests.benchmarks.results import as_json
 from connector_tests.benchmarks.run import Failure, Run, failure_of
@@ -109,6 +109,13 @@ def test_default_settings_are_compared_with_default_settings() -> None:
     runs = reading(OURS + DEFAULTS_SUFFIX, 1.0) + reading(KAFKA, 1.0) + reading(KAFKA + DEFAULTS_SUFFIX, 3.0)
     rows = section(report(runs, [], ENVIRONMENT, "chart.png"), f"Reading {CASE}")
     assert rows[OURS + DEFAULTS_SUFFIX][1] == "3.00 ×"
+
+
+def test_properties_are_compared_with_headers_where_kafka_has_them() -> None:
+    runs = reading(OUR_MAPS, 1.0) + reading(KAFKA, 2.0) + reading(OURS, 1.0)
+    assert section(report(runs, [], ENVIRONMENT, "chart.png"), f"Reading {CASE}")[OUR_MAPS][1] == "2.00 ×"
+    rows = section(report(runs + reading(KAFKA_HEADERS, 3.0), [], ENVIRONMENT, "chart.png"), f"Reading {CASE}")
+    assert (rows[OUR_MAPS][1], rows[OURS][1]) == ("3.00 ×", "2.00 ×")
 
 
 def test_latencies_are_compared_figure_by_figure() -> None:

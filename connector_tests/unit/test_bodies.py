@@ -9,7 +9,7 @@ import pytest
 
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import BrokerData, MessageQueue, QueueBounds, QueueData
-from rocketmq_spark.wire.body.groups import decode_consumer_ids
+from rocketmq_spark.wire.body.groups import GroupRetries, decode_consumer_ids, decode_group_retries
 from rocketmq_spark.wire.body.heartbeat import ConsumerData, Heartbeat, encode_heartbeat
 from rocketmq_spark.wire.body.java_hash import java_hash_code
 from rocketmq_spark.wire.body.locks import decode_lock_ok, encode_lock_batch
@@ -18,6 +18,7 @@ from rocketmq_spark.wire.body.routes import ClusterInfo, decode_cluster_info, de
 from rocketmq_spark.wire.body.running_info import decode_consumer_running_info
 from rocketmq_spark.wire.body.stats import ConsumeProgress, decode_consume_stats, decode_topic_stats
 from rocketmq_spark.wire.body.subscription import build_subscription, subscription_fields
+from rocketmq_spark.wire.body.topics import decode_message_type
 
 ADDRESSES = {0: "127.0.0.1:34459", 1: "127.0.0.1:34460"}
 ROUTE = (
@@ -105,6 +106,10 @@ def test_the_locked_queues_are_read() -> None:
         (decode_topic_stats, STATS_BUT % b"-9223372036854775809", "minOffset has more than 64 bits"),
         (decode_topic_stats, STATS_BUT % b"true", "minOffset is True"),
         (decode_consumer_ids, b"{}", "consumerIdList is None"),
+        (decode_message_type, b'{"attributes":{"message.type":7}}', "message.type is 7"),
+        (decode_message_type, b'{"attributes":7}', "attributes is 7"),
+        (decode_group_retries, b'{"retryMaxTimes":16}', "retryQueueNums is None"),
+        (decode_group_retries, b'{"retryMaxTimes":"16","retryQueueNums":1}', "retryMaxTimes is '16'"),
         (decode_consumer_ids, b'{"consumerIdList":[null]}', "consumerIdList is None"),
         (decode_lock_ok, b'{"lockOKMQSet":["q"]}', "lockOKMQSet is 'q'"),
     ],
@@ -205,3 +210,21 @@ def test_queues_to_lock_are_in_javas_order_of_names() -> None:
 def test_the_tags_of_a_subscription_are_in_javas_order() -> None:
     fields = subscription_fields(build_subscription("T", "\ue000||\U00010000", 123))
     assert fields["tagsSet"] == ["\U00010000", "\ue000"]
+
+
+def test_a_groups_settings_say_how_its_messages_come_again() -> None:
+    body = b'{"brokerId":0,"consumeEnable":true,"groupName":"g","retryMaxTimes":16,"retryQueueNums":1}'
+    assert decode_group_retries(body) == GroupRetries(max_times=16, queue_count=1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "type_"),
+    [
+        (b'{"attributes":{"message.type":"FIFO"},"topicName":"T"}', "FIFO"),
+        (b'{"attributes":{"cleanup.policy":"DELETE"}}', "NORMAL"),
+        (b'{"attributes":null}', "NORMAL"),
+        (b"{}", "NORMAL"),
+    ],
+)
+def test_a_topics_settings_say_of_which_type_its_messages_are(settings: bytes, type_: str) -> None:
+    assert decode_message_type(settings) == type_

@@ -19,7 +19,14 @@ from connector_tests.support.message_bytes import (
 )
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.wire.arrow import columns as subject
-from rocketmq_spark.wire.arrow.column_table import COLUMNS, DEFAULT_COLUMNS
+from rocketmq_spark.wire.arrow.column_table import (
+    COLUMNS,
+    DEFAULT_COLUMNS,
+    Column,
+    ColumnType,
+    default_columns,
+    of_property,
+)
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 from rocketmq_spark.wire.message.compression import compress
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
@@ -37,6 +44,7 @@ MESSAGE = Record(
     reconsume_times=2,
     body_crc=99,
 )
+MESSAGE_WITHOUT_PROPERTIES = replace(MESSAGE, topic="T", properties={})
 ALL = (0, 1_000)
 
 
@@ -88,8 +96,33 @@ def test_every_column_has_its_value(decoder: NewDecoder) -> None:
     }
 
 
-def test_the_default_columns_end_with_reconsume_times() -> None:
-    assert (len(DEFAULT_COLUMNS), DEFAULT_COLUMNS[0], DEFAULT_COLUMNS[-1]) == (12, "topic", "reconsumeTimes")
+def test_the_default_columns_end_with_reconsume_times_and_have_no_map_unless_it_is_wanted() -> None:
+    assert (len(DEFAULT_COLUMNS), DEFAULT_COLUMNS[0], DEFAULT_COLUMNS[-1]) == (11, "topic", "reconsumeTimes")
+    assert default_columns(include_properties=False) == DEFAULT_COLUMNS
+    assert default_columns(include_properties=True) == tuple(COLUMNS)[:12]
+
+
+def test_a_column_of_a_property_says_so() -> None:
+    assert of_property("a") == Column(ColumnType.STRING, "Its property `a`.", "properties.a", "it has none")
+
+
+@pytest.mark.parametrize(
+    "of_second",
+    [{"TAGS": "b", "region": "south"}, {"region": "south"}, {"region": "south", "TAGS": "c", "a.b": "z"}, {}],
+)
+def test_a_property_is_a_column_and_null_where_there_is_none(decoder: NewDecoder, of_second: dict[str, str]) -> None:
+    both = [{"TAGS": "a", "region": "north"}, of_second]
+    body = pull_body(*(replace(MESSAGE, queue_offset=at, properties=one) for at, one in enumerate(both)))
+    batch = decoder("queueOffset", "region", "a.b", "none").decode([body], *ALL)
+    assert batch.schema.types == [pa.int64(), pa.string(), pa.string(), pa.string()]
+    names = ("region", "a.b", "none")
+    assert [batch.column(name).to_pylist() for name in names] == [[one.get(name) for one in both] for name in names]
+
+
+def test_a_property_of_an_inner_batch_is_a_column_too(decoder: NewDecoder) -> None:
+    inner = inner_batch([(b"1", b"region\x01north"), (b"2", b"")])
+    body = replace(MESSAGE, sys_flag=INNER_BATCH, body=inner, queue_offset=0).encode()
+    assert decoder("region").decode([body], *ALL).column("region").to_pylist() == ["north", None]
 
 
 def test_nothing_pulled_is_an_empty_batch_of_the_same_schema(decoder: NewDecoder) -> None:
@@ -204,6 +237,16 @@ def test_damage_is_reported_where_it_is_in_its_own_body(decoder: NewDecoder) -> 
         context = caught.value.context
         assert (context["index"], context["position"]) == (2, 2 * len(good))
         assert context["length_bytes"] == 3 * len(good) + len(bad)
+
+
+@pytest.mark.parametrize("end", [-1, 0, 1, 2])
+def test_a_last_body_that_leaves_no_room_for_its_topic_is_damage(decoder: NewDecoder, end: int) -> None:
+    """The record ends with 1 byte of a length, ``T``, and 2 bytes of another length."""
+    stored = bytearray(MESSAGE_WITHOUT_PROPERTIES.encode())
+    body_bytes_at = len(stored) - len("T" + "payload") - 3 - 4
+    stored[body_bytes_at : body_bytes_at + 4] = (len("payload") + 4 + end).to_bytes(4, "big")
+    with pytest.raises(RemoteProtocolError, match="CORRUPT_MESSAGE"):
+        decoder("queueOffset").decode([bytes(stored)], *ALL)
 
 
 def test_the_first_message_of_a_body_is_not_looked_for_in_the_body_before_it(decoder: NewDecoder) -> None:

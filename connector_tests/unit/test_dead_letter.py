@@ -41,6 +41,10 @@ def test_nothing_delays_it() -> None:
     assert letter_of(DELAY="3", TIMER_DELAY_SEC="60", TIMER_DELIVER_MS="1", REAL_TOPIC="x").properties == SAID
 
 
+def test_how_it_was_handed_out_is_not_said_of_it() -> None:
+    assert letter_of(POP_CK="3 1763712000000 60000 3 1 broker-a 7 3").properties == SAID
+
+
 def test_of_what_was_sent_back_the_first_place_is_said() -> None:
     properties = letter_of(RETRY_TOPIC="first", ORIGIN_MESSAGE_ID="M").properties
     assert (properties["RETRY_TOPIC"], properties["ORIGIN_MESSAGE_ID"]) == ("first", "M")

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+
+import pytest
+
 from rocketmq_spark._version import __version__
 from rocketmq_spark.security import Credentials, Secret
 from rocketmq_spark.wire.grpc.identity import Identity
@@ -17,11 +22,23 @@ OWN = (
 )
 
 
+@pytest.fixture(autouse=True)
+def own_zone() -> Iterator[None]:
+    """As it was, once the environment is what it was."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("TZ", raising=False)
+        yield
+    time.tzset()
+
+
 def test_without_keys_a_call_says_who_makes_it() -> None:
     assert Identity("me@1", None).metadata(NOON_S) == OWN
 
 
-def test_with_keys_it_signs_the_time() -> None:
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Shanghai"])
+def test_with_keys_it_signs_the_time_whatever_the_zone(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
     keys = Credentials("ak", Secret("a secret"))
     assert Identity("me@1", keys).metadata(NOON_S) == (
         *OWN,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rocketmq_spark.pop.attempts import Move
 from rocketmq_spark.pop.handles import AnyHandle, CheckPoint, Form, Handle, OpaqueHandle, Received
 from rocketmq_spark.pop.ledger import BEFORE_ALL, Counts, Ledger, State
 
@@ -34,7 +35,7 @@ def test_what_waits_is_counted_with_its_bytes_until_it_is_in_a_batch() -> None:
     assert (ledger.waiting, ledger.waiting_bytes) == (3, 15)
     assert numbers(ledger, 1, most=2) == [0, 1]
     assert (ledger.waiting, ledger.waiting_bytes) == (1, 5)
-    assert [ledger.count(state) for state in State] == [1, 2, 0]
+    assert [ledger.count(state) for state in State] == [1, 2, 0, 0]
 
 
 def test_what_is_proven_is_acknowledged_once() -> None:
@@ -55,7 +56,7 @@ def test_a_proof_is_of_all_batches_before_and_of_none_after() -> None:
     for batch in (1, 2, 3):
         ledger.freeze(batch, 1)
     ledger.prove(2)
-    assert [ledger.count(state) for state in State] == [0, 1, 2]
+    assert [ledger.count(state) for state in State] == [0, 1, 2, 0]
 
 
 def test_a_batch_that_is_read_again_comes_before_all_others_and_is_renewed_by_its_age() -> None:
@@ -152,7 +153,7 @@ def test_what_was_not_renewed_in_time_is_given_up_unless_it_is_in_a_batch_and_co
     for now_ms in (999, 1_000, 2_000):
         ledger.expire(now_ms)
     assert ledger.counts.expired == 2
-    assert [ledger.count(state) for state in State] == [0, 1, 0]
+    assert [ledger.count(state) for state in State] == [0, 1, 0, 0]
     assert (ledger.waiting, ledger.waiting_bytes) == (0, 0)
     ledger.prove(1)
     assert len(ledger.take_proven(ALL)) == 1
@@ -220,3 +221,60 @@ def test_all_that_is_adopted_and_received_is_held_apart() -> None:
     ledger.receive([Received(handle(number), memoryview(b"")) for number in range(3, 6)], 0)
     assert [offset(one.handle) for one in ledger.take_proven(ALL)] == [0, 1, 2]
     assert numbers(ledger, 1) == [3, 4, 5]
+
+
+def spent_ledger(count: int) -> Ledger:
+    ledger = Ledger(INVISIBLE_MS)
+    ledger.receive_spent((Received(handle(number), memoryview(b"12345")) for number in range(count)), 0)
+    return ledger
+
+
+def test_what_is_spent_is_in_no_batch_and_acknowledged_only_when_it_is_in_the_dead_letter_topic() -> None:
+    ledger = spent_ledger(3)
+    assert (ledger.waiting, ledger.waiting_bytes, ledger.can_freeze, ledger.freeze(1, ALL)) == (0, 0, False, ())
+    taken = ledger.take_spent(2)
+    assert [one.record for _, one in taken] == [memoryview(b"12345")] * 2
+    assert (ledger.take_proven(ALL), len(ledger.take_spent(ALL))) == ([], 1)
+    assert not ledger.is_done
+    (first, _), (second, _) = taken
+    ledger.settle([(first, Move.DONE), (second, Move.LATER)])
+    assert [one.number for one in ledger.take_proven(ALL)] == [first]
+    assert [number for number, _ in ledger.take_spent(ALL)] == [second]
+    assert not ledger.is_done
+    ledger.acknowledged([first])
+    assert ledger.counts == Counts(received=3, acknowledged=1, dead_letters=1)
+
+
+def test_what_is_spent_and_cannot_be_moved_is_for_a_batch() -> None:
+    ledger = spent_ledger(2)
+    ledger.settle([(ledger.take_spent(1)[0][0], Move.REFUSED)])
+    assert (ledger.waiting, ledger.waiting_bytes, ledger.count(State.SPENT)) == (1, 5, 1)
+    assert numbers(ledger, 1) == [0]
+
+
+def test_what_is_spent_is_renewed_given_up_and_given_back_as_what_is_in_no_batch() -> None:
+    ledger = spent_ledger(2)
+    (one, other) = ledger.take_due(INVISIBLE_MS // 2, ALL)
+    ledger.renewed(one.number, handle(0, pop_time_ms=500), 500)
+    ledger.not_renewed(other.number, 500)
+    ledger.expire(INVISIBLE_MS)
+    assert (ledger.counts.expired, ledger.count(State.SPENT)) == (1, 1)
+    assert [taken.number for taken in ledger.take_waiting(ALL)] == [one.number]
+    ledger.given_back([one.number])
+    assert (ledger.waiting, ledger.waiting_bytes, ledger.counts.given_back) == (0, 0, 1)
+
+
+def test_all_is_done_when_only_batches_are_waited_for() -> None:
+    ledger = ledger_with(2)
+    is_done = []
+    for step in (lambda: ledger.freeze(1, 1), lambda: ledger.freeze(2, 1), lambda: ledger.prove(1)):
+        step()
+        is_done.append(ledger.is_done)
+    assert is_done == [False, True, False], "one is in no batch; all are; one is not acknowledged"
+
+
+def test_a_batch_has_so_many_bytes_and_one_message_at_least() -> None:
+    batches = [len(ledger_with(3).freeze(1, ALL, most_bytes)) for most_bytes in (1, 5, 9, 10, 15, 1_000)]
+    assert batches == [1, 1, 1, 2, 3, 3]
+    ledger = ledger_with(3)
+    assert [len(ledger.freeze(batch, 2, 1_000)) for batch in (1, 2, 3)] == [2, 1, 0]

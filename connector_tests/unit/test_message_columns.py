@@ -13,6 +13,7 @@ import pytest
 from connector_tests.support.scripted_proxy import given
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.wire.arrow.arrow_types import arrow_type
 from rocketmq_spark.wire.arrow.column_table import COLUMNS
 from rocketmq_spark.wire.grpc import message_columns
 from rocketmq_spark.wire.grpc import messaging_pb2 as pb
@@ -36,7 +37,8 @@ def decoded(
 ) -> tuple[list[dict[str, Any]], list[Unreadable]]:
     joined = b"".join(one.SerializeToString() for one in answers)
     batch, unreadable = decode_received(joined, columns, broker_name="broker-a", tags=tags)
-    assert batch.schema == pa.schema([pa.field(name, COLUMNS[name].type) for name in columns])
+    types = [arrow_type(COLUMNS[name]) if name in COLUMNS else pa.string() for name in columns]
+    assert batch.schema == pa.schema(list(zip(columns, types, strict=True)))
     return batch.to_pylist(), unreadable
 
 
@@ -54,7 +56,7 @@ def test_all_that_a_message_has_is_in_its_row() -> None:
         message_group="customer-7",
     )
     one.message.user_properties["colour"] = "red"
-    one.message.system_properties.born_timestamp.FromMilliseconds(BORN_MS)
+    one.message.system_properties.born_timestamp.FromNanoseconds(BORN_MS * 1_000_000 + 999)
     one.message.system_properties.store_timestamp.FromMilliseconds(STORED_MS)
     (row,), unreadable = decoded(one)
     assert row == {
@@ -90,6 +92,20 @@ def test_what_a_message_has_not_is_null() -> None:
 
 def test_a_column_has_a_value_or_is_not_in_the_protocol() -> None:
     assert {*VALUES, "brokerName", "body", *NOT_IN_THE_PROTOCOL} == set(COLUMNS)
+
+
+def test_a_property_is_a_column_also_where_the_protocol_has_it_apart() -> None:
+    one = answer(message_id="01AB", message_group="customer-7")
+    one.message.user_properties["colour"] = "red"
+    both, _ = decoded(one, answer(), columns=("colour", "__SHARDINGKEY"))
+    assert [tuple(row.values()) for row in both] == [("red", "customer-7"), (None, None)]
+
+
+def test_a_message_has_its_handle() -> None:
+    one = answer()
+    one.message.system_properties.receipt_handle = "its own"
+    (row,), _ = decoded(one, columns=("receiptHandle",))
+    assert row == {"receiptHandle": "its own"}
 
 
 def test_a_topic_of_a_namespace_shows_it() -> None:
@@ -134,16 +150,20 @@ def test_an_empty_body_is_not_decompressed() -> None:
 
 
 @pytest.mark.parametrize(
-    "damaged",
-    [b"no stream", gzip.compress(BODY)[:-9], b"\x1f\x8bno stream"],
+    ("damaged", "problem"),
+    [
+        (b"no stream", "its ZLIB body is damaged"),
+        (gzip.compress(BODY)[:-9], "its GZIP body ends early, or is too large when decompressed"),
+        (b"\x1f\x8bno stream", "its GZIP body is damaged: Error -3"),
+    ],
     ids=["no stream", "it ends early", "no GZIP"],
 )
-def test_a_body_that_cannot_be_read_is_told_and_its_row_has_none(damaged: bytes) -> None:
+def test_a_body_that_cannot_be_read_is_told_and_its_row_has_none(damaged: bytes, problem: str) -> None:
     bad = answer(damaged, body_encoding=pb.Encoding.GZIP, queue_id=2, queue_offset=5)
     rows, (unreadable,) = decoded(answer(), bad, columns=("queueOffset", "body"))
     assert [row["body"] for row in rows] == [BODY, None]
     assert (unreadable.queue, unreadable.offset) == (MessageQueue("T", "broker-a", 2), 5)
-    assert unreadable.problem
+    assert unreadable.problem.startswith(problem)
     assert decoded(bad, columns=("queueOffset",)) == ([{"queueOffset": 5}], [])
 
 
@@ -158,5 +178,5 @@ def test_what_comes_out_of_bodies_is_bounded(squeeze: Any, monkeypatch: pytest.M
 
 
 def test_what_is_no_answer_is_an_error() -> None:
-    with pytest.raises(RemoteProtocolError, match=r"BAD_BODY.*ReceiveMessageResponse"):
+    with pytest.raises(RemoteProtocolError, match=r"BAD_BODY.* ReceiveMessageResponse.*: Error parsing message"):
         decode_received(b"\xff\xff", ("body",), broker_name="broker-a", tags=None)

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import pytest
 
-from connector_tests.support.message_bytes import COMPRESSED, Record
-from rocketmq_spark.errors import RemoteProtocolError
+from connector_tests.support.message_bytes import COMPRESSED, INNER_BATCH, Record
+from connector_tests.support.scripted_broker import answer
+from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
+from rocketmq_spark.errors import BrokerError, RemoteProtocolError
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pop.handles import CheckPoint, Handle, Received
+from rocketmq_spark.pop.handles import CheckPoint, Form, Handle, OpaqueHandle, Received
+from rocketmq_spark.pull.executor_client import ExecutorClient
 from rocketmq_spark.source.pop.message_reader import read_parts
 from rocketmq_spark.source.pop.message_tasks import PART_BYTES, TASK_BYTES, TASK_MESSAGES, tasks_of
 from rocketmq_spark.source.schema import default_schema
+from rocketmq_spark.wire.grpc.messaging_pb2 import Encoding, Message, ReceivedMessages, Resource, SystemProperties
 from rocketmq_spark.wire.message.stored_message import decode_messages
+from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
 
 MIB = 1024 * 1024
 REQUIRED = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
@@ -69,11 +76,41 @@ def test_tasks_and_parts_may_be_as_large_as_they_may_be() -> None:
     assert [[len(part.body) for part in task] for task in tasks] == [[PART_BYTES, PART_BYTES]] * 3
 
 
-def rows(*records: Record, **options: str) -> list[dict[str, object]]:
+ClientOf = Callable[[ReadOptions], ExecutorClient]
+
+
+def rows(*records: Record, client_of: ClientOf = ExecutorClient.shared, **options: str) -> list[dict[str, object]]:
     handle = Handle(CheckPoint("T", 0, 1, 1, 0, "0", "broker-a", 0), 0)
     (task,) = tasks_of([Received(handle, memoryview(record.encode())) for record in records], None)
-    read = read_parts(task, ReadOptions.parse(REQUIRED | options), default_schema())
+    read = read_parts(task, ReadOptions.parse(REQUIRED | options), default_schema(), client_of)
     return [row for batch in read for row in batch.to_pylist()]
+
+
+def test_a_row_has_the_handle_of_its_message_wherever_the_column_is_and_whatever_is_left_out() -> None:
+    records = [
+        Record(properties={"TAGS": tag}, queue_offset=number, commit_log_offset=70 + number)
+        for number, tag in enumerate(("AaAa", "BBBB", "AaAa"))
+    ]
+    handles = [Handle(CheckPoint("T", 0, 1, 1, 0, "0", "broker-a", 0), number) for number in range(3)]
+    both = [Received(handle, memoryview(one.encode())) for handle, one in zip(handles, records, strict=True)]
+    ours = default_schema(property_columns=("receipthandle",))
+    place = type(ours["body"])("commitLogOffset", ours["queueOffset"].dataType)
+    schema = type(ours)([ours["receipthandle"], ours["queueOffset"], place])
+    (task,) = tasks_of(both, None, with_handles=True)
+    found = [
+        tuple(row.values())
+        for batch in read_parts(task, ReadOptions.parse(REQUIRED | {"subExpression": "AaAa"}), schema)
+        for row in batch.to_pylist()
+    ]
+    assert found == [("0 1 1 0 0 broker-a 0 0 70", 0, 70), ("0 1 1 0 0 broker-a 0 2 72", 2, 72)]
+    (without,) = tasks_of(both, None)
+    assert [part.handles for part in without] == [()], "nobody wants them"
+
+
+def test_a_proxys_answers_have_their_handles_themselves() -> None:
+    answered = Received(OpaqueHandle("T", "broker-a", "its own"), memoryview(b"an answer"), Form.ANSWERED)
+    ((part,),) = tasks_of([answered], None, with_handles=True)
+    assert part.handles == ()
 
 
 BAD: Final = Record(body=b"no zlib", queue_offset=5, sys_flag=COMPRESSED)
@@ -97,3 +134,60 @@ def test_a_bad_message_ends_the_query_or_has_no_body() -> None:
     with pytest.raises(RemoteProtocolError, match=r"BAD_MESSAGE.*offset 5 of T@broker-a:0"):
         rows(BAD)
     assert [(row["queueOffset"], row["body"]) for row in rows(BAD, badMessages="null")] == [(5, None)]
+
+
+def dead_letters(answers: int, *records: Record) -> tuple[list[object], list[RemotingCommand]]:
+    """Offsets of the rows, and what the broker was asked that answers each time with the same code."""
+    asked: list[RemotingCommand] = []
+
+    def stored(request: RemotingCommand) -> RemotingCommand:
+        asked.append(request)
+        return answer(answers, fields={"msgId": "0", "queueId": "0", "queueOffset": "0"})
+
+    with ScriptedCluster("broker-a") as cluster:
+        cluster.brokers["broker-a"].on(RequestCode.SEND_MESSAGE_V2, stored)
+
+        def client_of(options: ReadOptions) -> ExecutorClient:
+            return ExecutorClient(options, cluster.pool, cluster.pulling)
+
+        given = {"namesrvAddr": NAME_SERVER, "badMessages": "deadLetter"}
+        return [row["queueOffset"] for row in rows(*records, client_of=client_of, **given)], asked
+
+
+def at(offset: int, body: bytes = b"good", sys_flag: int = 0, properties: bytes = b"") -> Record:
+    return Record("T", body, properties, queue_offset=offset, commit_log_offset=70 + offset, sys_flag=sys_flag)
+
+
+def test_a_bad_message_is_sent_to_the_dead_letter_topic_and_has_no_row(caplog: pytest.LogCaptureFixture) -> None:
+    bad = at(5, b"no zlib", COMPRESSED, b"own\x01x\x02")
+    found, (letter,) = dead_letters(ResponseCode.SUCCESS, at(9), bad, at(2))
+    assert found == [9, 2]
+    assert (letter.fields["b"], letter.fields["a"], letter.body) == ("%RETRY%g", "g", b"no zlib")
+    assert "own\x01x\x02" in letter.fields["i"]
+    (line,) = caplog.messages
+    assert line.startswith("bad message sent to the dead letter topic: queue=T@broker-a:0 offset=5: its ZLIB body is")
+
+
+def test_no_message_of_a_bad_batch_has_a_row() -> None:
+    batch = at(5, b"no batch", INNER_BATCH, b"INNER_NUM\x013\x02")
+    found, letters = dead_letters(ResponseCode.SUCCESS, batch, at(8))
+    assert (found, len(letters)) == ([8], 1)
+
+
+def test_without_bad_messages_nobody_is_asked() -> None:
+    assert dead_letters(ResponseCode.SUCCESS, at(1), at(2)) == ([1, 2], [])
+
+
+def test_a_bad_message_of_a_proxys_that_a_spool_has_kept_ends_the_query() -> None:
+    system = SystemProperties(body_encoding=Encoding.GZIP, queue_offset=5)
+    message = Message(topic=Resource(name="T"), body=b"no gzip", system_properties=system)
+    record = memoryview(ReceivedMessages(messages=[message]).SerializeToString())
+    (task,) = tasks_of([Received(OpaqueHandle("T", "broker-a", "its own"), record, Form.ANSWERED)], None)
+    options = ReadOptions.parse(REQUIRED | {"badMessages": "deadLetter"})
+    with pytest.raises(RemoteProtocolError, match=r"offset 5 of T@broker-a:0.*; it came through a proxy, so"):
+        list(read_parts(task, options, default_schema()))
+
+
+def test_there_are_no_rows_while_a_dead_letter_is_not_stored() -> None:
+    with pytest.raises(BrokerError, match="NO_PERMISSION"):
+        dead_letters(ResponseCode.NO_PERMISSION, at(1), at(5, b"no zlib", COMPRESSED))

@@ -140,6 +140,14 @@ def test_what_nobody_asks_for_may_be_odd() -> None:
         assert ordinary(odd.encode(), columns=(*columns, column), wanted=(0, 7)) is not None, "outside the range"
 
 
+def test_of_ordinary_messages_those_with_a_wanted_tag_are_kept() -> None:
+    bodies = [replace(MESSAGE, queue_offset=at, properties={"TAGS": tag}).encode() for at, tag in enumerate("abca")]
+    for tags, kept in ((frozenset("ab"), [0, 1, 3]), (frozenset("x"), []), (None, [0, 1, 2, 3])):
+        batch = ordinary(*bodies, tags=tags)
+        assert batch is not None
+        assert batch.column("queueOffset").to_pylist() == kept
+
+
 def test_damage_outside_the_range_is_refused() -> None:
     assert ordinary(MESSAGE.encode()[:-1], wanted=(0, 7)) is None
 

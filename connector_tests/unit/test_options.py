@@ -33,7 +33,7 @@ from rocketmq_spark.options.kinds import (
     choice,
     integer,
 )
-from rocketmq_spark.options.read import NO_RETRY_IN_ORDER, READ_NEEDS
+from rocketmq_spark.options.read_rules import NO_RETRY_IN_ORDER, READ_NEEDS
 from rocketmq_spark.options.receive import WITHOUT_MEANING
 from rocketmq_spark.options.table import Option, Section, option, rows
 from rocketmq_spark.options.write import WriteOptions
@@ -171,6 +171,7 @@ TAKEN: list[tuple[Kind[Any], str, object]] = [
     (EXPRESSION, "*", "*"),
     (EXPRESSION, "TagA || TagB", "TagA || TagB"),
     (EXPRESSION, "订单", "订单"),
+    (EXPRESSION, "a=1 || List<Order> || <b> || in stock || x=y", "a=1 || List<Order> || <b> || in stock || x=y"),
     (NAMES, " a ,, b,", ("a", "b")),
     (NAMES, "", ()),
     (
@@ -242,6 +243,16 @@ REFUSED: list[tuple[Kind[Any], str]] = [
     (EXPRESSION, "||"),
     (EXPRESSION, " | "),
     (EXPRESSION, "a\x01b"),
+    (EXPRESSION, "price > 5"),
+    (EXPRESSION, "price>=5"),
+    (EXPRESSION, "TAGS is not null"),
+    (EXPRESSION, "region = 'north'"),
+    (EXPRESSION, "region='north'"),
+    (EXPRESSION, "size = 3"),
+    (EXPRESSION, "a=1 AND b=2"),
+    (EXPRESSION, "a=1 or b=2"),
+    (EXPRESSION, "price BETWEEN 1 AND 3"),
+    (EXPRESSION, "region not in ('north', 'south')"),
     (QUEUES, "orders"),
     (QUEUES, "orders@broker-a"),
     (QUEUES, "orders@broker-a:x"),

@@ -24,16 +24,24 @@ def test_each_target_is_asked_once_while_nobody_has_answered() -> None:
     assert wanted(polls, A, B) == []
 
 
-def test_who_had_nothing_may_take_its_time_and_who_had_something_is_asked_several_times() -> None:
+def test_who_has_answered_may_take_its_time_and_who_had_something_is_asked_several_times() -> None:
+    """As long as everybody's polls: a broker gives what comes to the one that has the least time left."""
     polls = polls_of(A, B)
     wanted(polls, A, B)
     polls.answered(A, has_found=False)
     polls.answered(B, has_found=True)
-    assert (
-        wanted(polls, A, B)
-        == [Poll(A, MOST_MESSAGES, LONG_POLL_MS)] + [Poll(B, MOST_MESSAGES, SHORT_POLL_MS)] * WHILE_FOUND
+    assert wanted(polls, A, B) == [Poll(A, MOST_MESSAGES, LONG_POLL_MS)] + [Poll(B, MOST_MESSAGES, LONG_POLL_MS)] * (
+        WHILE_FOUND
     )
     assert wanted(polls, A, B) == []
+
+
+def test_who_reads_what_is_there_wants_to_know_soon_when_that_is_all() -> None:
+    polls = polls_of(A, looks_once=True)
+    for has_found in (False, True):
+        assert {poll.poll_ms for poll in wanted(polls, A)} == {SHORT_POLL_MS}
+        polls.answered(A, has_found=has_found)
+    assert {poll.poll_ms for poll in wanted(polls, A)} == {SHORT_POLL_MS}
 
 
 def test_there_are_no_more_asked_for_than_there_is_room_for() -> None:
@@ -82,6 +90,25 @@ def test_who_does_not_answer_is_not_dry() -> None:
     wanted(polls, A)
     polls.failed(A)
     assert not polls.are_dry
+
+
+def test_who_has_begun_has_begun_while_nobody_says_where_to_ask() -> None:
+    """An outage: a query that waits for it still answers Spark, and so shows in its progress what it waits for."""
+    polls = polls_of(A)
+    wanted(polls, A)
+    polls.answered(A, has_found=False)
+    polls.aim([])
+    assert polls.have_all_answered
+    polls.aim([A])
+    assert polls.have_all_answered
+
+
+def test_an_answer_while_nobody_says_where_to_ask_is_no_begin() -> None:
+    polls = polls_of(A)
+    wanted(polls, A)
+    polls.aim([])
+    polls.answered(A, has_found=False)
+    assert not polls.have_all_answered
 
 
 def test_an_answer_of_who_is_gone_changes_nothing() -> None:

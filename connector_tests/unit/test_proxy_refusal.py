@@ -43,6 +43,20 @@ def test_a_refusal_says_whose_fault_it_is(
     assert str(error)
 
 
+@pytest.mark.parametrize(
+    ("code", "remark"),
+    [(Code.UNAUTHORIZED, "another gateway's words"), (Code.CONSUMER_GROUP_NOT_FOUND, "CODE: 26")],
+)
+def test_it_says_who_answered_what_and_how(code: Code, remark: str) -> None:
+    expected = {"address": "p:8081", "request": "ReceiveMessage", "code": code, "remark": remark}
+    assert refused(code, remark).context == expected
+
+
+def test_a_request_that_is_about_no_topic_names_none() -> None:
+    error = refusal("p:8081", "QueryRoute", Status(code=Code.TOPIC_NOT_FOUND))
+    assert error.context["topic"] == ""
+
+
 def test_it_says_what_of_whom_is_missing() -> None:
     remark = "User:me has no permission to access Topic:orders from 127.0.0.1, no matched policies"
     error = refused(Code.UNAUTHORIZED, remark)
@@ -53,6 +67,7 @@ def test_it_says_what_of_whom_is_missing() -> None:
         "remark": remark,
         "topic": "orders",
     }
+    assert refused(Code.FORBIDDEN, "no readable queue").context == {"topic": "T"}
     assert refused(Code.TOPIC_NOT_FOUND).context == {"address": "p:8081", "topic": "T"}
     assert refused(Code.ILLEGAL_INVISIBLE_TIME, "min is 1").context == {"address": "p:8081", "remark": "min is 1"}
 

@@ -26,9 +26,11 @@ from connector_tests.support.scripted_proxy import (
 )
 from connector_tests.support.tcp_server import Serve
 from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, RouteError
+from rocketmq_spark.proxy.connection import Connection
 from rocketmq_spark.proxy.session import Given, Session
 from rocketmq_spark.security import UNSECURED, Credentials, Secret, Security, Tls
 from rocketmq_spark.wire.grpc import messaging_pb2 as pb
+from rocketmq_spark.wire.grpc.identity import Identity
 from rocketmq_spark.wire.grpc.requests import Subscription
 
 pytestmark = pytest.mark.usefixtures("grpc_library")
@@ -315,6 +317,16 @@ def test_who_was_cut_off_says_again_who_it_is(session: SessionOf) -> None:
         one.keep()
         assert receive(one) == []
         assert second.methods_asked() == ["Telemetry", "ReceiveMessage"]
+
+
+def test_a_call_over_a_connection_that_another_thread_has_just_closed_has_lost_it(proxy: ScriptedProxy) -> None:
+    one = Connection(proxy.address, None, Identity("me", None), TIMEOUT_MS)
+    one.close()
+    calls: list[Callable[[], object]] = [
+        lambda: one.ask("Heartbeat", pb.HeartbeatRequest(), pb.HeartbeatResponse),
+        lambda: list(one.stream("ReceiveMessage", pb.ReceiveMessageRequest(), TIMEOUT_MS)),
+    ]
+    assert [failure(call).condition for call in calls] == ["CONNECTION_LOST"] * 2
 
 
 def test_before_it_is_known_nothing_can_be_asked(proxy: ScriptedProxy, session: SessionOf) -> None:

@@ -20,6 +20,8 @@ pub enum Column {
     Constant(Vec<u8>, usize),
     /// The value of a property, null where it has none.
     Property(Known, Slices, Validity),
+    /// The same of the property that is `named` so.
+    Named(usize, Slices, Validity),
     /// The first of these properties, else the topic where it is stored.
     Topic(&'static [Known], Slices),
     /// The first of these properties, else the offsetMsgId.
@@ -29,8 +31,12 @@ pub enum Column {
 }
 
 impl Column {
-    /// The column of a field of `MessageExt` (Python's names); None for any other.
-    pub fn of_field(field: &str, broker_name: &[u8]) -> Option<Self> {
+    /// The column of a field of `MessageExt` (Python's names), or of one of the properties `named`; None for any other.
+    pub fn of_field(field: &str, broker_name: &[u8], named: &[String]) -> Option<Self> {
+        if let Some(name) = named_by(field) {
+            let number = named.iter().position(|other| other == name)?;
+            return Some(Self::Named(number, Slices::default(), Validity::default()));
+        }
         Some(match field {
             "topic" => Self::Topic(&[], Slices::default()),
             "origin_topic" => Self::Topic(&[Known::RetryTopic], Slices::default()),
@@ -59,7 +65,7 @@ impl Column {
 
     pub fn needs_properties(&self) -> bool {
         match self {
-            Self::Property(..) | Self::Properties(_) => true,
+            Self::Property(..) | Self::Named(..) | Self::Properties(_) => true,
             Self::Topic(names, _) | Self::Id(names, _) => !names.is_empty(),
             _ => false,
         }
@@ -80,11 +86,8 @@ impl Column {
                 *count += 1;
                 i32::try_from(count.checked_mul(value.len())?).ok()?;
             }
-            Self::Property(name, values, validity) => {
-                let value = properties.value(*name);
-                validity.push(value.is_some());
-                values.push(value.unwrap_or_default())?;
-            }
+            Self::Property(name, values, validity) => push_value(properties.value(*name), values, validity)?,
+            Self::Named(number, values, validity) => push_value(properties.named_value(*number), values, validity)?,
             Self::Topic(names, values) => match first_value(names, properties) {
                 Some(value) => values.push(value)?,
                 None => values.push(std::str::from_utf8(record.topic).ok()?.as_bytes())?,
@@ -104,9 +107,8 @@ impl Column {
         match self {
             Self::Int32(_, values) => values.reserve(rows),
             Self::Int64(_, values) | Self::Time(_, values) => values.reserve(rows),
-            Self::Bodies(values) | Self::Property(_, values, _) | Self::Topic(_, values) | Self::Id(_, values) => {
-                values.expect(rows);
-            }
+            Self::Property(_, values, _) | Self::Named(_, values, _) => values.expect(rows),
+            Self::Bodies(values) | Self::Topic(_, values) | Self::Id(_, values) => values.expect(rows),
             Self::Host(_, hosts) => hosts.values.expect(rows),
             Self::Properties(map) => {
                 map.row_ends.reserve(rows);
@@ -127,7 +129,9 @@ impl Column {
                 values.shrink_to_fit();
                 vec![None, Some(Buffer::Int64(values))]
             }
-            Self::Property(_, values, validity) => with_validity(validity.finish(), values),
+            Self::Property(_, values, validity) | Self::Named(_, values, validity) => {
+                with_validity(validity.finish(), values)
+            }
             Self::Bodies(values) | Self::Topic(_, values) | Self::Id(_, values) => with_validity(None, values),
             Self::Constant(value, count) => with_validity(None, Slices::repeated(&value, count)),
             Self::Host(_, hosts) => with_validity(None, hosts.values),
@@ -136,12 +140,22 @@ impl Column {
     }
 }
 
+/// The property that a field is called after.
+pub fn named_by(field: &str) -> Option<&str> {
+    field.strip_prefix("properties.")
+}
+
+fn push_value(value: Option<&[u8]>, values: &mut Slices, validity: &mut Validity) -> Option<()> {
+    validity.push(value.is_some());
+    values.push(value.unwrap_or_default())
+}
+
 fn with_validity(validity: Option<Buffer>, values: Slices) -> Buffers {
     let [offsets, data] = values.finish();
     vec![validity, Some(offsets), Some(data)]
 }
 
-fn first_value<'a>(names: &[Known], properties: &Properties<'a>) -> Option<&'a [u8]> {
+fn first_value<'a>(names: &[Known], properties: &Properties<'a, '_>) -> Option<&'a [u8]> {
     names.iter().find_map(|&name| properties.value(name))
 }
 
@@ -245,7 +259,8 @@ mod tests {
 
     #[test]
     fn no_field_that_is_not_a_column() {
-        assert!(Column::of_field("prepared_transaction_offset", b"").is_none());
+        assert!(Column::of_field("prepared_transaction_offset", b"", &[]).is_none());
+        assert!(Column::of_field("properties.a", b"", &["b".into()]).is_none());
     }
 
     #[test]

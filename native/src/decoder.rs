@@ -1,6 +1,6 @@
 //! All wanted columns of many pull response bodies, in one pass.
 
-use crate::columns::{Buffers, Column};
+use crate::columns::{Buffers, Column, named_by};
 use crate::properties::{Known, Properties};
 use crate::record::{Record, each_record};
 
@@ -9,6 +9,7 @@ const DATA_LIMIT_BYTES: usize = 1 << 31;
 /// What is wanted of each pull: as `rocketmq_spark.wire.arrow.columns.ColumnDecoder` has it.
 pub struct Decoder {
     fields: Vec<String>,
+    named: Vec<String>,
     broker_name: String,
     tags: Option<Vec<String>>,
 }
@@ -17,9 +18,10 @@ pub struct Decoder {
 pub type Batch = (usize, Vec<Buffers>);
 
 impl Decoder {
-    /// None if one of `fields`, attributes of `MessageExt`, is no column.
+    /// None if one of `fields`, attributes of `MessageExt` or `properties.NAME`, is no column.
     pub fn new(fields: Vec<String>, broker_name: String, tags: Option<Vec<String>>) -> Option<Self> {
-        let decoder = Self { fields, broker_name, tags };
+        let named = fields.iter().filter_map(|field| named_by(field)).map(String::from).collect();
+        let decoder = Self { fields, named, broker_name, tags };
         decoder.new_columns()?;
         Some(decoder)
     }
@@ -52,7 +54,7 @@ impl Decoder {
             needs_properties: self.tags.is_some() || columns.iter().any(Column::needs_properties),
             needs_body: columns.iter().any(Column::needs_body),
             tags: self.tags.as_deref(),
-            properties: Properties::default(),
+            properties: Properties::with_named(&self.named),
             columns,
             row_count: 0,
             data_bytes,
@@ -60,7 +62,7 @@ impl Decoder {
     }
 
     fn new_columns(&self) -> Option<Vec<Column>> {
-        self.fields.iter().map(|field| Column::of_field(field, self.broker_name.as_bytes())).collect()
+        self.fields.iter().map(|field| Column::of_field(field, self.broker_name.as_bytes(), &self.named)).collect()
     }
 }
 
@@ -69,7 +71,7 @@ struct Growing<'a, 'd> {
     needs_properties: bool,
     needs_body: bool,
     tags: Option<&'d [String]>,
-    properties: Properties<'a>,
+    properties: Properties<'a, 'd>,
     columns: Vec<Column>,
     row_count: usize,
     data_bytes: usize,

@@ -25,15 +25,21 @@ const KNOWN: [(Known, &[u8]); 5] = [
     (Known::OriginMessageId, b"ORIGIN_MESSAGE_ID"),
 ];
 
-/// What the message has that was read last.
+/// What the message has that was read last. The properties `named` can be asked for by their numbers.
 #[derive(Default)]
-pub struct Properties<'a> {
+pub struct Properties<'a, 'n> {
     pairs: Vec<(&'a [u8], &'a [u8])>,
     places: [Option<usize>; KNOWN.len()],
+    named: &'n [String],
+    named_places: Vec<Option<usize>>,
     names_version: u64,
 }
 
-impl<'a> Properties<'a> {
+impl<'a, 'n> Properties<'a, 'n> {
+    pub fn with_named(named: &'n [String]) -> Self {
+        Self { named, named_places: vec![None; named.len()], ..Self::default() }
+    }
+
     /// Takes the place of what was read before. Refused: what is no UTF-8, a name that repeats, too many.
     pub fn read(&mut self, stored: &'a [u8]) -> Option<()> {
         std::str::from_utf8(stored).ok()?;
@@ -56,6 +62,12 @@ impl<'a> Properties<'a> {
     /// The value, if there is one.
     pub fn value(&self, known: Known) -> Option<&'a [u8]> {
         let place = (*self.places.get(known as usize)?)?;
+        self.pairs.get(place).map(|&(_, value)| value)
+    }
+
+    /// The value of the property `named` so, if there is one.
+    pub fn named_value(&self, number: usize) -> Option<&'a [u8]> {
+        let place = (*self.named_places.get(number)?)?;
         self.pairs.get(place).map(|&(_, value)| value)
     }
 
@@ -84,7 +96,9 @@ impl<'a> Properties<'a> {
             }
             rest = after;
         }
-        self.places = KNOWN.map(|(_, known)| self.pairs.iter().position(|&(name, _)| name == known));
+        let place_of = |wanted: &[u8]| self.pairs.iter().position(|&(name, _)| name == wanted);
+        self.places = KNOWN.map(|(_, known)| place_of(known));
+        self.named_places = self.named.iter().map(|name| place_of(name.as_bytes())).collect();
         Some(())
     }
 
@@ -206,6 +220,26 @@ mod tests {
             for (other, _) in KNOWN.into_iter().filter(|(other, _)| *other != known) {
                 assert_eq!(properties.value(other), None);
             }
+        }
+    }
+
+    #[test]
+    fn a_named_property_has_its_place_as_long_as_it_is_there() {
+        let named = ["b", "none", "a"].map(String::from);
+        let mut properties = Properties::with_named(&named);
+        let found =
+            |properties: &Properties| [0, 1, 2, 3].map(|number| properties.named_value(number).map(<[u8]>::to_vec));
+        let value = |text: &[u8]| Some(text.to_vec());
+        assert_eq!(found(&properties), [None, None, None, None]);
+        for (stored, expected) in [
+            (&b"a\x011\x02b\x012\x02"[..], [value(b"2"), None, value(b"1"), None]),
+            (b"a\x013\x02b\x014\x02", [value(b"4"), None, value(b"3"), None]),
+            (b"b\x015\x02a\x016\x02", [value(b"5"), None, value(b"6"), None]),
+            (b"bb\x017\x02", [None, None, None, None]),
+            (b"b\x018\x02", [value(b"8"), None, None, None]),
+        ] {
+            properties.read(stored).expect("it is ordinary");
+            assert_eq!(found(&properties), expected);
         }
     }
 

@@ -5,7 +5,8 @@ from types import MappingProxyType
 from typing import Final
 
 from rocketmq_spark.options.connection import ConnectionOptions
-from rocketmq_spark.options.read import BROADCASTING, ReadOptions
+from rocketmq_spark.options.read import ReadOptions
+from rocketmq_spark.options.read_rules import BROADCASTING
 from rocketmq_spark.options.write import WriteOptions
 
 __all__ = ["BROADCASTING", "USES", "ConnectionOptions", "ReadOptions", "WriteOptions"]

@@ -52,6 +52,16 @@ _QUEUE: Final = re.compile(r"([%|a-zA-Z0-9_-]+)@(\S+):(\d{1,6})")
 _RANGE: Final = re.compile(r"([%|a-zA-Z0-9_-]+@[^\s,\[\]]+:\d{1,6})\[(\d{1,19}),(\d{1,19})\)")
 _RANGES: Final = re.compile(rf"(?:{_RANGE.pattern}(?:\s*,\s*(?=\S)|$))*")
 _INSTANCE: Final = re.compile(r"[^\s@]{1,100}")
+_TAGS: Final = re.compile(r"[^\x00-\x1f]*[^\x00-\x20|][^\x00-\x1f]*")
+_SQL: Final = re.compile(
+    r"""\w \s* (<>|[<>]=?) \s* [-+.\d'] | \w \s+ (<>|[<>]=?|=) \s+ \S | \w \s* = \s* '
+    | \bIS \s+ (NOT\s+)? NULL\b | \bIN \s* \( | \bBETWEEN \s+ \S+ \s+ AND\b
+    | = \S* \s+ (AND|OR) \s+ \S+ =""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""What stands in a filter by properties, and hardly in a tag: comparisons, but for ``a=1`` alone."""
+_SEPARATOR: Final = re.compile(r"[\x01\x02]")
+"""What stands between properties, and so in none."""
 _LOCAL_TIME: Final = re.compile(r"(19|2[0-9])[0-9]{12}")
 
 
@@ -87,8 +97,22 @@ def _parse_topics(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(topic(part.strip()) for part in text.split(",")))
 
 
+def _parse_expression(text: str) -> str:
+    if _SQL.search(text):
+        raise ValueError
+    return _matching(_TAGS)(text)
+
+
 def _parse_names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _parse_properties(text: str) -> tuple[str, ...]:
+    """To Spark, names that differ in case only are one."""
+    names = tuple(dict.fromkeys(_parse_names(text)))
+    if _SEPARATOR.search(text) or len({name.lower() for name in names}) < len(names):
+        raise ValueError
+    return names
 
 
 def _parse_queues(text: str) -> tuple[MessageQueue, ...]:
@@ -180,10 +204,11 @@ GROUP: Final = Kind(
     _parse_group,
 )
 INSTANCE: Final = Kind("a name without white space or '@', at most 100 characters", _matching(_INSTANCE))
-EXPRESSION: Final = Kind(
-    "tags joined by '||', or '*'", _matching(re.compile(r"[^\x00-\x1f]*[^\x00-\x20|][^\x00-\x1f]*"))
-)
+EXPRESSION: Final = Kind("tags joined by '||', or '*', and no SQL92 expression", _parse_expression)
 NAMES: Final = Kind("names separated by commas", _parse_names)
+PROPERTIES: Final = Kind(
+    "names of properties separated by commas, no two of them alike but for their case", _parse_properties
+)
 QUEUES: Final = Kind("queues 'topic@broker:id' separated by commas", _parse_queues)
 RANGES: Final = Kind("ranges 'topic@broker:id[from,to)' separated by commas", _parse_ranges)
 STRATEGY: Final = Kind("a strategy's name or 'module:Class'", _matching(re.compile(r"[\w.:-]+")))

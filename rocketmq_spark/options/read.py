@@ -1,13 +1,11 @@
-"""Options of a streaming read, and which of them contradict each other."""
+"""Options of a streaming read. Which of them contradict each other: ``read_rules``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from rocketmq_spark.model import MessageQueue, QueueRange, retry_topic
-from rocketmq_spark.options.connection import CONNECTION_CONFLICTS, CONNECTION_NEEDS
 from rocketmq_spark.options.kinds import (
     BOOLEAN,
     EXPRESSION,
@@ -15,6 +13,7 @@ from rocketmq_spark.options.kinds import (
     INSTANCE,
     LOCAL_TIME,
     NAMES,
+    PROPERTIES,
     QUEUES,
     RANGES,
     STARTING_OFFSETS,
@@ -24,15 +23,9 @@ from rocketmq_spark.options.kinds import (
     choice,
     integer,
 )
-from rocketmq_spark.options.receive import RECEIVE_CONFLICTS, ReceiveOptions
-from rocketmq_spark.options.table import Conflict, Need, Section, checked, option, parse_table
-
-BROADCASTING: Final = "BROADCASTING"
-
-NO_RETRY_IN_ORDER: Final = (
-    "What is sent back comes again behind later messages; and while a member of the group holds a lock, brokers put "
-    "what is sent to the group's retry topic into its dead letter queue instead. Give up one of the two."
-)
+from rocketmq_spark.options.read_rules import BROADCASTING, READ_CONFLICTS, READ_NEEDS
+from rocketmq_spark.options.receive import ReceiveOptions
+from rocketmq_spark.options.table import Section, checked, option, parse_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +125,22 @@ class ReadOptions(ReceiveOptions):
         aliases=("topic",),
         required=True,
         doc="Topics to read, separated by commas. All members of a group must subscribe to the same topics.",
+    )
+    include_properties: bool = option(
+        "includeProperties",
+        BOOLEAN,
+        section=Section.WHAT,
+        default="false",
+        doc="Whether the columns have the map `properties`, all that a message has. It costs more than all others, so "
+        "it is asked for, as `includeHeaders` is of Spark's Kafka source. A schema of your own may just name it.",
+    )
+    property_columns: tuple[str, ...] = option(
+        "propertyColumns",
+        PROPERTIES,
+        section=Section.WHAT,
+        default="",
+        doc="Names of properties, separated by commas, that are columns of their own: STRING, null where a message has "
+        "none of that name, after the other columns. Cheaper than the map. A schema of your own may name them too.",
     )
     sub_expression: str = option(
         "subExpression",
@@ -320,72 +329,3 @@ class ReadOptions(ReceiveOptions):
     def expression_of(self, topic: str) -> str:
         """What is read of a topic: all of the retry topic, because what was sent back has passed the filter before."""
         return "*" if topic == self.retry_topic else self.sub_expression
-
-
-def _says_where_to_begin(options: ReadOptions) -> bool:
-    said = (options.starting_offsets, options.starting_timestamp_ms, options.consume_from_where)
-    return any(one is not None for one in (*said, options.consume_timestamp_ms))
-
-
-def _broadcasts(options: ReadOptions) -> bool:
-    return options.message_model == BROADCASTING
-
-
-READ_NEEDS: Final = (
-    *CONNECTION_NEEDS,
-    Need(
-        "messageModel",
-        "instanceName",
-        lambda options: _broadcasts(options) and options.instance_name is None,
-        "In 'BROADCASTING' it names the file with this query's offsets.",
-    ),
-    Need(
-        "groupOffsets",
-        "startingOffsets",
-        lambda options: options.ignores_group_offsets and not _says_where_to_begin(options),
-        "With 'ignore' the group leaves the offsets that it has: say where it is to be moved.",
-    ),
-)
-
-READ_CONFLICTS: Final = (
-    *CONNECTION_CONFLICTS,
-    *RECEIVE_CONFLICTS,
-    Conflict(
-        "consumeOrderly",
-        "retryTopic",
-        lambda options: options.consume_orderly and options.reads_retry_topic,
-        NO_RETRY_IN_ORDER,
-    ),
-    Conflict(
-        "messageModel",
-        "localOffsetStoreDir",
-        lambda options: not _broadcasts(options) and options.local_offset_store_dir is not None,
-        "In 'CLUSTERING' the brokers keep the group's offsets.",
-    ),
-    Conflict(
-        "messageModel",
-        "consumeOrderly",
-        lambda options: _broadcasts(options) and options.consume_orderly,
-        "In 'BROADCASTING' no queue is one query's alone, to be locked.",
-    ),
-    Conflict(
-        "messageModel",
-        "allocateStrategy",
-        lambda options: _broadcasts(options) and options.allocate_strategy.upper() != "AVG",
-        "In 'BROADCASTING' every query reads every queue; nothing is shared.",
-    ),
-    Conflict(
-        "messageModel",
-        "groupOffsets",
-        lambda options: _broadcasts(options) and options.ignores_group_offsets,
-        "In 'BROADCASTING' the group has no offsets; to begin anew, remove the file with those of this query.",
-    ),
-    Conflict(
-        "messageModel",
-        "retryTopic",
-        lambda options: _broadcasts(options) and options.reads_retry_topic,
-        "In 'BROADCASTING' nothing is sent back: a retry topic is a whole group's.",
-    ),
-)
-"""Checked in this order. Whether ``startingOffsets`` and its like contradict each other says ``consume_from_where``,
-which gives them one meaning."""

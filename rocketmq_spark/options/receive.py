@@ -46,6 +46,14 @@ class ReceiveOptions(ConnectionOptions):
         "it, it is renewed when half of that is over; what a killed query held comes again when all of it is.",
     )
 
+    max_bytes_per_trigger: int | None = option(
+        "maxBytesPerTrigger",
+        integer(1, 2**63 - 1),
+        section=Section.GROUP,
+        doc="For `loadBalance` `message`: at most so many bytes in one micro-batch, as messages are stored, compressed "
+        "ones too; one message at least. 64 MB are received ahead of it at most.",
+    )
+
     spool_dir: str | None = option(
         "spoolDir",
         GIVEN,
@@ -153,10 +161,11 @@ RECEIVE_CONFLICTS: Final = (
         "The library that speaks gRPC takes only keys that are not encrypted.",
     ),
     Conflict(
-        "loadBalance",
+        "endpoints",
         "badMessages",
-        lambda options: options.shares_messages and options.bad_messages == "deadLetter",
-        "Messages that are shared are not sent to the dead letter topic; 'null' goes on without their bodies.",
+        lambda options: options.endpoints is not None and options.bad_messages == "deadLetter",
+        "A proxy moves a message to the dead letter topic as it is stored, where nobody could read it either. 'null' "
+        "goes on without its body; over 'namesrvAddr' it is sent with what is known of it.",
     ),
     Conflict(
         "loadBalance",
@@ -169,6 +178,12 @@ RECEIVE_CONFLICTS: Final = (
         "spoolDir",
         lambda options: not options.shares_messages and options.spool_dir is not None,
         "With 'queue' the brokers have the messages of a batch, and a restart reads them there.",
+    ),
+    Conflict(
+        "loadBalance",
+        "maxBytesPerTrigger",
+        lambda options: not options.shares_messages and options.max_bytes_per_trigger is not None,
+        "With 'queue' nobody knows how many bytes lie between two offsets; 'maxOffsetsPerTrigger' counts these.",
     ),
     Conflict(
         "namesrvAddr",

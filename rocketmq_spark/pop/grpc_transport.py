@@ -13,7 +13,7 @@ from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.handles import AnyHandle, Form, Handle, Received, handle_of
 from rocketmq_spark.pop.polls import Poll, Target
-from rocketmq_spark.pop.transport import Acknowledged, Answer, Changed
+from rocketmq_spark.pop.transport import Acknowledged, Answer, Changed, MovedByTheServer
 from rocketmq_spark.proxy.session import Session
 from rocketmq_spark.remoting.local_address import local_ip
 from rocketmq_spark.wire.grpc.requests import Subscription
@@ -34,6 +34,7 @@ class GrpcTransport:
     """
 
     look_interval_ms = LOOK_INTERVAL_MS
+    dead_letters = MovedByTheServer()
 
     def __init__(self, options: ReadOptions, addresses: Addresses) -> None:
         """``addresses``: of the proxy that is asked first."""

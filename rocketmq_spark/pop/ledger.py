@@ -1,7 +1,8 @@
 """The ledger: every message that the query holds, and how far it is with each.
 
     received ── freeze ──▶ frozen ── prove ──▶ proven ── acknowledged ──▶ (gone)
-       └── given back ──▶ (gone)                  while it is received or frozen it is renewed
+       └── given back ──▶ (gone)                  until it is proven it is renewed
+    spent ── moved ──▶ proven                     what came again too often; what cannot be moved is received after all
 
 Whoever asks a broker something of a message takes it first (``take_...``) and says afterwards what came of it. Nobody
 else gets it meanwhile: so no message is renewed and acknowledged at once, and who acknowledges has its last handle.
@@ -13,8 +14,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from itertools import accumulate
 from typing import Final, NamedTuple
 
+from rocketmq_spark.pop.attempts import Move
 from rocketmq_spark.pop.handles import AnyHandle, Form, Handle, Received
 from rocketmq_spark.pop.renewal import Lease
 
@@ -28,6 +31,7 @@ class State(Enum):
     RECEIVED = "in no batch yet"
     FROZEN = "in a batch that is not proven"
     PROVEN = "in the sink, and not acknowledged"
+    SPENT = "not in the dead letter topic yet"
 
 
 @dataclass(slots=True)
@@ -62,6 +66,7 @@ class Counts:
     renewed: int = 0
     given_back: int = 0
     expired: int = 0
+    dead_letters: int = 0
 
 
 class Ledger:
@@ -87,6 +92,11 @@ class Ledger:
         return self._waiting_bytes
 
     @property
+    def is_done(self) -> bool:
+        """Whether nothing is left to do but what a batch is waited for."""
+        return all(one.state is State.FROZEN for one in self._held.values())
+
+    @property
     def can_freeze(self) -> bool:
         """Whether there is a message for a batch."""
         return any(not one.is_taken for _, one in self._in_state(State.RECEIVED))
@@ -99,15 +109,24 @@ class Ledger:
     def receive(self, received: Iterable[Received], now_ms: int) -> None:
         """They are ours, from about now on."""
         for handle, record, form in received:
-            self._held[self._next] = _Held(handle, record, form, Lease.begun(now_ms, self._invisible_ms))
-            self._next += 1
+            self._hold(_Held(handle, record, form, Lease.begun(now_ms, self._invisible_ms)))
             self._waiting += 1
             self._waiting_bytes += len(record)
             self.counts.received += 1
 
-    def freeze(self, batch: int, most: int) -> tuple[Received, ...]:
-        """The next ``batch``: the oldest messages that are received, and of which nobody asks a broker just now."""
+    def receive_spent(self, received: Iterable[Received], now_ms: int) -> None:
+        """They are ours, and for no batch: they came again too often."""
+        for handle, record, form in received:
+            self._hold(_Held(handle, record, form, Lease.begun(now_ms, self._invisible_ms), State.SPENT))
+            self.counts.received += 1
+
+    def freeze(self, batch: int, most: int, most_bytes: int | None = None) -> tuple[Received, ...]:
+        """The next ``batch``: the oldest messages that are received, and of which nobody asks a broker just now; one at
+        least, whatever its size."""
         free = [number for number, one in self._in_state(State.RECEIVED) if not one.is_taken][:most]
+        if most_bytes is not None:
+            ends = accumulate(len(self._held[number].record) for number in free)
+            free = free[: max(1, sum(end <= most_bytes for end in ends))]
         for number in free:
             one = self._held[number]
             self._waiting_is_over(one)
@@ -119,8 +138,7 @@ class Ledger:
         batches of this start come after it. ``epoch_ms`` is now by the clock that brokers name."""
         for handle, record, form in messages:
             lease = self._lease_of(handle, now_ms, epoch_ms)
-            self._held[self._next] = _Held(handle, record, form, lease, State.FROZEN, BEFORE_ALL)
-            self._next += 1
+            self._hold(_Held(handle, record, form, lease, State.FROZEN, BEFORE_ALL))
 
     def _lease_of(self, handle: AnyHandle, now_ms: int, epoch_ms: int) -> Lease:
         """Of a message that was received some time ago. How long ago only a broker's handle says; another server's is
@@ -134,8 +152,7 @@ class Ledger:
         """Messages of a batch that an earlier start of the query has frozen, and that is in the sink."""
         for handle in handles:
             lease = Lease(self._invisible_ms, 0, 0)
-            self._held[self._next] = _Held(handle, memoryview(b""), Form.STORED, lease, State.PROVEN)
-            self._next += 1
+            self._hold(_Held(handle, memoryview(b""), Form.STORED, lease, State.PROVEN))
 
     def prove(self, batch: int) -> None:
         """All that was frozen up to ``batch`` is in the sink."""
@@ -171,8 +188,28 @@ class Ledger:
                 continue
             self.counts.expired += 1
             one.is_told_expired = True
-            if one.state is State.RECEIVED:
+            if one.state is not State.FROZEN:
                 self._remove(number)
+
+    # ------------------------------------------------------------------------------------------ what is spent
+
+    def take_spent(self, most: int) -> list[tuple[int, Received]]:
+        """Some that are to be moved to the dead letter topic."""
+        taken = self._take((number for number, _ in self._in_state(State.SPENT)), most)
+        return [(number, self._held[number].received) for number, _ in taken]
+
+    def settle(self, moves: Iterable[tuple[int, Move]]) -> None:
+        """What is there is acknowledged next."""
+        for number, move in moves:
+            one = self._held[number]
+            one.is_taken = False
+            if move is Move.DONE:
+                one.state, one.record = State.PROVEN, memoryview(b"")
+                self.counts.dead_letters += 1
+            elif move is Move.REFUSED:
+                one.state = State.RECEIVED
+                self._waiting += 1
+                self._waiting_bytes += len(one.record)
 
     # ------------------------------------------------------------------------------------------ the end
 
@@ -194,7 +231,8 @@ class Ledger:
 
     def take_waiting(self, most: int) -> list[Taken]:
         """Some that can be given back: they are in no batch."""
-        return self._take((number for number, _ in self._in_state(State.RECEIVED)), most)
+        free = (number for number, one in self._held.items() if one.state in {State.RECEIVED, State.SPENT})
+        return self._take(free, most)
 
     def given_back(self, numbers: Iterable[int]) -> None:
         for number in numbers:
@@ -207,6 +245,10 @@ class Ledger:
             self._held[number].is_taken = False
 
     # ------------------------------------------------------------------------------------------ inside
+
+    def _hold(self, one: _Held) -> None:
+        self._held[self._next] = one
+        self._next += 1
 
     def _in_state(self, state: State) -> Iterator[tuple[int, _Held]]:
         return ((number, one) for number, one in self._held.items() if one.state is state)

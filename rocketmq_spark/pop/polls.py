@@ -17,10 +17,15 @@ WHILE_FOUND: Final = 4
 """Polls to one target while it has something."""
 
 LONG_POLL_MS: Final = 15_000
-"""How long a broker holds a poll while there is nothing, as it does for Java's clients."""
+"""How long a broker holds a poll while there is nothing. It wakes first the one with the least time left: shorter polls
+than those of others, Java's clients among them, would get everything.
+
+Source: ``broker/longpolling/PopRequest.java#COMPARATOR``.
+"""
 
 SHORT_POLL_MS: Final = 1_000
-"""The same for all others: a broker refuses what is on its way for half a second longer, by its own clock."""
+"""The same of the first poll, and of who looks once; not shorter: a broker refuses what is on its way for half a second
+longer, by its own clock."""
 
 
 class Target(NamedTuple):
@@ -52,11 +57,13 @@ class Polls:
     def __init__(self, looks_once: bool) -> None:
         self._looks_once = looks_once
         self._known: dict[Target, _Known] = {}
+        self._have_all_answered = False
 
     @property
     def have_all_answered(self) -> bool:
-        """Each target once at least: what is stored from now on is not passed over."""
-        return bool(self._known) and all(one.has_answered for one in self._known.values())
+        """Whether at some time each target had, once at least: what is stored since is not passed over. It stays so
+        while nobody can say where the targets are."""
+        return self._have_all_answered
 
     @property
     def are_dry(self) -> bool:
@@ -75,7 +82,7 @@ class Polls:
                 if room <= 0:
                     return
                 most = min(MOST_MESSAGES, room)
-                is_long = one.has_answered and not one.has_found and not self._looks_once
+                is_long = one.has_answered and not self._looks_once
                 one.on_the_way += 1
                 yield Poll(target, most, LONG_POLL_MS if is_long else SHORT_POLL_MS)
 
@@ -83,6 +90,8 @@ class Polls:
         """One poll is back."""
         one = self._back(target)
         one.has_answered = True
+        is_all = bool(self._known) and all(each.has_answered for each in self._known.values())
+        self._have_all_answered = self._have_all_answered or is_all
         one.has_found = has_found
         one.is_dry = not has_found and one.on_the_way == 0
 

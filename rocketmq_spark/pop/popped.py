@@ -12,10 +12,10 @@ from typing import Final
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.pop.handles import ORDINARY, CheckPoint, Handle, Received, by_check_point
 from rocketmq_spark.wire.body.batch_ack import BatchAck
+from rocketmq_spark.wire.message.properties import POP_CK
 from rocketmq_spark.wire.message.stored_message import as_stored, split_records
 from rocketmq_spark.wire.remoting.headers import PopMessageResponse
 
-_POP_CK: Final = "POP_CK"
 _QUEUE_AND_OFFSET: Final = struct.Struct(">12xi4xq")
 
 
@@ -44,7 +44,7 @@ def _of_any(
 ) -> Handle:
     """Of a message from a retry topic, which has the topic that was asked for and its handle as a property, or not."""
     try:
-        extra_info = as_stored(record, broker_name).properties.get(_POP_CK)
+        extra_info = as_stored(record, broker_name).properties.get(POP_CK)
         if extra_info is not None:
             return Handle.parse(topic, extra_info)
     except ValueError as problem:

@@ -10,13 +10,14 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Final
+from typing import Final, TypeVar
 
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.handles import AnyHandle, Received
-from rocketmq_spark.pop.ledger import Counts, Ledger, State, Taken
+from rocketmq_spark.pop.ledger import Counts, Ledger, State
 from rocketmq_spark.pop.polls import Poll, Polls, Target
 from rocketmq_spark.pop.transport import Answer, Transport
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
@@ -31,6 +32,8 @@ from rocketmq_spark.remoting.retry import (
 from rocketmq_spark.remoting.waits import Wait, WaitLines
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 MOST_WAITING: Final = 10_000
 MOST_WAITING_BYTES: Final = 64 * 1024 * 1024
@@ -114,7 +117,7 @@ class Receiver:
     def is_dry(self) -> bool:
         """Whether there is nothing: neither at the brokers, nor here."""
         with self._news:
-            return self._polls.are_dry and not self._ledger.waiting and not self._ledger.count(State.PROVEN)
+            return self._polls.are_dry and self._ledger.is_done
 
     def check(self) -> None:
         """Raises what went wrong for good, or for too long."""
@@ -139,7 +142,7 @@ class Receiver:
     def freeze(self, batch: int, most: int) -> tuple[Received, ...]:
         """See ``Ledger.freeze``."""
         with self._news:
-            frozen = self._ledger.freeze(batch, most)
+            frozen = self._ledger.freeze(batch, most, self._options.max_bytes_per_trigger)
         self._inbox.put(None)
         return frozen
 
@@ -219,6 +222,7 @@ class Receiver:
             (self._watch, WATCH_INTERVAL_MS),
             (self._look, self._transport.look_interval_ms),
             (self._renew, self._renewal_interval_ms),
+            (self._move_spent, WATCH_INTERVAL_MS),
             (self._acknowledge, WATCH_INTERVAL_MS),
             (self._say, WATCH_INTERVAL_MS),
         )
@@ -229,8 +233,8 @@ class Receiver:
                 do()
 
     def _say(self) -> None:
-        """Log what is to be said of what does not answer, see ``WaitLines``."""
-        for line in self._lines.lines(self.waits, self._clock()):
+        """Log what is to be said of what does not answer, see ``WaitLines``. Nobody waits for what ends the query."""
+        for line in [] if self._crash else self._lines.lines(self.waits, self._clock()):
             log.warning("%s", line)
 
     def _look(self) -> None:
@@ -246,13 +250,12 @@ class Receiver:
 
     def _ask(self) -> None:
         for poll in self._wanted():
-            self._transport.poll(poll, self._putting(poll.target))
+            self._transport.poll(poll, partial(self._put, poll.target))
 
     def _wanted(self) -> list[Poll]:
         with self._news:
-            room = self._most_waiting - self._ledger.waiting
-            if self._ledger.waiting_bytes >= MOST_WAITING_BYTES:
-                room = 0
+            is_full = self._ledger.waiting_bytes >= MOST_WAITING_BYTES
+            room = 0 if is_full else self._most_waiting - self._ledger.waiting
             now_ms = self._clock()
             may_ask = [
                 target
@@ -261,8 +264,8 @@ class Receiver:
             ]
             return list(self._polls.wanted(room, may_ask))
 
-    def _putting(self, target: Target) -> Callable[[Answer], None]:
-        return lambda outcome: self._inbox.put((target, outcome))
+    def _put(self, target: Target, outcome: Answer) -> None:
+        self._inbox.put((target, outcome))
 
     def _take_all(self, timeout_s: float = 0) -> None:
         """What has come; waits for the first of it."""
@@ -277,13 +280,22 @@ class Receiver:
 
     def _take(self, target: Target, outcome: Answer) -> None:
         self._note(broker_subject(target.broker_name), outcome)
-        with self._news:
-            if isinstance(outcome, RocketMQError):
+        if isinstance(outcome, RocketMQError):
+            with self._news:
                 self._polls.failed(target)
-            else:
-                self._ledger.receive(outcome, self._clock())
-                self._polls.answered(target, has_found=bool(outcome))
+            return
+        wanted, spent = self._transport.dead_letters.by_attempts(target, outcome)
+        with self._news:
+            self._ledger.receive(wanted, self._clock())
+            self._ledger.receive_spent(spent, self._clock())
+            self._polls.answered(target, has_found=bool(outcome))
             self._news.notify_all()
+
+    def _move_spent(self) -> None:
+        taken = self._taken(self._ledger.take_spent)
+        moves = self._transport.dead_letters.move([one for _, one in taken])
+        with self._news:
+            self._ledger.settle((number, move) for (number, _), move in zip(taken, moves, strict=True))
 
     # ------------------------------------------------------------------------------------------ both threads
 
@@ -317,17 +329,12 @@ class Receiver:
         with self._news:
             self._ledger.put_back(failed)
 
-    def _taken(self, take: Callable[[int], list[Taken]]) -> list[Taken]:
+    def _taken(self, take: Callable[[int], list[T]]) -> list[T]:
         with self._news:
             return take(AT_ONCE)
 
     def _note_all(self, handles: Sequence[AnyHandle], outcomes: Sequence[object]) -> None:
-        """Of each broker one outcome: a failure, if there is one."""
-        by_broker: dict[str, object] = {}
-        for handle, outcome in zip(handles, outcomes, strict=True):
-            if isinstance(outcome, RocketMQError) or handle.broker_name not in by_broker:
-                by_broker[handle.broker_name] = outcome
-        for broker_name, outcome in by_broker.items():
+        for broker_name, outcome in _by_broker(handles, outcomes).items():
             self._note(broker_subject(broker_name), outcome)
 
     def _note(self, subject: str, outcome: object) -> None:
@@ -338,9 +345,8 @@ class Receiver:
             return
         if outlook_of_pull(outcome) is Outlook.FINAL:
             self._fail(outcome)
-        limit_ms = self._options.cluster_timeout_ms
-        if outcome.condition in MISSING_TOPIC:
-            limit_ms = self._options.missing_topic_timeout_ms
+        is_missing = outcome.condition in MISSING_TOPIC
+        limit_ms = self._options.missing_topic_timeout_ms if is_missing else self._options.cluster_timeout_ms
         with self._news:
             self._patience.failed(subject, outcome, now_ms=self._clock(), limit_ms=limit_ms)
         if refreshes_route(outcome):
@@ -350,3 +356,12 @@ class Receiver:
         with self._news:
             self._crash = self._crash or error
             self._news.notify_all()
+
+
+def _by_broker(handles: Sequence[AnyHandle], outcomes: Sequence[object]) -> dict[str, object]:
+    """Of each broker one outcome: a failure, if there is one."""
+    by_broker: dict[str, object] = {}
+    for handle, outcome in zip(handles, outcomes, strict=True):
+        if isinstance(outcome, RocketMQError) or handle.broker_name not in by_broker:
+            by_broker[handle.broker_name] = outcome
+    return by_broker

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias
 
-from rocketmq_spark.errors import RocketMQError, RouteError
+from rocketmq_spark.errors import OptionError, RocketMQError, RouteError
 from rocketmq_spark.model import TopicRoute
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pop.dead_letter_mover import DeadLetterMover
 from rocketmq_spark.pop.handles import AnyHandle, Handle
 from rocketmq_spark.pop.polls import Poll, Target
 from rocketmq_spark.pop.popped import acks_of, received_of
 from rocketmq_spark.pop.transport import Acknowledged, Answer, Changed
+from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.peer import ResponseFuture
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.pop_broker import PopBroker, PopOutcome
+from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
 from rocketmq_spark.wire.body.subscription import TAG
 from rocketmq_spark.wire.remoting.headers import (
     ChangeInvisibleTimeRequest,
     ChangeInvisibleTimeResponse,
     PopMessageRequest,
 )
+
+log = logging.getLogger(__name__)
 
 ACKS_A_REQUEST: Final = 4_000
 
@@ -49,6 +55,8 @@ class RemotingTransport:
         self._routes: dict[str, TopicRoute] = {}
         self._others: dict[str, TopicRoute] = {}
         """Of topics that are not read any more, of which messages are held."""
+        self._may_be_read: set[str] = set()
+        self.dead_letters = DeadLetterMover(options.consumer_group, self._broker, self._broker_at)
 
     # ------------------------------------------------------------------------------------------ where
 
@@ -56,10 +64,32 @@ class RemotingTransport:
         """Ask for the routes. What went wrong, by topic; of these the last known one stays."""
         told = self._name_servers.topic_routes(self._options.topics)
         found = {topic: route for topic, route in told.items() if isinstance(route, TopicRoute)}
-        self._routes = self._routes | found
+        refused = {topic: error for topic, route in found.items() if (error := self._refusal(topic, route)) is not None}
+        self._routes = self._routes | {topic: route for topic, route in found.items() if topic not in refused}
         unreadable = {topic for topic, route in found.items() if not route.read_queues()}
         failures = {topic: error for topic, error in told.items() if isinstance(error, RocketMQError)}
-        return failures | {topic: RouteError("NO_READABLE_QUEUE", topic=topic) for topic in unreadable}
+        return failures | refused | {topic: RouteError("NO_READABLE_QUEUE", topic=topic) for topic in unreadable}
+
+    def _refusal(self, topic: str, route: TopicRoute) -> RocketMQError | None:
+        """Why a topic is not to be read: its messages are in order, or none of its brokers says now whether they are.
+        It is asked once; who may not ask reads."""
+        if topic in self._may_be_read:
+            return None
+        names = {queue.broker_name for queue in route.read_queues()}
+        addresses = [address for name in sorted(names) if (address := route.master_address(name)) is not None]
+        failure: RocketMQError | None = None
+        for address in addresses:
+            try:
+                if PopBroker(address, self._pool, self._options.broker_timeout_ms).is_in_order(topic):
+                    return OptionError("IN_ORDER", what=f"Topic {topic!r}")
+            except RocketMQError as error:
+                failure = error
+                if outlook_of_request(error) is not Outlook.FINAL:
+                    continue
+                log.info("whether topic %s is FIFO is not told: %s", topic, error)
+            self._may_be_read.add(topic)
+            return None
+        return failure
 
     def targets(self) -> list[Target]:
         """Brokers that have readable queues of our topics."""
@@ -75,6 +105,9 @@ class RemotingTransport:
         if address is None:
             raise RouteError("NO_MASTER", broker=broker_name, topic=topic)
         return PopBroker(address, self._pool, self._options.broker_timeout_ms)
+
+    def _broker_at(self, address: str) -> Broker:
+        return Broker(address, self._pool, self._options.broker_timeout_ms)
 
     # ------------------------------------------------------------------------------------------ what
 

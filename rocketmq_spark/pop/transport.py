@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
 from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.pop.attempts import ByAttempts, Move
 from rocketmq_spark.pop.handles import AnyHandle, Received
 from rocketmq_spark.pop.polls import Poll, Target
 
@@ -19,6 +20,26 @@ Changed: TypeAlias = AnyHandle | RocketMQError | None
 """The handle by which a server knows a message since it was asked; None: it knows the message no more."""
 
 
+class DeadLetterTopic(Protocol):
+    """Where a group's messages go that came again too often."""
+
+    def by_attempts(self, target: Target, received: Sequence[Received]) -> ByAttempts:
+        """Which are for a batch, and which go there."""
+
+    def move(self, messages: Sequence[Received]) -> list[Move]:
+        """Have these stored there; they are to be acknowledged then. What became of each."""
+
+
+class MovedByTheServer:
+    """The ``DeadLetterTopic`` of those who get no messages that are for it."""
+
+    def by_attempts(self, _target: Target, received: Sequence[Received]) -> ByAttempts:
+        return ByAttempts(received, ())
+
+    def move(self, messages: Sequence[Received]) -> list[Move]:
+        return [Move.REFUSED for _ in messages]
+
+
 class Transport(Protocol):
     """Of one query. Making it opens nothing.
 
@@ -27,6 +48,10 @@ class Transport(Protocol):
 
     look_interval_ms: int
     """How often ``look`` is wanted while nothing fails."""
+
+    @property
+    def dead_letters(self) -> DeadLetterTopic:
+        """Of the group."""
 
     def look(self) -> dict[str, RocketMQError]:
         """Find out where the topics are, and be known there. What went wrong, by topic."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, Generic, TypeVar
 
 import grpc
 from google.protobuf.message import DecodeError, Message
 
-from rocketmq_spark.errors import RemoteProtocolError
+from rocketmq_spark.errors import RemoteProtocolError, TransportError
 from rocketmq_spark.proxy.channel import open_channel
 from rocketmq_spark.proxy.failures import failure_of
 from rocketmq_spark.security import Tls
@@ -33,7 +34,7 @@ class Pending(Generic[A]):
 
 class Connection:
     """To the proxy at one address. Calls raise what ``failure_of`` says, RemoteProtocolError[BAD_BODY] for an answer
-    that cannot be read.
+    that cannot be read, TransportError[CONNECTION_LOST] after ``close``.
 
     Threads: any.
     """
@@ -53,7 +54,8 @@ class Connection:
         """The same, while others are asked."""
         limit_ms = timeout_ms or self._timeout_ms
         call: Any = self._channel.unary_unary(SERVICE + method, request_serializer=_to_bytes)
-        future = call.future(request, timeout=limit_ms / 1000, metadata=self._metadata())
+        with self._open():
+            future = call.future(request, timeout=limit_ms / 1000, metadata=self._metadata())
 
         def result() -> A:
             try:
@@ -67,7 +69,9 @@ class Connection:
         """The answers of a method that has several, as they came; on the caller's thread."""
         call: Any = self._channel.unary_stream(SERVICE + method, request_serializer=_to_bytes)
         try:
-            yield from call(request, timeout=timeout_ms / 1000, metadata=self._metadata())
+            with self._open():
+                answers = call(request, timeout=timeout_ms / 1000, metadata=self._metadata())
+            yield from answers
         except grpc.RpcError as error:
             raise failure_of(error, self.address, method, timeout_ms) from error
 
@@ -79,6 +83,14 @@ class Connection:
     def close(self) -> None:
         """End all calls."""
         self._channel.close()
+
+    @contextmanager
+    def _open(self) -> Iterator[None]:
+        """A call begins. Another thread may have closed the channel just now: gRPC then says ValueError."""
+        try:
+            yield
+        except ValueError as error:
+            raise TransportError("CONNECTION_LOST", address=self.address, reason=str(error)) from error
 
     def _metadata(self) -> tuple[tuple[str, str], ...]:
         return self._identity.metadata(time.time())

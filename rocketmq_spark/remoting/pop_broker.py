@@ -11,6 +11,8 @@ from typing import Final, NamedTuple, TypeAlias
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.remoting.peer import Peer, Question, ResponseFuture, code_only
 from rocketmq_spark.wire.body.batch_ack import BatchAck, encode_batch_ack
+from rocketmq_spark.wire.body.groups import GroupRetries, decode_group_retries
+from rocketmq_spark.wire.body.topics import FIFO, decode_message_type
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.headers import (
@@ -64,6 +66,17 @@ class PopBroker(Peer):
         answer makes the message come again if it is not acknowledged."""
         command = RemotingCommand(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, fields=request.to_fields())
         return self.submit(Question(command, _read_change))
+
+    def is_in_order(self, topic: str) -> bool:
+        """Whether the topic is of type FIFO. Wants the right GET on it, where there are rights."""
+        command = RemotingCommand(RequestCode.GET_TOPIC_CONFIG, fields={"topic": topic})
+        return self.ask(Question(command, lambda answer: decode_message_type(answer.body) == FIFO))
+
+    def group_retries(self, group: str) -> GroupRetries:
+        """How the group's messages come again, by its settings on this broker. A right of operators, where there are
+        rights."""
+        command = RemotingCommand(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, fields={"group": group})
+        return self.ask(Question(command, lambda answer: decode_group_retries(answer.body)))
 
 
 def _read_change(answer: RemotingCommand) -> ChangeInvisibleTimeResponse | None:

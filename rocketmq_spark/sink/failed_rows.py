@@ -9,13 +9,14 @@ is an error here, and is not sent as a new message to another broker.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from rocketmq_spark.errors import NotSentBackError, OptionError
+from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import StoredMessage
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.said.log_lines import names_of
+from rocketmq_spark.sink.not_taken import by_names, check_all_taken, check_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
@@ -29,7 +30,6 @@ NEEDED: Final = ("topic", "brokerName", "commitLogOffset", "msgId")
 """The columns that say which message a row is, in the order of StoredMessage's fields."""
 
 PROBLEM: Final = "problem"
-NAMED_IN_AN_ERROR: Final = 10
 RETRY_TOPIC_EXPECTED: Final = (
     "'true' for a query that sends rows back, or the group never reads them again; "
     "a delay level of -1 sends them to the dead letter queue instead"
@@ -50,7 +50,8 @@ def send_back(
     failed : rows with the columns ``topic``, ``brokerName``, ``commitLogOffset`` and ``msgId``. A DataFrame's are sent
         by the executors, and read once more for it unless the batch is persisted; Rows are sent from where this is
         called, which may be an executor
-    options : those of the query that has read them; with ``retryTopic``, or the group would never read them again
+    options : those of the query that has read them; with ``retryTopic``, or the group would never read them again.
+        With ``loadBalance`` ``message`` the columns are those of ``failed_messages``, and ``retryTopic`` is nothing
     delay_level : from 1 on one of the broker's (1 s, 5 s, 10 s, 30 s, 1 min, ...); 0 grows with ``reconsumeTimes``;
         -1: to the dead letter queue at once
     max_reconsume_times : what has been sent back so often goes to the dead letter queue; by default the group's, 16
@@ -63,18 +64,15 @@ def send_back(
     from rocketmq_spark.sink.message_sender import MessageSender
 
     read_options = ReadOptions.parse(options)
+    if read_options.shares_messages:
+        from rocketmq_spark.sink.failed_messages import send_messages_back
+
+        send_messages_back(failed, read_options, delay_level, max_reconsume_times)
+        return
     if delay_level >= 0 and read_options.retry_topic not in read_options.read_topics:
         raise OptionError("BAD_OPTION_VALUE", option="retryTopic", value="false", expected=RETRY_TOPIC_EXPECTED)
     refused = _send(failed, MessageSender(read_options, delay_level, max_reconsume_times))
-    if refused:
-        named = [str(message) for message, _ in refused[:NAMED_IN_AN_ERROR]]
-        raise NotSentBackError(
-            "NOT_SENT_BACK",
-            count=len(refused),
-            group=read_options.consumer_group,
-            messages=", ".join(named + ["..."] * (len(refused) > NAMED_IN_AN_ERROR)),
-            cause=refused[0][1],
-        )
+    check_all_taken([(str(message), problem) for message, problem in refused], read_options.consumer_group)
 
 
 def _send(failed: DataFrame | Iterable[Row], sender: MessageSender) -> list[Refused]:
@@ -94,7 +92,7 @@ def _send_from_executors(failed: DataFrame, sender: MessageSender) -> list[Refus
         sender.speak_as(**names_of(TaskContext.get()))
         return sender.problem_with(StoredMessage(*values))
 
-    _check_columns(failed.columns)
+    check_columns(failed.columns, NEEDED)
     problem = udf(send, "string", useArrow=False).asNondeterministic()(*NEEDED)  # else Spark may call it twice a row
     refused = failed.select(*(col(name).alias(name) for name in NEEDED), problem.alias(PROBLEM))
     rows = refused.where(col(PROBLEM).isNotNull()).collect()
@@ -102,14 +100,4 @@ def _send_from_executors(failed: DataFrame, sender: MessageSender) -> list[Refus
 
 
 def _messages(rows: Iterable[Row]) -> Iterator[StoredMessage]:
-    for row in rows:
-        _check_columns(row.__fields__)
-        by_name = {name.lower(): value for name, value in row.asDict().items()}
-        yield StoredMessage(*(by_name[name.lower()] for name in NEEDED))
-
-
-def _check_columns(names: Sequence[str]) -> None:
-    there = {name.lower() for name in names}
-    missing = [name for name in NEEDED if name.lower() not in there]
-    if missing:
-        raise OptionError("MISSING_COLUMNS", missing=", ".join(missing), needed=", ".join(NEEDED))
+    return (StoredMessage(*values) for values in by_names(rows, NEEDED))

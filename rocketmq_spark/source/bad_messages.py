@@ -7,20 +7,16 @@ always with the same RETRY_TOPIC and ORIGIN_MESSAGE_ID. It is stored, answered, 
 from __future__ import annotations
 
 import logging
-import time
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from rocketmq_spark.errors import RemoteProtocolError, RocketMQError
+from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.executor_client import ExecutorClient
-from rocketmq_spark.remoting.clock import monotonic_ms
-from rocketmq_spark.remoting.retry import SENDING_BACK, Outlook, Patience, broker_subject, outlook_of_request
-from rocketmq_spark.remoting.waits import WaitLines
-from rocketmq_spark.source.dead_letter import dead_letter
+from rocketmq_spark.source.dead_letter_sender import DeadLetterSender
 from rocketmq_spark.wire.arrow.bad_messages import BadMessage
 
 log = logging.getLogger(__name__)
@@ -34,17 +30,13 @@ class BadMessages:
     def __init__(self, queue: MessageQueue, options: ReadOptions, client: ExecutorClient) -> None:
         self._queue = queue
         self._mode = options.bad_messages
-        self._limit_ms = options.cluster_timeout_ms
-        self._client = client
-        self._patience = Patience()
-        self._lines = WaitLines()
+        self._sender = DeadLetterSender(options, client)
         self._settled_to = -1
 
     def settle(self, batch: pa.RecordBatch, bad: list[BadMessage]) -> pa.RecordBatch:
         """The rows of ``batch`` that stay, of which ``bad`` have no body. Says each bad message once.
 
-        Raises RemoteProtocolError[BAD_MESSAGE] with ``fail``; with ``deadLetter`` what keeps a dead letter from being
-        stored, a silent broker after ``clusterTimeoutMs``.
+        Raises RemoteProtocolError[BAD_MESSAGE] with ``fail``; with ``deadLetter`` what ``DeadLetterSender`` does.
         """
         new = [message for message in bad if message.offsets.start > self._settled_to]
         if not new:
@@ -56,7 +48,7 @@ class BadMessages:
         self._settled_to = new[-1].offsets.start
         if self._mode == "deadLetter":
             for message in new:
-                self._send(message)
+                self._sender.send(message, self._queue)
         self._warn(new)
         return self._without(batch, bad)
 
@@ -71,28 +63,3 @@ class BadMessages:
         done = "sent to the dead letter topic" if self._mode == "deadLetter" else "read without body"
         offsets = " ".join(f"[{message.offsets.start}, {message.offsets.stop})" for message in bad)
         log.warning("bad messages %s: queue=%s offsets=%s; the first: %s", done, self._queue, offsets, bad[0].problem)
-
-    def _send(self, bad: BadMessage) -> None:
-        pause_ms = None
-        while not self._is_taken(bad):
-            self._say()
-            self._patience.check(monotonic_ms())
-            pause_ms = SENDING_BACK.after(pause_ms)
-            time.sleep(pause_ms / 1000)
-        self._say()
-
-    def _say(self) -> None:
-        for line in self._lines.lines(self._patience.waits(), monotonic_ms()):
-            log.warning("%s", line)
-
-    def _is_taken(self, bad: BadMessage) -> bool:
-        subject = broker_subject(self._queue.broker_name)
-        try:
-            self._client.send_dead_letter(self._queue, dead_letter(bad, self._queue))
-        except RocketMQError as error:
-            if outlook_of_request(error) is Outlook.FINAL:
-                raise
-            self._patience.failed(subject, error, now_ms=monotonic_ms(), limit_ms=self._limit_ms)
-            return False
-        self._patience.succeeded(subject)
-        return True

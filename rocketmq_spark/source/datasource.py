@@ -70,10 +70,10 @@ class RocketMQDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Where the user gives none. Raises OptionError where the options are none of a reader."""
-        self.read_options()
+        options = self.read_options()
         from rocketmq_spark.source.schema import default_schema
 
-        return default_schema()
+        return default_schema(include_properties=options.include_properties, property_columns=options.property_columns)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """For the ``schema`` that the user gave, else ours. Refused options are raised by the reader's first call."""

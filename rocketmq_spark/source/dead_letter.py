@@ -12,7 +12,7 @@ from typing import Final
 from rocketmq_spark.errors import LocalProtocolError
 from rocketmq_spark.model import Message, MessageQueue
 from rocketmq_spark.wire.arrow.bad_messages import BadMessage
-from rocketmq_spark.wire.message.properties import ORIGIN_MESSAGE_ID, RETRY_TOPIC, UNIQ_KEY, encode_properties
+from rocketmq_spark.wire.message.properties import ORIGIN_MESSAGE_ID, POP_CK, RETRY_TOPIC, UNIQ_KEY, encode_properties
 
 PROBLEM: Final = "BAD_MESSAGE_PROBLEM"
 QUEUE: Final = "BAD_MESSAGE_QUEUE"
@@ -27,6 +27,10 @@ HOLD_BACK: Final = frozenset(
 """Properties with which a broker would deliver it later, or elsewhere. Source: ``common/message/MessageConst.java``."""
 
 
+NOT_ITS_OWN: Final = HOLD_BACK | {POP_CK}
+"""A handle would be taken for that of the dead letter by who is handed it out."""
+
+
 def dead_letter(bad: BadMessage, queue: MessageQueue) -> Message:
     """``bad``, met in ``queue``, as a message for the group's dead letter topic.
 
@@ -34,7 +38,7 @@ def dead_letter(bad: BadMessage, queue: MessageQueue) -> Message:
     RETRY_TOPIC and ORIGIN_MESSAGE_ID say where it was stored, as with what was sent back.
     """
     stored = bad.message
-    own = {name: value for name, value in stored.properties.items() if name not in HOLD_BACK}
+    own = {name: value for name, value in stored.properties.items() if name not in NOT_ITS_OWN}
     said = {
         RETRY_TOPIC: stored.origin_topic,
         ORIGIN_MESSAGE_ID: stored.properties.get(ORIGIN_MESSAGE_ID, stored.offset_msg_id),

@@ -25,11 +25,12 @@ from rocketmq_spark.pull.pull_request import PulledRange
 from rocketmq_spark.pull.range_puller import RangePuller, puller_of
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.retry import is_outage_of_broker
+from rocketmq_spark.source.arrow_schema import arrow_schema
 from rocketmq_spark.source.bad_messages import QUEUE_OFFSET, BadMessages
 from rocketmq_spark.source.data_loss import GIVEN_UP, LEFT_OUT, RETENTION, LostRange, deleted, report_losses
 from rocketmq_spark.source.given_up import as_option
 from rocketmq_spark.source.implementation import column_decoder
-from rocketmq_spark.source.schema import arrow_schema, canonical_names
+from rocketmq_spark.source.schema import canonical_names
 from rocketmq_spark.wire.arrow.bad_messages import BadMessage
 from rocketmq_spark.wire.body.subscription import exact_tags
 from rocketmq_spark.wire.message.stored_message import check_layout
@@ -71,7 +72,7 @@ def read_ranges(
     [BAD_MESSAGE] (with ``badMessages`` ``fail``) or [CORRUPT_MESSAGE_IN_QUEUE].
     """
     client = ExecutorClient.shared(options)
-    target = arrow_schema(schema)
+    target, columns = arrow_schema(schema), canonical_names(schema, options.property_columns)
     lost: list[LostRange] = []
     readers = (
         _RangeReader(
@@ -79,7 +80,7 @@ def read_ranges(
             client,
             _puller(wanted, client, options, masters, batch_id),
             options,
-            canonical_names(schema),
+            columns,
             logged,
             lost,
             told_lost,

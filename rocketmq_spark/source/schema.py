@@ -1,12 +1,13 @@
-"""The columns of the source, for Spark and for Arrow. What there is stands in ``wire.arrow.column_table``; here it gets
-Spark's types."""
+"""The columns of the source, with Spark's types. What there is stands in ``wire.arrow.column_table``.
+
+``load()`` runs it in a process of its own, so it imports no Arrow.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
-import pyarrow as pa
 from pyspark.sql.types import (
     BinaryType,
     DataType,
@@ -20,71 +21,76 @@ from pyspark.sql.types import (
 )
 
 from rocketmq_spark.errors import OptionError
-from rocketmq_spark.wire.arrow.column_table import COLUMNS, DEFAULT_COLUMNS
+from rocketmq_spark.wire.arrow.column_table import COLUMNS, Column, ColumnType, default_columns, of_property
 
-_SPARK_TYPES: Final[dict[pa.DataType, DataType]] = {
-    pa.string(): StringType(),
-    pa.int32(): IntegerType(),
-    pa.int64(): LongType(),
-    pa.binary(): BinaryType(),
-    pa.timestamp("us", tz="UTC"): TimestampType(),
-    pa.map_(pa.string(), pa.string()): MapType(StringType(), StringType()),
+_SPARK_TYPES: Final[dict[ColumnType, DataType]] = {
+    ColumnType.STRING: StringType(),
+    ColumnType.INT: IntegerType(),
+    ColumnType.LONG: LongType(),
+    ColumnType.BINARY: BinaryType(),
+    ColumnType.TIMESTAMP: TimestampType(),
+    ColumnType.MAP: MapType(StringType(), StringType()),
 }
 
 
-def spark_type(column: str) -> DataType:
-    """Spark's type of a column, by the name that ``COLUMNS`` gives it."""
-    return _SPARK_TYPES[COLUMNS[column].type]
+def spark_type(column: Column) -> DataType:
+    """Spark's type of a column."""
+    return _SPARK_TYPES[column.type]
 
 
-def default_schema() -> StructType:
-    """The columns that a reader without a schema of its own gets."""
-    return StructType([StructField(name, spark_type(name), nullable=True) for name in DEFAULT_COLUMNS])
+def default_schema(*, include_properties: bool = False, property_columns: Sequence[str] = ()) -> StructType:
+    """The columns that a reader without a schema of its own gets. Raises OptionError[BAD_OPTION_VALUE]."""
+    _check_property_columns(property_columns)
+    columns = {name: COLUMNS[name] for name in default_columns(include_properties=include_properties)}
+    columns |= {name: of_property(name) for name in property_columns}
+    return StructType([StructField(name, spark_type(column), nullable=True) for name, column in columns.items()])
 
 
-def check_schema(schema: StructType) -> None:
+def _check_property_columns(property_columns: Sequence[str]) -> None:
+    """None may have the name of another column."""
+    for name in property_columns:
+        if name.lower() in _BY_LOWER:
+            expected = f"no names of columns that are there, in any case: {_listed(COLUMNS)}"
+            raise OptionError("BAD_OPTION_VALUE", option="propertyColumns", value=name, expected=expected)
+
+
+def check_schema(schema: StructType, property_columns: Sequence[str] = ()) -> None:
     """A user schema may pick and order any columns, in any case. Raises OptionError[UNKNOWN_COLUMN] for another name,
-    OptionError[BAD_COLUMN_TYPE] for another type."""
-    unknown = [field.name for field in schema.fields if _canonical(field.name) is None]
+    OptionError[BAD_COLUMN_TYPE] for another type, OptionError[BAD_OPTION_VALUE]."""
+    _check_property_columns(property_columns)
+    columns = _columns_by_lower(property_columns)
+    available = _listed(f"{name} {_shown(spark_type(column))}" for name, column in columns.values())
+    unknown = [field.name for field in schema.fields if field.name.lower() not in columns]
     if unknown:
-        raise OptionError("UNKNOWN_COLUMN", columns=", ".join(unknown), available=_available())
+        raise OptionError("UNKNOWN_COLUMN", columns=", ".join(unknown), available=available)
     for field in schema.fields:
-        expected = spark_type(_known(field.name))
+        expected = spark_type(columns[field.name.lower()][1])
         if field.dataType != expected:
-            raise OptionError(
-                "BAD_COLUMN_TYPE",
-                column=field.name,
-                given=field.dataType.simpleString().upper(),
-                expected=expected.simpleString().upper(),
-                available=_available(),
-            )
+            given, wanted = _shown(field.dataType), _shown(expected)
+            raise OptionError("BAD_COLUMN_TYPE", column=field.name, given=given, expected=wanted, available=available)
 
 
-def arrow_schema(schema: StructType) -> pa.Schema:
-    """What ``read`` must yield for a checked Spark schema: the user's names, our types, the user's nullability."""
-    return pa.schema(
-        [pa.field(field.name, COLUMNS[_known(field.name)].type, nullable=field.nullable) for field in schema.fields]
-    )
+def canonical_names(schema: StructType, property_columns: Sequence[str] = ()) -> tuple[str, ...]:
+    """The names of ``COLUMNS`` and of properties behind the user's spelling, in the user's order."""
+    columns = _columns_by_lower(property_columns)
+    return tuple(columns[field.name.lower()][0] for field in schema.fields)
 
 
-def canonical_names(schema: StructType) -> tuple[str, ...]:
-    """The names of ``COLUMNS`` behind the user's spelling, in the user's order."""
-    return tuple(_known(field.name) for field in schema.fields)
+def columns_of(schema: StructType) -> list[Column]:
+    """The columns of a checked schema: what is none of ``COLUMNS`` is a property."""
+    names = (field.name for field in schema.fields)
+    return [_BY_LOWER[name.lower()][1] if name.lower() in _BY_LOWER else of_property(name) for name in names]
 
 
-_BY_LOWER: Final = {name.lower(): name for name in COLUMNS}
+_BY_LOWER: Final = {name.lower(): (name, column) for name, column in COLUMNS.items()}
 
 
-def _canonical(name: str) -> str | None:
-    return _BY_LOWER.get(name.lower())
+def _columns_by_lower(property_columns: Sequence[str]) -> dict[str, tuple[str, Column]]:
+    return {**_BY_LOWER, **{name.lower(): (name, of_property(name)) for name in property_columns}}
 
 
-def _known(name: str) -> str:
-    return _BY_LOWER[name.lower()]
-
-
-def _available() -> str:
-    return _listed(f"{name} {spark_type(name).simpleString().upper()}" for name in COLUMNS)
+def _shown(type_: DataType) -> str:
+    return type_.simpleString().upper()
 
 
 def _listed(parts: Iterable[str]) -> str:

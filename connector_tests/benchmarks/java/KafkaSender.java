@@ -1,17 +1,24 @@
+import java.nio.charset.StandardCharsets;
+import java.util.List;
 import java.util.Map;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.header.internals.RecordHeader;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
-/** Sends numbered records: number n goes to partition n % partitions. */
+/** Sends numbered records: number n goes to partition n % partitions; with as many headers as RocketMQ's have properties. */
 public final class KafkaSender implements AutoCloseable {
     private final KafkaProducer<byte[], byte[]> producer;
     private final String topic;
     private final int partitions;
     private final Bodies bodies;
+    private final boolean hasHeaders;
     private int next = 0;
 
-    public KafkaSender(String servers, String topic, int partitions, int bodyBytes, boolean isCompressed) {
+    public KafkaSender(
+            String servers, String topic, int partitions, int bodyBytes, boolean isCompressed, boolean hasHeaders) {
+        this.hasHeaders = hasHeaders;
         this.topic = topic;
         this.partitions = partitions;
         this.bodies = new Bodies(bodyBytes, isCompressed);
@@ -49,7 +56,26 @@ public final class KafkaSender implements AutoCloseable {
     }
 
     private void send(int number) {
-        producer.send(new ProducerRecord<>(topic, number % partitions, Bodies.keyBytes(number), bodies.body(number)));
+        int partition = number % partitions;
+        producer.send(
+                new ProducerRecord<>(topic, partition, Bodies.keyBytes(number), bodies.body(number), headers(number)));
+    }
+
+    /** What RocketMQ's producer and broker say of a message: names and values as long as theirs. */
+    private List<Header> headers(int number) {
+        if (!hasHeaders) {
+            return List.of();
+        }
+        return List.of(
+                header("KEYS", Bodies.key(number)),
+                header("UNIQ_KEY", String.format("%032X", number)),
+                header("CLUSTER", "DefaultCluster"),
+                header("WAIT", "true"),
+                header("TAGS", "TagA"));
+    }
+
+    private static Header header(String name, String value) {
+        return new RecordHeader(name, value.getBytes(StandardCharsets.UTF_8));
     }
 
     @Override

@@ -1,5 +1,7 @@
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
+import org.apache.rocketmq.acl.common.AclClientRPCHook;
+import org.apache.rocketmq.acl.common.SessionCredentials;
 import org.apache.rocketmq.client.ClientConfig;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
@@ -26,8 +28,26 @@ public final class GroupMember {
 
     /** A DefaultMQPushConsumer; a message with the tag "fails-once" fails when it comes for the first time. */
     public static GroupMember push(String namesrv, String group, String topic, String name) throws MQClientException {
-        GroupMember member = new GroupMember();
+        return push(new DefaultMQPushConsumer(group), namesrv, topic, name);
+    }
+
+    /** One that signs its requests. */
+    public static GroupMember pushWithKeys(String namesrv, String group, String topic, String name, String accessKey,
+        String secretKey) throws MQClientException {
+        AclClientRPCHook signing = new AclClientRPCHook(new SessionCredentials(accessKey, secretKey));
+        return push(new DefaultMQPushConsumer(group, signing), namesrv, topic, name);
+    }
+
+    /** One whose messages are handed out by the brokers one by one, where they say so of its group. */
+    public static GroupMember pop(String namesrv, String group, String topic, String name) throws MQClientException {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
+        consumer.setClientRebalance(false);
+        return push(consumer, namesrv, topic, name);
+    }
+
+    private static GroupMember push(DefaultMQPushConsumer consumer, String namesrv, String topic, String name)
+        throws MQClientException {
+        GroupMember member = new GroupMember();
         configure(consumer, namesrv, name);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe(topic, "*");

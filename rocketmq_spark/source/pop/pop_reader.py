@@ -19,10 +19,11 @@ from pyspark.sql.types import StructType
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.said.log_lines import names_of, speak_as
 from rocketmq_spark.said.shown_errors import iterating_alone, raising_alone
-from rocketmq_spark.source.pop.message_tasks import Part, tasks_of
+from rocketmq_spark.source.pop.message_tasks import Part, tasks_of, texts_beside_columns
 from rocketmq_spark.source.pop.pop_offsets import PopOffset
-from rocketmq_spark.source.schema import check_schema
+from rocketmq_spark.source.schema import canonical_names, check_schema
 from rocketmq_spark.source.stream.read_limit import max_rows, read_limit
+from rocketmq_spark.wire.arrow.column_table import RECEIPT_HANDLE
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,7 +60,7 @@ class RocketMQPopReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @raising_alone
     def getDefaultReadLimit(self) -> ReadLimit:
         """Spark's first call. A bad user schema is raised here: raised earlier, PySpark would mask it."""
-        check_schema(self._schema)
+        check_schema(self._schema, texts_beside_columns(self._options))
         return read_limit(self._options.max_offsets_per_trigger)
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -92,7 +93,9 @@ class RocketMQPopReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The messages of the batch, as tasks; none of one that an earlier start of the query has frozen."""
         messages = self._running().batch(self._read(end))
-        return [MessagesPartition(parts) for parts in tasks_of(messages, self._options.max_records_per_partition)]
+        most = self._options.max_records_per_partition
+        with_handles = RECEIPT_HANDLE in canonical_names(self._schema, texts_beside_columns(self._options))
+        return [MessagesPartition(parts) for parts in tasks_of(messages, most, with_handles=with_handles)]
 
     def commit(self, end: dict[str, Any]) -> None:
         """Only a hint: what proves ``end`` is the next ``latestOffset``, and it acknowledges, answers awaited."""

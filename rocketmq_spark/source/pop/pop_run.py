@@ -16,7 +16,7 @@ from rocketmq_spark.pop.handles import Received
 from rocketmq_spark.pop.ledger import State
 from rocketmq_spark.pop.receiver import MOST_WAITING, Receiver
 from rocketmq_spark.pop.spool import spool_of
-from rocketmq_spark.pop.transport import Transport
+from rocketmq_spark.pop.transports import transport_of
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.said.log_lines import speak_as
 from rocketmq_spark.source.pop.earlier_batch import EarlierBatch
@@ -125,17 +125,6 @@ class PopRun(Run):
             self._receiver.stop()
         finally:
             self._drain.close()
-
-
-def transport_of(options: ReadOptions) -> Transport:
-    """To brokers, or to a proxy; only who speaks gRPC loads it."""
-    if options.endpoints is None:
-        from rocketmq_spark.pop.remoting_transport import RemotingTransport
-
-        return RemotingTransport(options)
-    from rocketmq_spark.pop.grpc_transport import GrpcTransport
-
-    return GrpcTransport(options, options.endpoints)
 
 
 def _in_camel_case(name: str) -> str:

@@ -87,7 +87,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @raising_alone
     def getDefaultReadLimit(self) -> ReadLimit:
         """Spark's first call. A bad user schema is raised here: raised earlier, PySpark would mask it."""
-        check_schema(self._schema)
+        check_schema(self._schema, self._options.property_columns)
         return read_limit(self._options.max_offsets_per_trigger)
 
     def prepareForTriggerAvailableNow(self) -> None:

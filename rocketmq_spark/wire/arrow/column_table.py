@@ -1,34 +1,60 @@
-"""The columns that a message has. The one place that knows their names, types and meaning."""
+"""The columns that a message has. The one place that knows their names, types and meaning.
+
+Arrow's types of them are in ``arrow_types``, Spark's in ``source.schema``: who asks what there is needs neither.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
 from types import MappingProxyType
 from typing import Any, Final
 
-import pyarrow as pa
-
 from rocketmq_spark.model import MessageExt
 
-TIMESTAMP_TYPE: Final = pa.timestamp("us", tz="UTC")
+_OF_PROPERTY: Final = "properties."
+
 TIMESTAMP_LIMIT_MS: Final = (2**63 - 1) // 1000
 """Times further than this from 1970 have no microseconds in 64 bits; they are null."""
 
 
+class ColumnType(Enum):
+    """What a column holds. TIMESTAMP: microseconds since 1970, UTC; MAP: of text to text."""
+
+    STRING = auto()
+    INT = auto()
+    LONG = auto()
+    BINARY = auto()
+    TIMESTAMP = auto()
+    MAP = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One row of the table. ``field`` is the attribute of MessageExt, and of RecordColumns, that has the values;
-    ``null_when`` is None for a column that never is null."""
+    """One row of the table. ``field`` is the attribute of MessageExt, and of RecordColumns, that has the values, or
+    ``properties.NAME``; ``null_when`` is None for a column that never is null."""
 
-    type: pa.DataType
+    type: ColumnType
     doc: str
     field: str
     null_when: str | None = None
 
     def value_in(self, message: MessageExt) -> object:
-        """The value as ``pyarrow.array`` takes it for ``type``."""
+        """The value as ``pyarrow.array`` takes it for a column of this type."""
+        if (name := self.property_name) is not None:
+            return message.properties.get(name)
         return _AS_ARROW.get(self.type, _unchanged)(getattr(message, self.field))
+
+    @property
+    def property_name(self) -> str | None:
+        """Of which property it is."""
+        return self.field.removeprefix(_OF_PROPERTY) if self.field.startswith(_OF_PROPERTY) else None
+
+
+def of_property(name: str) -> Column:
+    """The column of one property."""
+    return Column(_STRING, f"Its property `{name}`.", _OF_PROPERTY + name, "it has none")
 
 
 def _unchanged(value: Any) -> object:
@@ -41,43 +67,64 @@ def _microseconds(milliseconds: int) -> int | None:
 
 _TIMESTAMP_NULL_WHEN: Final = "64 bits cannot hold its microseconds since 1970"
 
-_STRING: Final = pa.string()
-_MAP: Final = pa.map_(pa.string(), pa.string())
+_STRING: Final = ColumnType.STRING
+_TIMESTAMP: Final = ColumnType.TIMESTAMP
 
-_AS_ARROW: Final[Mapping[pa.DataType, Callable[[Any], object]]] = {
-    TIMESTAMP_TYPE: _microseconds,
-    _MAP: lambda properties: list(properties.items()),
+_AS_ARROW: Final[Mapping[ColumnType, Callable[[Any], object]]] = {
+    ColumnType.TIMESTAMP: _microseconds,
+    ColumnType.MAP: lambda properties: list(properties.items()),
 }
 
 COLUMNS: Final[Mapping[str, Column]] = MappingProxyType(
     {
         "topic": Column(_STRING, "Topic of the message.", "topic"),
         "brokerName": Column(_STRING, "Broker that stores it.", "broker_name"),
-        "queueId": Column(pa.int32(), "Queue on that broker.", "queue_id"),
-        "queueOffset": Column(pa.int64(), "Place in the queue.", "queue_offset"),
+        "queueId": Column(ColumnType.INT, "Queue on that broker.", "queue_id"),
+        "queueOffset": Column(ColumnType.LONG, "Place in the queue.", "queue_offset"),
         "msgId": Column(_STRING, "The producer's id of it (UNIQ_KEY); without one, `offsetMsgId`.", "msg_id"),
         "keys": Column(_STRING, "Its keys, separated by spaces.", "keys", "it has none"),
         "tags": Column(_STRING, "Its tag.", "tags", "it has none"),
         "body": Column(
-            pa.binary(), "Its body, decompressed.", "body", "it cannot be read, and `badMessages` is `null`"
+            ColumnType.BINARY, "Its body, decompressed.", "body", "it cannot be read, and `badMessages` is `null`"
         ),
-        "properties": Column(_MAP, "All its properties, keys and tags among them.", "properties"),
+        "properties": Column(ColumnType.MAP, "All its properties, keys and tags among them.", "properties"),
         "bornTimestamp": Column(
-            TIMESTAMP_TYPE, "When the producer made it, by its own clock.", "born_timestamp_ms", _TIMESTAMP_NULL_WHEN
+            ColumnType.TIMESTAMP,
+            "When the producer made it, by its own clock.",
+            "born_timestamp_ms",
+            _TIMESTAMP_NULL_WHEN,
         ),
-        "storeTimestamp": Column(
-            TIMESTAMP_TYPE, "When the broker stored it.", "store_timestamp_ms", _TIMESTAMP_NULL_WHEN
-        ),
-        "reconsumeTimes": Column(pa.int32(), "How often it was sent back.", "reconsume_times"),
+        "storeTimestamp": Column(_TIMESTAMP, "When the broker stored it.", "store_timestamp_ms", _TIMESTAMP_NULL_WHEN),
+        "reconsumeTimes": Column(ColumnType.INT, "How often it was sent back.", "reconsume_times"),
         "bornHost": Column(_STRING, "The producer's `ip:port`.", "born_host"),
         "storeHost": Column(_STRING, "The broker's `ip:port`.", "store_host"),
         "offsetMsgId": Column(_STRING, "Id made of the broker's address and the place there.", "offset_msg_id"),
-        "commitLogOffset": Column(pa.int64(), "Place in the broker's commit log.", "commit_log_offset"),
-        "sysFlag": Column(pa.int32(), "RocketMQ's flags, without the one for a compressed body.", "sys_flag"),
-        "flag": Column(pa.int32(), "The producer's own flag.", "flag"),
-        "bodyCRC": Column(pa.int32(), "CRC-32 of the body as stored, without the top bit.", "body_crc"),
+        "commitLogOffset": Column(ColumnType.LONG, "Place in the broker's commit log.", "commit_log_offset"),
+        "sysFlag": Column(ColumnType.INT, "RocketMQ's flags, without the one for a compressed body.", "sys_flag"),
+        "flag": Column(ColumnType.INT, "The producer's own flag.", "flag"),
+        "bodyCRC": Column(ColumnType.INT, "CRC-32 of the body as stored, without the top bit.", "body_crc"),
     }
 )
 
-DEFAULT_COLUMNS: Final = tuple(COLUMNS)[:12]
-"""``topic`` to ``reconsumeTimes``: what a reader without a schema of its own gets."""
+RECEIPT_HANDLE: Final = "receiptHandle"
+
+RECEIVED_COLUMNS: Final[Mapping[str, Column]] = MappingProxyType(
+    {
+        RECEIPT_HANDLE: Column(
+            _STRING,
+            "By what servers know that the message was handed out; `rocketmq_spark.send_back` needs it.",
+            "receipt_handle",
+        )
+    }
+)
+"""What messages have beside ``COLUMNS`` where a group shares them. No decoder knows it: it is in no message."""
+
+PROPERTIES: Final = "properties"
+
+DEFAULT_COLUMNS: Final = tuple(name for name in tuple(COLUMNS)[:12] if name != PROPERTIES)
+"""``topic`` to ``reconsumeTimes``, without the map: what a reader without a schema of its own gets."""
+
+
+def default_columns(*, include_properties: bool) -> tuple[str, ...]:
+    """``DEFAULT_COLUMNS``, and the map in its place if it is wanted."""
+    return tuple(name for name in COLUMNS if name in DEFAULT_COLUMNS or (include_properties and name == PROPERTIES))

@@ -18,8 +18,9 @@ import pyarrow.compute as pc
 
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import MessageExt
+from rocketmq_spark.wire.arrow.arrow_types import arrow_type
 from rocketmq_spark.wire.arrow.bad_messages import BadMessage, find_bad_messages
-from rocketmq_spark.wire.arrow.column_table import COLUMNS, Column
+from rocketmq_spark.wire.arrow.column_table import COLUMNS, Column, of_property
 from rocketmq_spark.wire.arrow.record_columns import DamagedBodyError, RecordColumns
 from rocketmq_spark.wire.arrow.record_index import DamagedRecordError, RecordIndex, index_records, locate
 from rocketmq_spark.wire.arrow.slices import Mask, Positions
@@ -43,10 +44,10 @@ _INNER_BATCH: Final = MessageSysFlag.INNER_BATCH | MessageSysFlag.NEED_UNWRAP
 class ColumnDecoder:
     """Decodes pull response bodies of one queue to record batches of ``schema``.
 
-    ``columns``: names of ``COLUMNS`` in the wanted order; nothing else is decoded. ``tags``: only messages with one of
-    these are kept, because brokers compare hashes; None keeps all. ``restores_origin``: the queue is one of a retry
-    topic, and a message shows the topic and the id that it had before it was sent back, as Java's clients do it
-    (``DefaultMQPushConsumerImpl#resetRetryAndNamespace``).
+    ``columns``: names of ``COLUMNS`` in the wanted order, any other is that of a property; nothing else is decoded.
+    ``tags``: only messages with one of these are kept, because brokers compare hashes; None keeps all.
+    ``restores_origin``: the queue is one of a retry topic, and a message shows the topic and the id that it had before
+    it was sent back, as Java's clients do it (``DefaultMQPushConsumerImpl#resetRetryAndNamespace``).
     """
 
     implementation: ClassVar = "python"
@@ -59,9 +60,10 @@ class ColumnDecoder:
         tags: frozenset[str] | None,
         restores_origin: bool = False,
     ) -> None:
-        self.schema = pa.schema([pa.field(name, COLUMNS[name].type) for name in columns])
         table = _RESTORED if restores_origin else COLUMNS
-        self._columns = tuple(table[name] for name in columns)
+        self._columns = tuple(table[name] if name in table else of_property(name) for name in columns)
+        named = zip(columns, self._columns, strict=True)
+        self.schema = pa.schema([pa.field(name, arrow_type(column)) for name, column in named])
         self._broker_name = broker_name
         self._tags = tags
 
@@ -143,7 +145,7 @@ class ColumnDecoder:
         if not len(records):
             return self._batch(self._arrays_of([])), records.begins
         columns = RecordColumns(records, self._broker_name, DECOMPRESSED_LIMIT_BYTES)
-        batch = self._batch([getattr(columns, column.field)() for column in self._columns])
+        batch = self._batch([columns.of(column) for column in self._columns])
         if self._tags is None:
             return batch, records.begins
         has_tag = pc.is_in(columns.tags(), value_set=pa.array(sorted(self._tags), pa.string()))
@@ -175,12 +177,15 @@ class ColumnDecoder:
         return is_kept and bool(bad.rows(wanted))
 
     def _arrays_of(self, messages: Sequence[MessageExt]) -> list[pa.Array]:
-        return [pa.array([column.value_in(message) for message in messages], column.type) for column in self._columns]
+        return [
+            pa.array([column.value_in(message) for message in messages], field.type)
+            for column, field in zip(self._columns, self.schema, strict=True)
+        ]
 
     def _arrays_without_body(self, messages: Sequence[MessageExt]) -> list[pa.Array]:
         return [
-            pa.nulls(len(messages), column.type) if name == BODY else array
-            for name, column, array in zip(self.schema.names, self._columns, self._arrays_of(messages), strict=True)
+            pa.nulls(len(messages), field.type) if field.name == BODY else array
+            for field, array in zip(self.schema, self._arrays_of(messages), strict=True)
         ]
 
     def _batch(self, arrays: Sequence[pa.Array]) -> pa.RecordBatch:

@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rocketmq_spark.wire.arrow.column_table import TIMESTAMP_LIMIT_MS, TIMESTAMP_TYPE
+from rocketmq_spark.wire.arrow.arrow_types import TIMESTAMP_TYPE
+from rocketmq_spark.wire.arrow.column_table import TIMESTAMP_LIMIT_MS, Column
 from rocketmq_spark.wire.arrow.property_table import PropertyTable, read_properties
 from rocketmq_spark.wire.arrow.record_index import COMMIT_LOG_OFFSET_AT, HEAD, TAIL, TIMESTAMP, RecordIndex, gather
 from rocketmq_spark.wire.arrow.slices import Positions, as_text, cut
@@ -37,6 +38,13 @@ class RecordColumns:
         self._records = records
         self._limit_bytes = limit_bytes
         self._broker_name = broker_name
+
+    def of(self, column: Column) -> pa.Array:
+        """The values of any column."""
+        if (name := column.property_name) is not None:
+            return self.properties_table.value_of(name)
+        values: pa.Array = getattr(self, column.field)()
+        return values
 
     def topic(self) -> pa.StringArray:
         return as_text(self._cut(self._records.topic_begins, self._records.topic_ends))

@@ -19,7 +19,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import MessageQueue
-from rocketmq_spark.wire.arrow.column_table import COLUMNS
+from rocketmq_spark.wire.arrow.arrow_types import arrow_type
+from rocketmq_spark.wire.arrow.column_table import COLUMNS, RECEIPT_HANDLE, of_property
 from rocketmq_spark.wire.grpc.messaging_pb2 import Encoding, Message, ReceivedMessages, Resource
 from rocketmq_spark.wire.message.compression import DECOMPRESSED_LIMIT_BYTES, decompress
 from rocketmq_spark.wire.message.properties import KEYS, TAGS, UNIQ_KEY
@@ -47,7 +48,7 @@ def decode_received(
     answers: bytes, columns: Sequence[str], *, broker_name: str, tags: frozenset[str] | None
 ) -> tuple[pa.RecordBatch, list[Unreadable]]:
     """The messages of answers with one each, joined, in order; of ``tags``, if there are any. Rows of the unreadable
-    have no body.
+    have no body. A name in ``columns`` that is none of ``COLUMNS`` is that of a property, or RECEIPT_HANDLE.
 
     Raises RemoteProtocolError[BAD_BODY].
     """
@@ -57,8 +58,9 @@ def decode_received(
         raise RemoteProtocolError("BAD_BODY", subject="ReceiveMessageResponse", problem=str(problem)) from problem
     kept = [one for one in messages if tags is None or one.system_properties.tag in tags]
     bodies, unreadable = _bodies(kept, broker_name) if BODY in columns else ([], [])
-    arrays = [pa.array(_values(name, kept, broker_name, bodies), COLUMNS[name].type) for name in columns]
-    schema = pa.schema([pa.field(name, COLUMNS[name].type) for name in columns])
+    types = [arrow_type(COLUMNS[name] if name in COLUMNS else of_property(name)) for name in columns]
+    schema = pa.schema(list(zip(columns, types, strict=True)))
+    arrays = [pa.array(_values(field.name, kept, broker_name, bodies), field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema), unreadable
 
 
@@ -67,6 +69,10 @@ def _values(name: str, messages: Sequence[Message], broker_name: str, bodies: li
         return bodies
     if name == "brokerName":
         return [broker_name] * len(messages)
+    if name == RECEIPT_HANDLE:
+        return [message.system_properties.receipt_handle for message in messages]
+    if name not in COLUMNS:
+        return [dict(_properties(message)).get(name) for message in messages]
     value_of = VALUES.get(name)
     return [None] * len(messages) if value_of is None else map(value_of, messages)
 

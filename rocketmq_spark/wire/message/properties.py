@@ -24,6 +24,8 @@ RETRY_TOPIC: Final = "RETRY_TOPIC"
 """Where a message was sent that a group has sent back."""
 ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
 """The offsetMsgId that it had there."""
+POP_CK: Final = "POP_CK"
+"""The handle of a message that is handed out again, put there by a broker when it does."""
 INNER_NUM: Final = "INNER_NUM"
 """How many messages an inner batch has."""
 

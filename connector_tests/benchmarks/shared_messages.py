@@ -1,0 +1,233 @@
+"""What it costs to share messages, beside RocketMQ's own clients of its gRPC protocol, at one broker and one proxy.
+
+    python -m connector_tests.benchmarks.shared_messages [rounds]
+
+All take every message of a topic of their own, in a group of their own, and acknowledge each: ours as Spark's
+micro-batches drive the source's reader, columns made and batches proven, through brokers and through the proxy; the
+official Python client one by one; Java's with acknowledgements that it does not wait for until the end. Measured are
+messages a second, and the processor time that the client's process takes for each, once its libraries are there.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from statistics import median
+from time import perf_counter, process_time
+from typing import Any, Final
+
+import psutil
+
+from connector_tests.benchmarks.apart import run_apart
+from connector_tests.benchmarks.java_peers import java_peer
+from connector_tests.benchmarks.kafka_jars import cached_jars
+from connector_tests.benchmarks.side import BROKER_JVM
+from connector_tests.support.admin_broker import AdminBroker
+from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.embedded.jars import rocketmq_class_path
+from rocketmq_spark.embedded.jvm import ChildJvm, pyspark_jars
+from rocketmq_spark.remoting.pool import ConnectionPool
+
+REMOTING: Final = "rocketmq_spark, brokers"
+GRPC: Final = "rocketmq_spark, proxy (gRPC)"
+OFFICIAL: Final = "rocketmq-python-client 5.1.2, proxy"
+JAVA: Final = "rocketmq-client-java 5.0.8, proxy"
+JAVA_CLIENT: Final = ("org.apache.rocketmq:rocketmq-client-java:5.0.8",)
+MESSAGES: Final[Mapping[str, int]] = {REMOTING: 200_000, GRPC: 40_000, OFFICIAL: 4_000, JAVA: 8_000}
+"""Of each so many that it takes some seconds."""
+
+QUEUES: Final = 4
+BODY_BYTES: Final = 100
+AT_ONCE: Final = 32
+INVISIBLE_S: Final = 60
+ROUNDS: Final = 3
+ADMIN_TIMEOUT_MS: Final = 5_000
+SILENT_RECEIVES: Final = 6
+
+
+@dataclass(frozen=True)
+class Took:
+    """What a run came to."""
+
+    messages: int
+    seconds: float
+    cpu_s: float
+
+    @property
+    def rate(self) -> float:
+        return self.messages / self.seconds
+
+    @property
+    def cpu_us(self) -> float:
+        """Of a message."""
+        return self.cpu_s / self.messages * 1e6
+
+
+@dataclass(frozen=True)
+class Run:
+    """One contestant's topic and group."""
+
+    cluster: EmbeddedCluster
+    topic: str
+    group: str
+    messages: int
+
+
+# ---------------------------------------------------------------------------------------------- in a Python of its own
+
+
+def take_with_ours(options: Mapping[str, str], expected: int) -> int:
+    """How many rows, once all are acknowledged."""
+    from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+    from rocketmq_spark.source.datasource import RocketMQDataSource
+    from rocketmq_spark.source.pop.pop_reader import RocketMQPopReader
+    from rocketmq_spark.source.schema import default_schema
+
+    reader = RocketMQDataSource(dict(options)).streamReader(default_schema())
+    assert isinstance(reader, RocketMQPopReader)
+    rows, end = 0, reader.initialOffset()
+    while rows < expected:
+        start, end = end, carried(reader.latestOffset(end, ReadAllAvailable()))
+        if end != start:
+            tasks = reader.partitions(start, end)
+            rows += sum(batch.num_rows for task in tasks for batch in reader.read(task))
+    reader.latestOffset(end, ReadAllAvailable())
+    reader.stop()
+    return rows
+
+
+def carried(offset: dict[str, Any]) -> dict[str, Any]:
+    """As Spark hands it back."""
+    value: dict[str, Any] = json.loads(json.dumps(offset))
+    return value
+
+
+def take_with_the_official_client(options: Mapping[str, str], expected: int) -> int:
+    from rocketmq import ClientConfiguration, Credentials, FilterExpression, SimpleConsumer
+
+    configuration = ClientConfiguration(options["endpoints"], Credentials())
+    topics = {options["subscribe"]: FilterExpression()}
+    consumer = SimpleConsumer(configuration, options["consumerGroup"], topics)
+    consumer.startup()
+    taken = silent = 0
+    while taken < expected and silent < SILENT_RECEIVES:
+        messages = consumer.receive(AT_ONCE, INVISIBLE_S) or ()
+        for message in messages:
+            consumer.ack(message)
+        taken += len(messages)
+        silent = 0 if messages else silent + 1
+    consumer.shutdown()
+    return taken
+
+
+HOW: Final[Mapping[str, Callable[[Mapping[str, str], int], int]]] = {
+    REMOTING: take_with_ours,
+    GRPC: take_with_ours,
+    OFFICIAL: take_with_the_official_client,
+}
+
+
+def measured_here(name: str, options: str, expected: str) -> None:
+    """Print what a run in this process comes to."""
+    given = json.loads(options)
+    import_libraries(name)
+    began, used_s = perf_counter(), process_time()
+    taken = HOW[name](given, int(expected))
+    sys.stdout.write(json.dumps([taken, perf_counter() - began, process_time() - used_s]))
+
+
+def import_libraries(name: str) -> None:
+    ours = ("rocketmq_spark.source.pop.message_reader", "rocketmq_spark.source.pop.pop_run")
+    for library in ("rocketmq",) if name == OFFICIAL else ours:
+        import_module(library)
+
+
+# ------------------------------------------------------------------------------------------------------- the benchmark
+
+
+def options_of(name: str, run: Run) -> dict[str, str]:
+    server = {"namesrvAddr": run.cluster.namesrv_addr, "startingOffsets": "earliest"}
+    server = server if name == REMOTING else {"endpoints": run.cluster.endpoints}
+    return {"consumerGroup": run.group, "subscribe": run.topic, "loadBalance": "message", **server}
+
+
+def take_apart(name: str, run: Run) -> Took:
+    printed = run_apart(__name__, name, json.dumps(options_of(name, run)), str(run.messages))
+    return checked(Took(*json.loads(printed.splitlines()[-1])), run)
+
+
+def take_with_java(jvm: ChildJvm, run: Run) -> Took:
+    process = psutil.Process(jvm.pid)
+    before = process.cpu_times()
+    nanos = jvm.java.SimpleConsumerLoop.consume(run.cluster.endpoints, run.group, run.topic, run.messages)
+    after = process.cpu_times()
+    cpu_s = after.user + after.system - before.user - before.system
+    return checked(Took(run.messages, nanos / 1e9, cpu_s), run)
+
+
+def checked(took: Took, run: Run) -> Took:
+    assert took.messages >= run.messages, f"{took.messages} of {run.messages} messages"
+    return took
+
+
+def java_class_path() -> list[str]:
+    """Of Java's gRPC client, and py4j."""
+    of_py4j = [file for name in ("scala-library", "py4j") for file in pyspark_jars().glob(f"{name}-*.jar")]
+    return [*map(str, cached_jars(JAVA_CLIENT, transitive=True)), *map(str, of_py4j)]
+
+
+@contextmanager
+def filled(cluster: EmbeddedCluster, name: str, messages: int) -> Iterator[Run]:
+    """A topic with so many messages, and a group that is there and has none of them."""
+    own = uuid.uuid4().hex[:8]
+    topic, group = cluster.create_topic(f"shared-{own}", QUEUES), f"sharers-{own}"
+    with closing(ConnectionPool(ADMIN_TIMEOUT_MS)) as pool:
+        AdminBroker(cluster.broker_addr(), pool, ADMIN_TIMEOUT_MS).ensure_group(group)
+    with java_peer("rocketmq-sender", ("Bodies.java", "RocketMQSender.java"), rocketmq_class_path()) as jvm:
+        sender = jvm.java.RocketMQSender(
+            cluster.namesrv_addr, topic, cluster.broker_names[0], QUEUES, BODY_BYTES, False
+        )
+        sender.fill(messages)
+    yield Run(cluster, topic, group, messages)
+
+
+def measure(rounds: int) -> dict[str, list[Took]]:
+    found: dict[str, list[Took]] = {name: [] for name in MESSAGES}
+    with ExitStack() as resources:
+        cluster = resources.enter_context(EmbeddedCluster(proxy=True, separate_jvms=True, java_options=BROKER_JVM))
+        jvm = resources.enter_context(java_peer("simple-consumer", ("SimpleConsumerLoop.java",), java_class_path()))
+        for number in range(rounds):
+            for name, messages in MESSAGES.items():
+                with filled(cluster, name, messages) as run:
+                    took = take_with_java(jvm, run) if name == JAVA else take_apart(name, run)
+                found[name].append(took)
+                sys.stderr.write(f"round {number + 1}: {name}: {took.rate:.0f}/s, {took.cpu_us:.1f} us each\n")
+    return found
+
+
+def table(found: Mapping[str, Sequence[Took]]) -> Iterator[str]:
+    official = median(one.rate for one in found[OFFICIAL])
+    yield "| client | messages a second | to the official Python client | processor time a message, us |"
+    yield "| --- | ---: | ---: | ---: |"
+    for name, runs in found.items():
+        rates, costs = [one.rate for one in runs], [one.cpu_us for one in runs]
+        shown = f"{median(rates):,.0f} ({min(rates):,.0f} to {max(rates):,.0f})"
+        yield f"| {name} | {shown} | {median(rates) / official:.1f} x | {median(costs):.1f} |"
+
+
+def main(*arguments: str) -> None:
+    if len(arguments) == 3:
+        measured_here(*arguments)
+        return
+    rounds = int(arguments[0]) if arguments else ROUNDS
+    sys.stdout.writelines(f"{line}\n" for line in table(measure(rounds)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

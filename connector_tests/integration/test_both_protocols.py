@@ -1,0 +1,157 @@
+"""The same messages and the same checkpoint over either protocol: equal rows, and a restart over the other one."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.types import StructField, StructType
+
+from connector_tests.support.desk import GRPC, LONG_MS, REMOTING, SHORTEST, Desk, Row, bodies
+from connector_tests.support.streams import TIMEOUT_S
+from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.model import Message
+from rocketmq_spark.remoting.namesrv import NameServers
+from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.producer import Producer
+from rocketmq_spark.source.datasource import RocketMQDataSource
+from rocketmq_spark.source.schema import spark_type
+from rocketmq_spark.wire.arrow.column_table import COLUMNS
+from rocketmq_spark.wire.message.compression import compress
+from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
+
+pytestmark = pytest.mark.broker
+
+SENT = 10
+INVISIBLE_MS = 12_000
+ALL = StructType([StructField(name, spark_type(column)) for name, column in COLUMNS.items()])
+NOT_OVER_GRPC = ("offsetMsgId", "commitLogOffset", "sysFlag", "flag", "bodyCRC")
+"""docs/guide/message-granularity.md names them."""
+
+OF_BROKERS = {"MSG_REGION", "TRACE_ON", "CLUSTER"}
+"""Properties of RocketMQ's own, which a proxy leaves out."""
+
+ACROSS = pytest.mark.parametrize(("before", "now"), [(REMOTING, GRPC), (GRPC, REMOTING)])
+
+Value = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def cluster(grpc_library: None) -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(proxy=True, proxy_config=SHORTEST) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def desk(cluster: EmbeddedCluster) -> Iterator[Desk]:
+    with closing(Desk(cluster, REMOTING)) as desk:
+        yield desk
+
+
+@contextmanager
+def reader_of(options: Mapping[str, str]) -> Iterator[Any]:
+    one = RocketMQDataSource(dict(options)).streamReader(ALL)
+    try:
+        yield one
+    finally:
+        one.stop()
+
+
+def rows(one: Any, start: Value, end: Value) -> list[Row]:
+    return [row for part in one.partitions(start, end) for batch in one.read(part) for row in batch.to_pylist()]
+
+
+def read_from(one: Any, start: Value, count: int) -> tuple[list[Row], Value]:
+    """So many rows and where they end; what came before the last batch is acknowledged."""
+    found: list[Row] = []
+    deadline = time.monotonic() + TIMEOUT_S
+    while len(found) < count:
+        assert time.monotonic() < deadline, f"{len(found)} of {count}"
+        end = json.loads(json.dumps(one.latestOffset(start, ReadAllAvailable())))
+        if end != start:
+            found += rows(one, start, end)
+        start = end
+    return found, start
+
+
+# ------------------------------------------------------------------------------------------------------------ columns
+
+
+MESSAGES = (
+    {"body": b"a tag, keys and properties", "tags": "TagA", "keys": "k1 k2", "properties": {"colour": "red"}},
+    {"body": b"none of them"},
+    {"body": b"a flag", "flag": 7},
+    {"body": bytes(range(256)) * 40, "properties": {"größe": "ein Wert\n mit Zeilen"}},
+)
+
+
+LONG = b"a long body" * 1_000
+COMPRESSED_BY_ZLIB = MessageSysFlag.COMPRESSED | MessageSysFlag.ZLIB
+
+
+def send_all(cluster: EmbeddedCluster, topic: str) -> None:
+    with closing(ConnectionPool(3_000)) as pool:
+        producer = Producer(NameServers((cluster.namesrv_addr,), pool, 5_000), pool, group="tests", timeout_ms=5_000)
+        for one in MESSAGES:
+            producer.send(Message(topic, **one))
+        producer.send(Message(topic, compress(LONG, MessageSysFlag.ZLIB)), sys_flag=COMPRESSED_BY_ZLIB)
+
+
+def test_rows_are_equal_but_for_what_a_protocol_has_not(cluster: EmbeddedCluster, desk: Desk) -> None:
+    send_all(cluster, desk.topic)
+    by_queue = {**desk.over(REMOTING), "loadBalance": "queue"}
+    ways = {"queue": by_queue, REMOTING: desk.over(REMOTING), GRPC: desk.over(GRPC)}
+    found: dict[str, list[Row]] = {}
+    for name, options in ways.items():
+        with reader_of({**options, "consumerGroup": f"{desk.group}_{name}"}) as one:
+            read, _ = read_from(one, one.initialOffset(), len(MESSAGES) + 1)
+            found[name] = sorted(read, key=lambda row: int(row["queueOffset"]))
+    assert found["queue"][-1]["body"] == LONG
+    assert found[REMOTING] == found["queue"]
+    assert found[GRPC] == [as_over_grpc(row) for row in found["queue"]]
+
+
+def as_over_grpc(row: Row) -> Row:
+    kept = [(name, value) for name, value in row["properties"] if name not in OF_BROKERS]
+    ours = [(name, value) for name in ("KEYS", "TAGS", "UNIQ_KEY") for known, value in kept if known == name]
+    users = [(name, value) for name, value in kept if (name, value) not in ours]
+    host, _, _ = row["bornHost"].rpartition(":")
+    return {**row, **dict.fromkeys(NOT_OVER_GRPC), "bornHost": host, "properties": users + ours}
+
+
+# ----------------------------------------------------------------------------------------------------------- restarts
+
+
+@ACROSS
+def test_a_batch_that_is_done_is_acknowledged_over_the_other_protocol(before: str, now: str, desk: Desk) -> None:
+    sent = desk.messages.send(SENT)
+    with reader_of({**desk.over(before), "invisibleDurationMs": str(INVISIBLE_MS)}) as one:
+        found, end = read_from(one, one.initialOffset(), SENT)
+    assert bodies(found) == sorted(sent)
+    with reader_of(desk.over(now)) as later:
+        assert later.latestOffset(end, ReadAllAvailable()) is end
+        report = later.reportLatestOffset()
+        assert (report["acknowledged"], report["expired"]) == (SENT, 0)
+    left = desk.leave_one(INVISIBLE_MS)
+    with reader_of(desk.over(now)) as other:
+        again, _ = read_from(other, other.initialOffset(), 1)
+    assert bodies(again) == [left]
+
+
+@ACROSS
+def test_a_batch_that_is_not_done_is_given_back_over_the_other_protocol(before: str, now: str, desk: Desk) -> None:
+    sent = desk.messages.send(SENT)
+    with reader_of({**desk.over(before), "invisibleDurationMs": str(LONG_MS)}) as one:
+        start = one.initialOffset()
+        found, end = read_from(one, start, SENT)
+    assert bodies(found) == sorted(sent)
+    with reader_of(desk.over(now)) as later:
+        assert rows(later, start, end) == []
+        again, _ = read_from(later, end, SENT)
+    assert bodies(again) == sorted(sent)
+    assert {row["reconsumeTimes"] for row in again} == {0}

@@ -1,0 +1,97 @@
+"""What came again too often, on a real broker: it is in the group's dead letter topic, and comes no more."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from connector_tests.support.admin_broker import AdminBroker
+from connector_tests.support.streams import Topic, eventually
+from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pop.handles import Received
+from rocketmq_spark.pop.ledger import State
+from rocketmq_spark.pop.receiver import Receiver
+from rocketmq_spark.pop.remoting_transport import RemotingTransport
+from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.wire.message.stored_message import decode_messages
+
+pytestmark = pytest.mark.broker
+
+INVISIBLE_MS = 1_000
+UNTIL_REVIVED_S = 8.0
+
+ReceiverOf = Callable[..., Receiver]
+
+
+@pytest.fixture
+def broker(cluster: EmbeddedCluster) -> Iterator[AdminBroker]:
+    pool = ConnectionPool(3_000)
+    yield AdminBroker(cluster.broker_addr(), pool, 3_000)
+    pool.close()
+
+
+@pytest.fixture
+def receiver(cluster: EmbeddedCluster, topic: str, group: str) -> Iterator[ReceiverOf]:
+    """Makes receivers that have begun to receive."""
+    given = {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": group, "subscribe": topic}
+    given |= {"loadBalance": "message", "startingOffsets": "earliest", "invisibleDurationMs": str(INVISIBLE_MS)}
+    with ExitStack() as made:
+
+        def make(**more: str) -> Receiver:
+            options = ReadOptions.parse(given | more)
+            one = Receiver(options, RemotingTransport(options), looks_once=True)
+            made.callback(one.stop)
+            one.start()
+            return one
+
+        yield make
+
+
+def frozen(one: Receiver, count: int) -> list[Received]:
+    eventually(lambda: one.count(State.RECEIVED) >= count, f"{count} messages received")
+    return list(one.freeze(1, count))
+
+
+def dead_letters(receiver: ReceiverOf, group: str, count: int) -> dict[str, str]:
+    """Of the group's dead letter topic, bodies and the topics that they were for."""
+    reader = receiver(subscribe=f"%DLQ%{group}", consumerGroup=f"{group}-reader")
+    found = [decode_messages(one.record, broker_name="broker-a")[0] for one in frozen(reader, count)]
+    assert len(found) == count
+    return {message.body.decode(): message.properties["RETRY_TOPIC"] for message in found}
+
+
+def never_acknowledged(receiver: ReceiverOf, count: int) -> None:
+    """Messages come once, to somebody who goes away."""
+    one = receiver()
+    frozen(one, count)
+    one.stop()
+
+
+def test_what_came_again_more_often_than_the_group_allows_is_in_its_dead_letter_topic_and_comes_no_more(
+    messages: Topic, receiver: ReceiverOf, broker: AdminBroker, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.update_group(group, retry_max_times=0)
+    sent = messages.send(3)
+    never_acknowledged(receiver, len(sent))
+    one = receiver()
+    eventually(lambda: one.counts.acknowledged == len(sent), "three dead letters")
+    eventually(lambda: one.is_dry, "nothing more")
+    assert (one.counts.received, one.counts.dead_letters, one.count(State.RECEIVED)) == (3, 3, 0)
+    assert f"3 messages that came again too often are in %DLQ%{group} now: " in caplog.text
+    time.sleep(UNTIL_REVIVED_S)
+    assert one.counts.received == len(sent), "else it would have come again"
+    assert set(dead_letters(receiver, group, len(sent))) == set(sent)
+
+
+def test_of_a_group_that_keeps_nothing_that_is_sent_back_messages_come_as_often_as_it_takes(
+    messages: Topic, receiver: ReceiverOf, broker: AdminBroker, group: str
+) -> None:
+    """Such a broker says that a message is moved, and keeps none."""
+    broker.update_group(group, retry_max_times=0, retry_queue_count=0)
+    messages.send(1)
+    never_acknowledged(receiver, 1)
+    assert len(frozen(receiver(), 1)) == 1

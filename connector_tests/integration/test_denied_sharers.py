@@ -1,0 +1,265 @@
+"""What a query that shares messages is told where it is not let in: at once, the whole sentence, and what to do."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+
+import pytest
+
+from connector_tests.support.desk import GRPC, REMOTING, SHORT_MS, WAYS, Desk
+from connector_tests.support.streams import eventually
+from rocketmq_spark.embedded import EmbeddedCluster, Right
+from rocketmq_spark.embedded.pytest_plugin import unique_name
+from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.options.connection import options_of
+from rocketmq_spark.pop.receiver import Receiver
+from rocketmq_spark.pop.transports import transport_of
+from rocketmq_spark.security import Security
+
+pytestmark = pytest.mark.broker
+
+ADVICE_RIGHT = "Give it the right, on every broker of the {}; docs/guide/security.md lists what a query needs."
+READ = Right("Topic:orders", ("SUB",))
+JOIN = Right("Group:g", ("SUB",))
+AT_ONCE_S = 20
+"""Far less than any limit."""
+
+Options = Mapping[str, str]
+
+
+def server(cluster: EmbeddedCluster, way: str) -> Options:
+    return {"namesrvAddr": cluster.namesrv_addr} if way == REMOTING else {"endpoints": cluster.endpoints}
+
+
+def asked(cluster: EmbeddedCluster, way: str) -> str:
+    """Who says whether it has messages for us."""
+    return cluster.broker_addr() if way == REMOTING else cluster.endpoints
+
+
+def first_asked(cluster: EmbeddedCluster, way: str) -> str:
+    """To whom the first connection is."""
+    return cluster.namesrv_addr if way == REMOTING else cluster.endpoints
+
+
+def told(options: Options, caplog: pytest.LogCaptureFixture) -> str:
+    """What the query ends with. ``clusterTimeoutMs`` has its five minutes: nothing is waited for, or said to be."""
+    parsed = ReadOptions.parse({"consumerGroup": "g", "subscribe": "orders", "loadBalance": "message", **options})
+    one = Receiver(parsed, transport_of(parsed))
+    one.start()
+    try:
+        return end_of(one, caplog)
+    finally:
+        one.stop()
+
+
+def end_of(one: Receiver, caplog: pytest.LogCaptureFixture) -> str:
+    began_s = time.monotonic()
+    ends: list[str] = []
+
+    def has_ended() -> bool:
+        try:
+            one.check()
+        except RocketMQError as error:
+            ends.append(str(error))
+        return bool(ends)
+
+    eventually(has_ended, "an end")
+    assert time.monotonic() - began_s < AT_ONCE_S
+    lines = [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
+    assert [line for line in lines if "waiting" in line] == []
+    return ends[0]
+
+
+# ---------------------------------------------------------------------------------------------------- ACL, and TLS
+
+
+@pytest.fixture(scope="module")
+def guarded(grpc_library: None) -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(proxy=True, acl=True, tls=True) as cluster:
+        cluster.create_topic("orders", 2)
+        yield cluster
+
+
+def user(cluster: EmbeddedCluster, name: str, *rights: Right) -> Options:
+    """The options of a new user with some rights."""
+    return cluster.security_options | options_of(Security(cluster.create_user(name, *rights)))
+
+
+@pytest.mark.parametrize(("way", "request_name"), [(REMOTING, "POP_MESSAGE"), (GRPC, "QueryRoute")])
+def test_a_missing_key(way: str, request_name: str, guarded: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:
+    unsigned = {name: text for name, text in guarded.security_options.items() if "Key" not in name}
+    assert told({**unsigned, **server(guarded, way)}, caplog) == (
+        f"[ROCKETMQ_CREDENTIALS_MISSING] {asked(guarded, way)} answers only requests that are signed, and "
+        f"{request_name} was not: username cannot be null. Set 'accessKey' and 'secretKey'."
+    )
+
+
+@pytest.mark.parametrize(("way", "request_name"), [(REMOTING, "POP_MESSAGE"), (GRPC, "QueryRoute")])
+@pytest.mark.parametrize(
+    ("wrong", "remark"),
+    [({"secretKey": "guessed"}, "check signature failed."), ({"accessKey": "nobody"}, "User:nobody is not found.")],
+)
+def test_a_wrong_key(
+    way: str,
+    request_name: str,
+    wrong: Options,
+    remark: str,
+    guarded: EmbeddedCluster,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    said = told({**guarded.security_options, **wrong, **server(guarded, way)}, caplog)
+    assert said == (
+        f"[ROCKETMQ_CREDENTIALS_REFUSED] {asked(guarded, way)} does not accept the credentials with which "
+        f"{request_name} was signed: {remark} Check 'accessKey' and 'secretKey', and whether this broker knows the "
+        "user: each broker has users of its own."
+    )
+    assert guarded.security_options["secretKey"] not in said
+
+
+@pytest.mark.parametrize(("way", "request_name"), [(REMOTING, "POP_MESSAGE"), (GRPC, "QueryRoute")])
+def test_a_missing_right_on_the_topic(
+    way: str, request_name: str, guarded: EmbeddedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    name = unique_name("no_topic")
+    assert told({**user(guarded, name, JOIN), **server(guarded, way)}, caplog) == (
+        f"[ROCKETMQ_TOPIC_FORBIDDEN] {asked(guarded, way)} refused {request_name}: the user of 'accessKey' has not the "
+        f"right on topic 'orders'. User:{name} has no permission to access Topic:orders from 127.0.0.1, no matched "
+        f"policies. {ADVICE_RIGHT.format('topic')}"
+    )
+
+
+@pytest.mark.parametrize(("way", "request_name"), [(REMOTING, "POP_MESSAGE"), (GRPC, "Telemetry")])
+def test_a_missing_right_on_the_group(
+    way: str, request_name: str, guarded: EmbeddedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    name = unique_name("no_group")
+    assert told({**user(guarded, name, READ), **server(guarded, way)}, caplog) == (
+        f"[ROCKETMQ_GROUP_FORBIDDEN] {asked(guarded, way)} refused {request_name}: the user of 'accessKey' has not the "
+        f"right on group 'g'. User:{name} has no permission to access Group:g from 127.0.0.1, no matched policies. "
+        f"{ADVICE_RIGHT.format('topics')}"
+    )
+
+
+def test_a_missing_right_on_what_a_broker_takes_for_a_group(
+    guarded: EmbeddedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A message that comes again comes in a retry topic, and that is renewed with a right of its own. Over gRPC with
+    that of the group: see the table of test_message_doors.py."""
+    with closing(Desk(guarded, REMOTING)) as desk:
+        rights = (Right(f"Topic:{desk.topic}", ("SUB",)), Right(f"Group:{desk.group}", ("SUB",)))
+        name = unique_name("no_retry")
+        desk.options |= user(guarded, name, *rights)
+        desk.leave_one(SHORT_MS)
+        one = desk.member()
+        eventually(lambda: one.counts.received == 1, "the message again")
+        assert end_of(one, caplog) == (
+            f"[ROCKETMQ_GROUP_FORBIDDEN] {guarded.broker_addr()} refused CHANGE_MESSAGE_INVISIBLETIME: the user of "
+            f"'accessKey' has not the right on group '{desk.group}_{desk.topic}'. User:{name} has no permission to "
+            f"access Group:{desk.group}_{desk.topic} from 127.0.0.1, no matched policies. "
+            f"{ADVICE_RIGHT.format('topics')}"
+        )
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_plain_to_a_port_of_tls(way: str, guarded: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:
+    assert told(server(guarded, way), caplog) == (
+        f"[ROCKETMQ_TLS_WANTED] {first_asked(guarded, way)} takes no connection without TLS: it ended a plain one "
+        "without an answer, and speaks TLS. Set 'useTLS' to true, and 'tlsTrustCertPath' unless the system trusts its "
+        "certificate."
+    )
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_certificate_that_nobody_vouches_for(
+    way: str, guarded: EmbeddedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert told({"useTLS": "true", **server(guarded, way)}, caplog) == (
+        f"[ROCKETMQ_CERTIFICATE_REFUSED] The certificate of {first_asked(guarded, way)} is not trusted: self-signed "
+        "certificate. Set 'tlsTrustCertPath' to a PEM file with it, or with the certificate of who has signed it."
+    )
+
+
+def test_a_certificate_of_another_host(guarded: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:
+    """A proxy listens on all interfaces, and its certificate names one. Over remoting: test_tls_broker.py."""
+    elsewhere = guarded.endpoints.replace("127.0.0.1", "127.0.0.2")
+    assert told({**guarded.security_options, "endpoints": elsewhere}, caplog) == (
+        f"[ROCKETMQ_HOST_NAME_DIFFERS] The certificate of {elsewhere} is trusted, and it is another host's: IP address "
+        "mismatch, certificate is not valid for '127.0.0.2'. Connect by a name that it has: 'namesrvAddr' has the name "
+        "servers', 'brokerIP1' of broker.conf a broker's, 'endpoints' a proxy's; or set 'tlsCheckHostName' to false to "
+        "trust every host with a certificate of this authority."
+    )
+
+
+# ---------------------------------------------------------------------------------------------------- groups, no TLS
+
+
+@pytest.fixture(scope="module")
+def strict(grpc_library: None) -> Iterator[EmbeddedCluster]:
+    """No TLS, and no groups but those that somebody makes."""
+    with EmbeddedCluster(proxy=True, broker_config={"autoCreateSubscriptionGroup": "false"}) as cluster:
+        cluster.create_topic("orders", 2)
+        yield cluster
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_tls_to_a_plain_port(way: str, strict: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:
+    assert re.fullmatch(
+        rf"\[ROCKETMQ_TLS_NOT_SPOKEN\] {first_asked(strict, way)} does not speak TLS: it answers what is not "
+        r"encrypted\. The handshake ended with: [^.]+\.c:\d+\)\. Set 'useTLS' to false, or let the server accept TLS "
+        r"with 'tls\.server\.mode' permissive or enforcing\.",
+        told({"useTLS": "true", **server(strict, way)}, caplog),
+    )
+
+
+@pytest.mark.parametrize(
+    ("way", "request_name", "remark"),
+    [
+        (
+            REMOTING,
+            "POP_MESSAGE",
+            (
+                "subscription group [g] does not exist, \nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for "
+                "further details."
+            ),
+        ),
+        (GRPC, "Telemetry", "process client telemetryCommand failed. group not found: g"),
+    ],
+)
+def test_a_group_that_is_not_there(
+    way: str, request_name: str, remark: str, strict: EmbeddedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert told(server(strict, way), caplog) == (
+        f"[ROCKETMQ_GROUP_NOT_FOUND] {asked(strict, way)} refused {request_name}: the group is not there, and the "
+        f"broker makes none by itself. {remark} Make it, on every broker of the topics: 'mqadmin updateSubGroup -g "
+        "<group> -c <cluster>'."
+    )
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_group_that_somebody_has_made(way: str, strict: EmbeddedCluster) -> None:
+    made = unique_name("made")
+    strict.mqadmin("updateSubGroup", "-c", "DefaultCluster", "-g", made)
+    parsed = ReadOptions.parse(
+        {"consumerGroup": made, "subscribe": "orders", "loadBalance": "message", **server(strict, way)}
+    )
+    one = Receiver(parsed, transport_of(parsed))
+    one.start()
+    try:
+        eventually(lambda: one.has_begun, "an answer")
+        one.check()
+    finally:
+        one.stop()
+
+
+def test_endpoints_that_are_no_proxy(strict: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:
+    for address in (strict.namesrv_addr, strict.broker_addr()):
+        assert told({"endpoints": address}, caplog) == (
+            f"[ROCKETMQ_NOT_A_PROXY] {address} is no RocketMQ 5 proxy that speaks gRPC: it speaks RocketMQ's remoting "
+            "protocol. Set 'endpoints' to a proxy's gRPC address, whose port is 8081 by default. Name servers are "
+            "'namesrvAddr'."
+        )

@@ -1,0 +1,174 @@
+"""Two queries that share messages, killed again and again under load, and the broker and the proxy between: nothing is
+lost, and of all that comes twice it is said which kill it was."""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+from connector_tests.support.message_member import MessageMember, message_members
+from connector_tests.support.streams import Topic, eventually
+from rocketmq_spark.embedded import EmbeddedCluster
+
+pytestmark = [pytest.mark.broker, pytest.mark.story]
+
+SEED: Final = 20
+LOAD: Final = 3_000
+"""Messages that are sent before each kill."""
+
+INVISIBLE_S: Final = 20
+UNTIL_ACKNOWLEDGED_S: Final = 5
+"""From when a batch is in the sink; a query that is killed then acknowledges it when it is back."""
+
+NO_REASON: Final = "for no reason"
+
+
+class QueryKill(NamedTuple):
+    """``batch``: the last that it had logged; ``where``: how far that had come."""
+
+    name: str
+    batch: int
+    where: str
+    back_s: float
+
+
+class BrokerKill(NamedTuple):
+    """``written_s``: when it had last written down how far it has handed out its queues. By the clock, unix seconds."""
+
+    written_s: float
+    at_s: float
+
+
+class Copy(NamedTuple):
+    """A message in a sink."""
+
+    name: str
+    batch: int
+    written_s: float
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[EmbeddedCluster]:
+    """With a JVM for each server alone."""
+    with EmbeddedCluster(separate_jvms=True, proxy=True) as cluster:
+        yield cluster
+
+
+class Story:
+    """What was sent, what was killed, and what the queries have in their sinks."""
+
+    def __init__(self, cluster: EmbeddedCluster, messages: Topic, members: Mapping[str, MessageMember]) -> None:
+        self._cluster = cluster
+        self._messages = messages
+        self._members = members
+        self._chance = random.Random(SEED)
+        self._query_kills: list[QueryKill] = []
+        self._broker_kills: list[BrokerKill] = []
+        self._sent_s: dict[str, float] = {}
+
+    def begin(self) -> None:
+        for member in self._members.values():
+            member.start()
+
+    def kill_a_query(self) -> None:
+        """Some time after it has done a batch; and start it again."""
+        self._sent_s |= dict.fromkeys(self._messages.send_batches(LOAD), time.time())
+        name = self._chance.choice(sorted(self._members))
+        member = self._members[name]
+        had = len(member.batches())
+        eventually(lambda: len(member.batches()) > had, f"another batch of {name}")
+        time.sleep(self._chance.uniform(0, 1))
+        member.kill()
+        killed_s, batch, where = time.monotonic(), member.last_logged(), member.where()
+        member.start()
+        eventually(lambda: member.has_begun, f"{name} is back")
+        self._query_kills.append(QueryKill(name, batch, where, time.monotonic() - killed_s))
+
+    def kill_the_broker(self) -> None:
+        at_s = time.time()
+        self._cluster.kill_broker()
+        offsets = self._cluster.store_dir() / "config" / "consumerOffset.json"
+        self._broker_kills.append(BrokerKill(offsets.stat().st_mtime if offsets.exists() else 0, at_s))
+        self._cluster.start_broker()
+
+    def kill_the_proxy(self) -> None:
+        self._cluster.kill_proxy()
+        self._cluster.start_proxy()
+
+    def end(self) -> None:
+        """All that there is has been read, and is acknowledged."""
+        eventually(lambda: not self.lost(), "every message in a sink")
+        for member in self._members.values():
+            member.stop()
+            member.run_to_end()
+
+    def lost(self) -> set[str]:
+        return self._sent_s.keys() - self._copies().keys()
+
+    def _copies(self) -> dict[str, list[Copy]]:
+        """By body."""
+        copies = defaultdict(list)
+        for name, member in self._members.items():
+            for number, bodies, written_s in member.batches():
+                for body in bodies:
+                    copies[body].append(Copy(name, number, written_s))
+        return copies
+
+    def account(self) -> Counter[str]:
+        """How many messages came how often, and why."""
+        return Counter(
+            f"{len(copies)} times{self._why(self._sent_s[body], copies)}" for body, copies in self._copies().items()
+        )
+
+    def _why(self, sent_s: float, copies: list[Copy]) -> str:
+        """A broker that is killed forgets what it has not written down, what came of given back messages too: it hands
+        out again what was under way since then. A query that had written a batch when it was killed, and is back late,
+        may get that once more. Nothing else is a reason."""
+        first_s = min(copy.written_s for copy in copies)
+        forgotten = sum(
+            kill.written_s - UNTIL_ACKNOWLEDGED_S < first_s and sent_s < kill.at_s for kill in self._broker_kills
+        )
+        late = sum(self._is_late(copy) for copy in copies)
+        if len(copies) == 1:
+            return ""
+        if forgotten:
+            return f", under way when {forgotten} brokers were killed"
+        return f", back late from {late} kills" if len(copies) <= 1 + late else f" {NO_REASON}: {copies}"
+
+    def _is_late(self, copy: Copy) -> bool:
+        return any(
+            (kill.name, kill.batch) == (copy.name, copy.batch) and kill.back_s > INVISIBLE_S / 2
+            for kill in self._query_kills
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, [f"seed {SEED}", *self._query_kills, *self._broker_kills, *self.account().items()]))
+
+
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("kills", [4, pytest.param(20, marks=pytest.mark.long)])
+@pytest.mark.parametrize("over", ["namesrvAddr", "endpoints"])
+def test_queries_that_are_killed_under_load_lose_nothing_and_what_comes_twice_has_a_reason(
+    cluster: EmbeddedCluster, messages: Topic, group: str, tmp_path: Path, over: str, kills: int
+) -> None:
+    server = {"endpoints": cluster.endpoints} if over == "endpoints" else {"namesrvAddr": cluster.namesrv_addr}
+    options = {"consumerGroup": group, "subscribe": messages.name, "maxOffsetsPerTrigger": "100", **server}
+    with message_members(tmp_path, "ab", invisibleDurationMs=str(1_000 * INVISIBLE_S), **options) as members:
+        story = Story(cluster, messages, dict(zip("ab", members, strict=True)))
+        story.begin()
+        for number in range(kills):
+            story.kill_a_query()
+            if number in (kills // 4, kills // 2):
+                story.kill_the_broker()
+                story.kill_the_proxy()
+        story.end()
+        sys.stdout.write(f"{story}\n")
+        assert not story.lost()
+        assert NO_REASON not in str(story.account())

@@ -1,0 +1,170 @@
+"""Messages one by one, over each protocol and at each door: received, acknowledged, renewed and given back, each seen
+by a second look."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from pyspark.serializers import CloudPickleSerializer
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from connector_tests.support.desk import LONG_MS, MOMENT_S, SHORT_MS, SHORTEST, WAYS, Desk, acknowledge, bodies, held
+from connector_tests.support.streams import TIMEOUT_S, eventually
+from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pop.ledger import State
+from rocketmq_spark.pop.transports import transport_of
+from rocketmq_spark.source.datasource import RocketMQDataSource
+from rocketmq_spark.source.pop.pop_reader import RocketMQPopReader
+from rocketmq_spark.source.schema import default_schema
+
+pytestmark = pytest.mark.broker
+
+DOORS = {"plain": (False, False), "ACL": (True, False), "TLS": (False, True), "ACL+TLS": (True, True)}
+SENT = 10
+
+
+@pytest.fixture(scope="module", params=list(DOORS.values()), ids=list(DOORS))
+def cluster(request: pytest.FixtureRequest, grpc_library: None) -> Iterator[EmbeddedCluster]:
+    acl, tls = request.param
+    with EmbeddedCluster(proxy=True, acl=acl, tls=tls, proxy_config=SHORTEST) as cluster:
+        yield cluster
+
+
+# --------------------------------------------------------------------------------------------------- what is to be seen
+
+
+def received(desk: Desk) -> None:
+    """Nobody else has any of it."""
+    sent = desk.messages.send(SENT)
+    one = desk.member(LONG_MS)
+    rows = desk.rows(held(one, SENT))
+    assert bodies(rows) == sorted(sent)
+    assert {(row["topic"], row["reconsumeTimes"]) for row in rows} == {(desk.topic, 0)}
+    one.stop()
+    desk.assert_only_what_is_left_comes()
+
+
+def acknowledged(desk: Desk) -> None:
+    """When their time is over they do not come again."""
+    sent = desk.messages.send(SENT)
+    one = desk.member()
+    assert bodies(desk.rows(held(one, SENT))) == sorted(sent)
+    acknowledge(one)
+    assert (one.counts.acknowledged, one.counts.expired) == (SENT, 0)
+    one.stop()
+    desk.assert_only_what_is_left_comes()
+
+
+def renewed(desk: Desk) -> None:
+    """When the time is over for which they were received, nobody gets them; and who holds them acknowledges them by
+    what they are known by then."""
+    left = desk.leave_one(2 * SHORT_MS)
+    sent = desk.messages.send(SENT)
+    one = desk.member()
+    assert bodies(desk.rows(held(one, SENT))) == sorted(sent)
+    other = desk.member()
+    eventually(lambda: one.counts.received + other.counts.received > SENT, "what was left")
+    time.sleep(MOMENT_S)
+    assert one.counts.received + other.counts.received == SENT + 1
+    again = [*held(one, 0), *held(other, 0)]
+    assert bodies(desk.rows(again)) == [left]
+    assert (one.counts.expired, one.counts.renewed >= SENT) == (0, True)
+    for member in (one, other):
+        acknowledge(member)
+        member.stop()
+    assert one.counts.acknowledged + other.counts.acknowledged == SENT + 1
+    desk.assert_only_what_is_left_comes()
+
+
+def given_back(desk: Desk) -> None:
+    """Another member gets them long before their time is over, that counts as no attempt, and it acknowledges them."""
+    sent = desk.messages.send(SENT)
+    one = desk.member(LONG_MS)
+    eventually(lambda: one.count(State.RECEIVED) == SENT, "all messages")
+    kept = one.freeze(1, 1)
+    one.stop()
+    assert one.counts.given_back == SENT - 1
+    other = desk.member()
+    again = held(other, SENT - 1)
+    assert bodies(desk.rows([*kept, *again])) == sorted(sent)
+    assert {row["reconsumeTimes"] for row in desk.rows(again)} == {0}
+    acknowledge(other)
+    assert (other.counts.acknowledged, other.counts.expired) == (SENT - 1, 0)
+    other.stop()
+    desk.assert_only_what_is_left_comes()
+
+
+Act = Callable[[Desk], None]
+ACTS: tuple[Act, ...] = (received, acknowledged, renewed, given_back)
+
+# ---------------------------------------------------------------------------------------------------------- the table
+
+
+@pytest.fixture(scope="module")
+def table(cluster: EmbeddedCluster) -> Iterator[Mapping[tuple[str, Act], Future[None]]]:
+    """What came of each, all at once: most of it is waiting."""
+    with ExitStack() as made, ThreadPoolExecutor(len(WAYS) * len(ACTS)) as threads:
+        desks = {(way, act): Desk(cluster, way) for way in WAYS for act in ACTS}
+        for desk in desks.values():
+            made.callback(desk.close)
+        yield {(way, act): threads.submit(act, desk) for (way, act), desk in desks.items()}
+
+
+@pytest.mark.parametrize("act", ACTS, ids=lambda act: act.__name__)
+@pytest.mark.parametrize("way", WAYS)
+def test_a_message_is(way: str, act: Act, table: Mapping[tuple[str, Act], Future[None]]) -> None:
+    table[way, act].result(TIMEOUT_S)
+
+
+# ----------------------------------------------------------------------------------------------------- what is secret
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_secret_is_in_anything_that_a_driver_shows(
+    way: str, cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Lines, texts of values and of errors, the progress, what goes into the checkpoint, and the messages that go to
+    executors. A whole job: spark/test_secrets.py."""
+    if cluster.security.credentials is None:
+        pytest.skip("nobody asks for one")
+    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.INFO, "py4j")  # the cluster's own, which makes users
+    with ExitStack() as made:
+        desk = Desk(cluster, way)
+        made.callback(desk.close)
+        desk.messages.send(SENT)
+        secret = desk.options["secretKey"]
+        one, guessing = (reader_of({**desk.options, "secretKey": key}) for key in (secret, secret + "x"))
+        made.callback(one.stop)
+        made.callback(guessing.stop)
+        start = one.initialOffset()
+        end = one.latestOffset(start, ReadAllAvailable())
+        partitions = one.partitions(start, end)
+        with pytest.raises(RocketMQError, match="CREDENTIALS_REFUSED") as refused:
+            guessing.latestOffset(guessing.initialOffset(), ReadAllAvailable())
+        options = ReadOptions.parse(desk.options)
+        values = [one, one._run, options, vars(options), transport_of(options), vars(transport_of(options))]
+        shown = [caplog.text, *map(repr, values), *map(str, values)]
+        shown += [*traceback.format_exception(refused.value), json.dumps(end), json.dumps(one.reportLatestOffset())]
+    serializer: Any = CloudPickleSerializer()  # type: ignore[no-untyped-call]  # PySpark has no types for it
+    shown += [str(serializer.dumps(partition)) for partition in partitions]
+    assert partitions
+    assert desk.options["accessKey"] in str(shown), "else there is nothing that a secret could be in"
+    assert [text for text in shown if secret in text] == []
+
+
+def reader_of(options: Mapping[str, str]) -> RocketMQPopReader:
+    one = RocketMQDataSource(dict(options)).streamReader(default_schema())
+    assert isinstance(one, RocketMQPopReader)
+    one.prepareForTriggerAvailableNow()
+    return one

@@ -1,0 +1,100 @@
+"""A proxy that is killed and comes back, and a broker behind it that is, while a query reads over gRPC: nothing is
+lost, what is waited for is said, and it goes on by itself."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from connector_tests.support.desk import GRPC, SHORTEST, Desk
+from connector_tests.support.streams import TIMEOUT_S, steady_messages
+from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.source.datasource import RocketMQDataSource
+from rocketmq_spark.source.pop.pop_reader import RocketMQPopReader
+from rocketmq_spark.source.schema import default_schema
+
+pytestmark = [pytest.mark.broker, pytest.mark.story]
+
+INVISIBLE_MS = 10_000
+"""What a proxy has handed out and could not say comes again after it."""
+
+AWAY_S = 6
+WAITING = re.compile(r"waiting for (?:broker broker-a|topic \S+)(?: \(at most \d+ s more\): \[ROCKETMQ_[A-Z_]+\] )")
+OVER = re.compile(r"no longer waiting, after [\d.]+ s, for .+")
+
+
+@pytest.fixture(scope="module")
+def cluster(grpc_library: None) -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(separate_jvms=True, proxy=True, proxy_config=SHORTEST) as cluster:
+        yield cluster
+
+
+class Query:
+    """Spark's calls, made one after the other; what came of them."""
+
+    def __init__(self, desk: Desk) -> None:
+        options = {**desk.options, "invisibleDurationMs": str(INVISIBLE_MS)}
+        reader = RocketMQDataSource(options).streamReader(default_schema())
+        assert isinstance(reader, RocketMQPopReader)
+        self.reader = reader
+        self.bodies: list[str] = []
+        self.waited_for: set[str] = set()
+        self._at = reader.initialOffset()
+
+    def close(self) -> None:
+        self.reader.stop()
+
+    def go_on(self) -> None:
+        """One batch, if there is one."""
+        end = self.reader.latestOffset(self._at, ReadAllAvailable())
+        if end != self._at:
+            for partition in self.reader.partitions(self._at, end):
+                for batch in self.reader.read(partition):
+                    self.bodies += [body.decode() for body in batch.column("body").to_pylist()]
+        self._at = end
+        report = self.reader.reportLatestOffset()
+        assert report is not None
+        self.waited_for |= {wait["what"] for wait in report["waitingFor"]}
+
+    def until(self, is_so: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + TIMEOUT_S
+        while not is_so():
+            assert time.monotonic() < deadline, what
+            self.go_on()
+
+    def for_s(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        self.until(lambda: time.monotonic() > deadline, "a clock that goes on")
+
+
+@pytest.mark.parametrize("who", ["proxy", "broker"])
+def test_it_is_waited_for_and_nothing_is_lost(
+    who: str, cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    kill, start = (
+        (cluster.kill_proxy, cluster.start_proxy) if who == "proxy" else (cluster.kill_broker, cluster.start_broker)
+    )
+    with closing(Desk(cluster, GRPC)) as desk:
+        query = Query(desk)
+        with closing(query):
+            with steady_messages(desk.messages, whoever_answers=True) as sent:
+                query.until(lambda: len(query.bodies) > 50, "rows before")
+                kill()
+                query.for_s(AWAY_S)
+                start()
+                before = len(query.bodies)
+                query.until(lambda: len(query.bodies) > before + 50, "rows after")
+            query.until(lambda: set(sent) <= set(query.bodies), "all that was sent")
+            query.until(lambda: OVER.fullmatch(said(caplog)[-1]) is not None, "a line that it is over")
+        assert query.waited_for
+    assert WAITING.match(said(caplog)[0])
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Lines of what is waited for."""
+    return [one.getMessage() for one in caplog.records if "waiting" in one.getMessage()]

@@ -1,0 +1,155 @@
+"""A desk: one topic, and one group that shares its messages over one protocol; what its members do, and see of each
+other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
+from typing import Any, Final
+
+from connector_tests.support.streams import Topic, eventually
+from rocketmq_spark.embedded import EmbeddedCluster, Right
+from rocketmq_spark.embedded.pytest_plugin import unique_name
+from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.options.connection import options_of
+from rocketmq_spark.pop.handles import Received
+from rocketmq_spark.pop.ledger import State
+from rocketmq_spark.pop.polls import Poll
+from rocketmq_spark.pop.receiver import Receiver
+from rocketmq_spark.pop.transport import Answer
+from rocketmq_spark.pop.transports import transport_of
+from rocketmq_spark.security import Security
+from rocketmq_spark.source.pop.message_reader import read_parts
+from rocketmq_spark.source.pop.message_tasks import tasks_of
+from rocketmq_spark.source.schema import default_schema
+
+REMOTING: Final = "remoting"
+GRPC: Final = "gRPC"
+WAYS: Final = (REMOTING, GRPC)
+
+SHORTEST: Final = {"minInvisibleTimeMillsForRecv": 1_000}
+"""Of a proxy that takes the invisibilities of tests."""
+
+SHORT_MS: Final = 4_000
+LONG_MS: Final = 300_000
+MOMENT_S: Final = 2.0
+POLL_MS: Final = 500
+
+Row = dict[str, Any]
+
+
+class Desk:
+    """See the module. Its user has the rights that docs/guide/security.md lists, and no others.
+
+    Threads: ``__init__`` is the cluster's one; after it, any one.
+    """
+
+    def __init__(self, cluster: EmbeddedCluster, way: str) -> None:
+        self.topic = cluster.create_topic(unique_name("desk"), queues=1)  # what comes together is known together
+        self.group = unique_name("group_desk")
+        self.way = way
+        self.messages = Topic(cluster, self.topic)
+        self._made = ExitStack()
+        self._made.callback(self.messages.close)
+        self.servers: Mapping[str, Mapping[str, str]] = {
+            REMOTING: {"namesrvAddr": cluster.namesrv_addr, "startingOffsets": "earliest"},
+            GRPC: {"endpoints": cluster.endpoints},
+        }
+        own = {"consumerGroup": self.group, "subscribe": self.topic, "loadBalance": "message"}
+        self._without_server = {**cluster.security_options, **self._keys(cluster), **own}
+        self.options = self.over(way)
+
+    def over(self, way: str) -> dict[str, str]:
+        """The options of a member over that protocol."""
+        return {**self._without_server, **self.servers[way]}
+
+    def _keys(self, cluster: EmbeddedCluster) -> Mapping[str, str]:
+        """None where nobody asks for any."""
+        if cluster.security.credentials is None:
+            return {}
+        groups = (self.group, f"{self.group}_{self.topic}") if self.way == REMOTING else (self.group,)
+        rights = [Right(f"Topic:{self.topic}", ("SUB",)), *(Right(f"Group:{group}", ("SUB",)) for group in groups)]
+        return options_of(Security(cluster.create_user(unique_name("user"), *rights)))
+
+    def close(self) -> None:
+        self._made.close()
+
+    def parsed(self, invisible_ms: int) -> ReadOptions:
+        return ReadOptions.parse({**self.options, "invisibleDurationMs": str(invisible_ms)})
+
+    def member(self, invisible_ms: int = SHORT_MS) -> Receiver:
+        """One that receives from now on."""
+        options = self.parsed(invisible_ms)
+        one = Receiver(options, transport_of(options))
+        self._made.callback(one.stop)
+        one.start()
+        return one
+
+    def rows(self, received: Sequence[Received]) -> list[Row]:
+        """As executors make them."""
+        options = self.parsed(LONG_MS)
+        parts = tasks_of(received, None)
+        batches = (batch for some in parts for batch in read_parts(some, options, default_schema()))
+        return [row for batch in batches for row in batch.to_pylist()]
+
+    def leave_one(self, invisible_ms: int = SHORT_MS) -> str:
+        """Send a message, and receive it as somebody who then says nothing more. It comes again when its time is over,
+        and so has, before it, whatever was received before for no longer and is not done."""
+        (body,) = self.messages.send(1)
+        received: list[Received] = []
+        with closing(transport_of(self.parsed(invisible_ms))) as transport:
+            assert transport.look() == {}
+            (target,) = transport.targets()
+
+            def has_come() -> bool:
+                answers: list[Answer] = []
+                transport.poll(Poll(target, 32, POLL_MS), answers.append)
+                eventually(lambda: bool(answers), "an answer")
+                (answer,) = answers
+                assert not isinstance(answer, RocketMQError), answer
+                received.extend(answer)
+                return bool(received)
+
+            eventually(has_come, "the message")
+        assert bodies(self.rows(received)) == [body]
+        return body
+
+    def assert_only_what_is_left_comes(self) -> None:
+        """When all times are over: one message is left now, it comes again, and nothing else does."""
+        left = self.leave_one()
+        received = held(self.member(), 1)
+        assert [(row["body"].decode(), row["reconsumeTimes"]) for row in self.rows(received)] == [(left, 1)]
+
+
+def held(one: Receiver, count: int) -> list[Received]:
+    """What it has once it has received so many, and what comes a moment later; a batch from now on."""
+    eventually(lambda: has_received(one, count), f"{count} messages received")
+    time.sleep(MOMENT_S)
+    frozen: list[Received] = []
+
+    def are_all_frozen() -> bool:
+        frozen.extend(one.freeze(1, 1_000))  # but what is just being renewed
+        return not one.count(State.RECEIVED)
+
+    eventually(are_all_frozen, "a batch")
+    one.check()
+    return frozen
+
+
+def has_received(one: Receiver, count: int) -> bool:
+    """Raises what is in the way of that."""
+    one.check()
+    return one.count(State.RECEIVED) >= count
+
+
+def acknowledge(one: Receiver) -> None:
+    """All that it holds in its batch."""
+    one.prove(1)
+    eventually(lambda: not one.count(State.PROVEN), "all acknowledged, also what was just being renewed")
+    one.check()
+
+
+def bodies(rows: Sequence[Row]) -> list[str]:
+    return sorted(row["body"].decode() for row in rows)

@@ -1,0 +1,143 @@
+"""What brokers answer to who moves messages to the dead letter topic; ``integration`` has what becomes of these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from connector_tests.support.message_bytes import Record
+from connector_tests.support.scripted_broker import answer
+from connector_tests.support.scripted_cluster import TIMEOUT_MS, ScriptedCluster
+from rocketmq_spark.pop.attempts import Move
+from rocketmq_spark.pop.dead_letter_mover import DeadLetterMover
+from rocketmq_spark.pop.handles import CheckPoint, Handle, Received
+from rocketmq_spark.pop.polls import Target
+from rocketmq_spark.remoting.broker import Broker
+from rocketmq_spark.remoting.pop_broker import PopBroker
+from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
+
+TARGET = Target("T", "a")
+SETTINGS, SEND_BACK = RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, RequestCode.CONSUMER_SEND_MSG_BACK
+
+
+@pytest.fixture
+def cluster() -> Iterator[ScriptedCluster]:
+    with ScriptedCluster("a", "b") as cluster:
+        yield cluster
+
+
+class Time:
+    now_ms = 0
+
+
+def mover(cluster: ScriptedCluster, time: Time | None = None) -> DeadLetterMover:
+    clock = time or Time()
+    return DeadLetterMover(
+        "G",
+        lambda _topic, broker_name: PopBroker(f"{broker_name}:10911", cluster.pool, TIMEOUT_MS),
+        lambda address: Broker(address, cluster.pool, TIMEOUT_MS),
+        lambda: clock.now_ms,
+    )
+
+
+def settings(max_times: int, queues: int = 1) -> RemotingCommand:
+    return answer(body=b'{"groupName":"G","retryMaxTimes":%d,"retryQueueNums":%d}' % (max_times, queues))
+
+
+def test_how_often_a_message_may_come_again_is_asked_for_once_a_minute(cluster: ScriptedCluster) -> None:
+    time = Time()
+    one = mover(cluster, time)
+    cluster.brokers["a"].on(SETTINGS, settings(5))
+    assert one.retry_max_times(TARGET) == 5
+    cluster.brokers["a"].on(SETTINGS, settings(6))
+    time.now_ms = 59_999
+    assert one.retry_max_times(TARGET) == 5
+    time.now_ms = 60_000
+    assert one.retry_max_times(TARGET) == 6
+
+
+def test_each_broker_has_settings_of_its_own(cluster: ScriptedCluster) -> None:
+    one = mover(cluster)
+    for number, broker in enumerate(cluster.brokers.values()):
+        broker.on(SETTINGS, settings(number))
+    assert [one.retry_max_times(Target("T", name)) for name in ("a", "b")] == [0, 1]
+
+
+def test_nothing_is_moved_where_brokers_keep_nothing_that_is_sent_back(cluster: ScriptedCluster) -> None:
+    cluster.brokers["a"].on(SETTINGS, settings(5, queues=0))
+    assert mover(cluster).retry_max_times(TARGET) is None
+
+
+def test_who_may_not_ask_takes_what_groups_have_by_default(
+    cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    cluster.brokers["a"].on(SETTINGS, answer(ResponseCode.NO_PERMISSION, remark="no right"))
+    one = mover(cluster)
+    assert [one.retry_max_times(TARGET) for _ in range(3)] == [16] * 3
+    (line,) = caplog.messages
+    assert line.startswith("how often messages may come again is not told, so it is 16 times: ")
+
+
+def test_while_nobody_answers_nothing_is_moved_and_it_is_asked_again(cluster: ScriptedCluster) -> None:
+    one = mover(cluster)
+    cluster.brokers["a"].on(SETTINGS, answer(ResponseCode.SYSTEM_BUSY))
+    assert one.retry_max_times(TARGET) is None
+    cluster.brokers["a"].on(SETTINGS, settings(5))
+    assert one.retry_max_times(TARGET) == 5
+
+
+def spent(broker_name: str, place: int) -> Received:
+    check_point = CheckPoint("T", place, 0, 60_000, 0, "1", broker_name, 0)
+    record = Record(commit_log_offset=place, reconsume_times=9, properties={"UNIQ_KEY": f"ID{place}"})
+    return Received(Handle(check_point, place), memoryview(record.encode()))
+
+
+def test_a_message_is_sent_straight_to_the_dead_letter_topic(
+    cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked: list[dict[str, str]] = []
+
+    def take(request: RemotingCommand) -> RemotingCommand:
+        asked.append(dict(request.fields))
+        return answer()
+
+    cluster.brokers["a"].on(SEND_BACK, take)
+    assert mover(cluster).move([spent("a", 77)]) == [Move.DONE]
+    (fields,) = asked
+    names = ("offset", "group", "delayLevel", "originMsgId", "originTopic", "maxReconsumeTimes")
+    assert [fields[name] for name in names] == ["77", "G", "-1", "ID77", "T", "0"]
+    assert caplog.messages == ["1 messages that came again too often are in %DLQ%G now: ID77"]
+
+
+def test_a_broker_that_fails_is_asked_once_and_others_all_the_same(
+    cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked: list[str] = []
+
+    def fail(_request: RemotingCommand) -> RemotingCommand:
+        asked.append("a")
+        return answer(ResponseCode.SYSTEM_BUSY)
+
+    cluster.brokers["a"].on(SEND_BACK, fail)
+    cluster.brokers["b"].on(SEND_BACK, answer())
+    one = mover(cluster)
+    assert one.move([spent("a", 1), spent("b", 2), spent("a", 3)]) == [Move.LATER, Move.DONE, Move.LATER]
+    assert asked == ["a"]
+    one.move([spent("a", 1)])
+    assert len([line for line in caplog.messages if "could not be moved" in line]) == 1, "said once"
+
+
+def test_of_a_refusal_that_is_final_other_messages_may_know_nothing(cluster: ScriptedCluster) -> None:
+    answers = [answer(ResponseCode.NO_PERMISSION), answer()]
+    cluster.brokers["a"].on(SEND_BACK, lambda _request: answers.pop(0))
+    assert mover(cluster).move([spent("a", 1), spent("a", 2)]) == [Move.REFUSED, Move.DONE]
+
+
+def test_only_what_has_come_again_is_worth_a_question(cluster: ScriptedCluster) -> None:
+    one, first = mover(cluster), Received(Handle(CheckPoint("T", 0, 0, 60_000, 0, "0", "a", 0), 0), memoryview(b""))
+    assert one.by_attempts(TARGET, [first]) == ([first], []), "a broker without an answer would not have been one"
+    cluster.brokers["a"].on(SETTINGS, settings(8))
+    assert one.by_attempts(TARGET, [first, spent("a", 1)]) == ([first], [spent("a", 1)])

@@ -1,0 +1,129 @@
+"""What becomes of a message that is sent back by its handle, by what its server answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from rocketmq_spark.errors import RocketMQError, TransportError
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pop.handles import AnyHandle, Handle
+from rocketmq_spark.pop.remoting_transport import RemotingTransport
+from rocketmq_spark.pop.transport import Changed
+from rocketmq_spark.sink import message_returner
+from rocketmq_spark.sink.message_returner import NO_HANDLE, UNKNOWN, FailedMessage, MessageReturner
+
+GIVEN = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
+HANDLE = "0 1795445135749 60000 3 0 broker-a 0 7 4711"
+SILENT = TransportError("RESPONSE_TIMED_OUT", address="a:1", request="CHANGE", timeout_ms=1, opaque=1)
+Asked = tuple[AnyHandle, int, bool]
+
+
+@dataclass
+class Server(RemotingTransport):
+    """Answers by ``answer``."""
+
+    answer: Callable[[AnyHandle], Changed]
+    asked: list[Asked] = field(default_factory=list)
+    closed_count: int = 0
+
+    def change(self, handles: Sequence[AnyHandle], invisible_ms: int, *, suspend: bool) -> list[Changed]:
+        self.asked += [(handle, invisible_ms, suspend) for handle in handles]
+        return [self.answer(handle) for handle in handles]
+
+    def close(self) -> None:
+        self.closed_count += 1
+
+
+def message(handle: str | None = HANDLE, *, times: int = 0, msg_id: str = "ID") -> FailedMessage:
+    return FailedMessage("T", "broker-a", handle, msg_id, times)
+
+
+def problems(server: Server, *messages: FailedMessage, level: int = 0, limit_ms: int = 1_000) -> list[str | None]:
+    options = ReadOptions.parse(GIVEN | {"clusterTimeoutMs": str(limit_ms)})
+    return MessageReturner(options, level, lambda _: server).problems_with(messages)
+
+
+def same(handle: AnyHandle) -> Changed:
+    return handle
+
+
+def offsets(server: Server) -> list[tuple[int, int]]:
+    """Of each request, the message's offset and its delay."""
+    return [(handle.offset, ms) for handle, ms, _ in server.asked if isinstance(handle, Handle)]
+
+
+def test_a_message_is_invisible_for_its_delay_and_that_counts_as_an_attempt() -> None:
+    server = Server(same)
+    assert problems(server, message(times=2)) == [None]
+    ((handle, delay_ms, suspend),) = server.asked
+    assert (handle.text, delay_ms, suspend) == (HANDLE.rpartition(" ")[0], 60_000, False)
+    assert server.closed_count == 1
+
+
+def test_messages_of_the_same_delay_are_in_flight_together() -> None:
+    server = Server(same)
+    handles = [HANDLE.replace(" 7 ", f" {offset} ") for offset in (7, 8, 9)]
+    found = problems(server, message(handles[0], times=1), message(handles[1]), message(handles[2], times=1))
+    assert found == [None] * 3
+    assert offsets(server) == [(7, 30_000), (9, 30_000), (8, 10_000)]
+
+
+def test_a_handle_whose_time_is_over_is_made_new_once() -> None:
+    """The query may have renewed it, of which nobody here knows."""
+    now_ms = int(time.time() * 1000)
+
+    def answer(handle: AnyHandle) -> Changed:
+        assert isinstance(handle, Handle)
+        return handle if handle.check_point.pop_time_ms >= now_ms else None
+
+    server = Server(answer)
+    assert problems(server, message()) == [None]
+    assert offsets(server) == [(7, 10_000)] * 2
+    gone = Server(lambda _: None)
+    assert problems(gone, message()) == [UNKNOWN]
+    assert len(gone.asked) == 2
+
+
+def test_a_row_without_a_handle_is_named_and_others_are_sent() -> None:
+    server = Server(same)
+    assert problems(server, message(None), message()) == [NO_HANDLE, None]
+
+
+def test_a_server_that_is_silent_is_asked_again_for_as_long_as_the_options_say() -> None:
+    outcomes: list[RocketMQError | None] = [SILENT, SILENT, None]
+    server = Server(lambda handle: outcomes.pop(0) or handle)
+    assert problems(server, message()) == [None]
+    silent = Server(lambda _: SILENT)
+    (problem,) = problems(silent, message(), limit_ms=600)
+    assert problem is not None
+    assert "RESPONSE_TIMED_OUT" in problem
+    assert 2 <= len(silent.asked) <= 4
+    assert silent.closed_count == len(silent.asked), "each attempt has connections of its own"
+
+
+def test_what_another_attempt_would_not_change_is_not_tried_again() -> None:
+    server = Server(lambda _: RocketMQError("SPOOL_UNUSABLE", folder="f", problem="final"))
+    (problem,) = problems(server, message())
+    assert problem is not None
+    assert "final" in problem
+    assert len(server.asked) == 1
+
+
+def test_of_messages_that_fail_together_only_those_are_tried_again() -> None:
+    other = HANDLE.replace(" 7 ", " 8 ")
+    told: list[RocketMQError] = [SILENT]
+    server = Server(lambda handle: told.pop() if told and handle.text.endswith(" 8") else handle)
+    assert problems(server, message(), message(other)) == [None, None]
+    assert [offset for offset, _ in offsets(server)] == [7, 8, 8]
+
+
+def test_a_row_is_named_by_its_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert str(message()) == "ID of T@broker-a"
+    monkeypatch.setattr(message_returner, "speak_as", lambda *given, **more: spoken.append((given, more)))
+    spoken: list[object] = []
+    MessageReturner(ReadOptions.parse(GIVEN), 0).speak_as(task="3")
+    assert spoken == [(("INFO",), {"group": "g", "task": "3"})]

@@ -1,0 +1,61 @@
+"""What a proxy is asked, whole: what one field too few would say, no answer shows."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocketmq_spark._version import __version__
+from rocketmq_spark.wire.grpc import messaging_pb2 as pb
+from rocketmq_spark.wire.grpc.requests import Subscription, route
+
+GROUP = Subscription("g", ("T", "U"), "TagA || TagB")
+FILTER = pb.FilterExpression(type=pb.FilterType.TAG, expression="TagA || TagB")
+
+
+def named(name: str) -> pb.Resource:
+    return pb.Resource(name=name)
+
+
+def test_settings_say_who_we_are_and_what_we_want() -> None:
+    expected = pb.Settings(
+        client_type=pb.ClientType.SIMPLE_CONSUMER,
+        subscription=pb.Subscription(
+            group=named("g"),
+            subscriptions=[pb.SubscriptionEntry(topic=named(topic), expression=FILTER) for topic in ("T", "U")],
+        ),
+        user_agent=pb.UA(language=pb.Language.PYTHON, version=__version__, hostname="here"),
+    )
+    expected.request_timeout.FromMilliseconds(2_500)
+    assert GROUP.settings("here", 2_500) == pb.TelemetryCommand(settings=expected)
+
+
+def test_a_heartbeat_and_a_goodbye_name_the_group() -> None:
+    assert GROUP.heartbeat() == pb.HeartbeatRequest(group=named("g"), client_type=pb.ClientType.SIMPLE_CONSUMER)
+    assert GROUP.termination() == pb.NotifyClientTerminationRequest(group=named("g"))
+
+
+def test_a_receive_names_one_broker_and_none_of_its_queues() -> None:
+    expected = pb.ReceiveMessageRequest(
+        group=named("g"),
+        message_queue=pb.MessageQueue(topic=named("T"), id=-1, broker=pb.Broker(name="broker-a")),
+        filter_expression=FILTER,
+        batch_size=32,
+    )
+    expected.invisible_duration.FromMilliseconds(60_000)
+    expected.long_polling_timeout.FromMilliseconds(1_500)
+    assert GROUP.receive("T", "broker-a", most=32, invisible_ms=60_000, poll_ms=1_500) == expected
+
+
+@pytest.mark.parametrize(
+    ("host", "scheme"),
+    [
+        ("10.0.0.1", pb.AddressScheme.IPv4),
+        ("::1", pb.AddressScheme.IPv6),
+        ("proxy.example.com", pb.AddressScheme.DOMAIN_NAME),
+    ],
+)
+def test_a_route_is_asked_for_with_the_addresses_that_we_know(host: str, scheme: pb.AddressScheme) -> None:
+    addresses = [pb.Address(host=host, port=8081), pb.Address(host="other", port=8082)]
+    endpoints = pb.Endpoints(scheme=scheme, addresses=addresses)
+    expected = pb.QueryRouteRequest(topic=named("T"), endpoints=endpoints)
+    assert route("T", [(host, 8081), ("other", 8082)]) == expected

@@ -1,0 +1,17 @@
+"""Which transport a query's options ask for."""
+
+from __future__ import annotations
+
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pop.transport import Transport
+
+
+def transport_of(options: ReadOptions) -> Transport:
+    """To brokers, or to a proxy; only who speaks gRPC loads it."""
+    if options.endpoints is None:
+        from rocketmq_spark.pop.remoting_transport import RemotingTransport
+
+        return RemotingTransport(options)
+    from rocketmq_spark.pop.grpc_transport import GrpcTransport
+
+    return GrpcTransport(options, options.endpoints)

@@ -1,0 +1,132 @@
+"""Messages that are sent back where a group shares messages: each is made to come again, by its handle.
+
+Its server is told that it is to be invisible for the delay from now on. That makes it come again, whatever becomes of
+the handle by which the query acknowledges its batch, and however often that was renewed: each answer is a promise of
+its own. So what is told twice comes twice.
+
+Source: ``client/impl/consumer/ConsumeMessagePopConcurrentlyService.java#changePopInvisibleTime``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from typing import Final, NamedTuple, TypeAlias
+
+from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pop.delays import delay_ms
+from rocketmq_spark.pop.handles import AnyHandle, Handle, handle_of
+from rocketmq_spark.pop.transport import Transport
+from rocketmq_spark.pop.transports import transport_of
+from rocketmq_spark.remoting.clock import monotonic_ms
+from rocketmq_spark.remoting.retry import SENDING_BACK, Outlook, Patience, broker_subject, outlook_of_pull
+from rocketmq_spark.said.log_lines import speak_as
+
+Outcome: TypeAlias = RocketMQError | str | None
+"""None: it comes again."""
+
+UNKNOWN: Final = "its server knows it no more by this handle"
+NO_HANDLE: Final = "it has no receiptHandle"
+
+
+class FailedMessage(NamedTuple):
+    """A row's message, by the columns that say which it is."""
+
+    topic: str
+    broker_name: str
+    receipt_handle: str | None
+    msg_id: str
+    reconsume_times: int
+
+    def __str__(self) -> str:
+        return f"{self.msg_id} of {self.topic}@{self.broker_name}"
+
+
+class MessageReturner:
+    """Sends messages back from the process in which it is used. Travels to executors: it holds no connection.
+    Not thread-safe."""
+
+    def __init__(
+        self,
+        options: ReadOptions,
+        delay_level: int,
+        transport_of: Callable[[ReadOptions], Transport] = transport_of,
+    ) -> None:
+        self._options = options
+        self._delay_level = delay_level
+        self._transport_of = transport_of
+        self._patience = Patience(outlook_of_pull)
+
+    def speak_as(self, **task: str) -> None:
+        """Of the group, in a process of Spark's."""
+        speak_as(self._options.log_level, group=self._options.consumer_group, **task)
+
+    def problems_with(self, messages: Sequence[FailedMessage]) -> list[str | None]:
+        """Send them back; of each, why that did not succeed, or None.
+
+        A server that cannot be reached is tried again for ``clusterTimeoutMs``.
+        """
+        problems: list[str | None] = [None] * len(messages)
+        left = list(range(len(messages)))
+        pause_ms = None
+        while left:
+            outcomes = self._outcomes([messages[place] for place in left])
+            told = dict(zip(left, outcomes, strict=True))
+            left = [place for place in left if self._may_pass(messages[place].broker_name, told[place])]
+            for place, outcome in told.items():
+                problems[place] = None if place in left or outcome is None else str(outcome)
+            pause_ms = SENDING_BACK.after(pause_ms)
+            time.sleep(pause_ms / 1000 if left else 0)
+        return problems
+
+    def _may_pass(self, broker_name: str, outcome: Outcome) -> bool:
+        """Whether it is worth another attempt."""
+        if not isinstance(outcome, RocketMQError):
+            self._patience.succeeded(broker_subject(broker_name))
+            return False
+        if outlook_of_pull(outcome) is Outlook.FINAL:
+            return False
+        limit_ms, now_ms = self._options.cluster_timeout_ms, monotonic_ms()
+        subject = broker_subject(broker_name)
+        self._patience.failed(subject, outcome, now_ms=now_ms, limit_ms=limit_ms)
+        return now_ms - self._patience.since_ms(subject) < limit_ms
+
+    def _outcomes(self, messages: Sequence[FailedMessage]) -> list[Outcome]:
+        with closing(self._transport_of(self._options)) as transport:
+            outcomes = _changed(transport, [(one, _handle_of(one)) for one in messages], self._delay_level)
+            unknown = [place for place, outcome in enumerate(outcomes) if outcome is UNKNOWN]
+            by_new_handles = [(messages[place], _as_of_now(_handle_of(messages[place]))) for place in unknown]
+            for place, outcome in zip(unknown, _changed(transport, by_new_handles, self._delay_level), strict=True):
+                outcomes[place] = outcome
+        return outcomes
+
+
+def _changed(
+    transport: Transport, messages: Sequence[tuple[FailedMessage, AnyHandle | None]], delay_level: int
+) -> list[Outcome]:
+    outcomes: list[Outcome] = [UNKNOWN if handle else NO_HANDLE for _, handle in messages]
+    by_delay: dict[int, list[tuple[int, AnyHandle]]] = {}
+    for place, (message, handle) in enumerate(messages):
+        if handle is not None:
+            by_delay.setdefault(delay_ms(delay_level, message.reconsume_times), []).append((place, handle))
+    for invisible_ms, some in by_delay.items():
+        changed = transport.change([handle for _, handle in some], invisible_ms, suspend=False)
+        for (place, _), outcome in zip(some, changed, strict=True):
+            outcomes[place] = UNKNOWN if outcome is None else outcome if isinstance(outcome, RocketMQError) else None
+    return outcomes
+
+
+def _handle_of(message: FailedMessage) -> AnyHandle | None:
+    handle = message.receipt_handle
+    return None if handle is None else handle_of(message.topic, message.broker_name, handle)
+
+
+def _as_of_now(handle: AnyHandle | None) -> AnyHandle | None:
+    """A proxy takes no handle whose time is over, though the query may have renewed it; where the message is has not
+    changed, and its broker asks for nothing else."""
+    if not isinstance(handle, Handle):
+        return handle
+    check_point = handle.check_point
+    return handle.changed(int(time.time() * 1000), check_point.invisible_ms, check_point.revive_queue_id)
