@@ -15,7 +15,7 @@ import pytest
 
 from connector_tests.support.fault_proxy import Direction, FaultProxy
 from connector_tests.support.streams import eventually
-from connector_tests.support.written_rows import SCHEMA, ends, stored_batches, write
+from connector_tests.support.written_rows import SCHEMA, stored_batches, write
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.remoting.pool import ConnectionPool
@@ -74,6 +74,22 @@ def batches(row_count: int, fault: Callable[[], None]) -> Iterator[pa.RecordBatc
         yield pa.record_batch({**empty, **columns}, schema=SCHEMA)
 
 
+def read_until_each_is_there(cluster: EmbeddedCluster, topic: str, pool: ConnectionPool, row_count: int) -> pa.Table:
+    """All that is stored, once it has as many ids as there are rows.
+
+    Not once the queues are as long: copies count there too, and what is stored is in its queue a moment later.
+    """
+    read = pa.table({"msgId": []})
+
+    def holds_each() -> bool:
+        nonlocal read
+        read = pa.Table.from_batches(stored_batches(cluster, topic, pool))
+        return len(set(read["msgId"].to_pylist())) >= row_count
+
+    eventually(holds_each, f"{row_count} rows, each in its queue")
+    return read
+
+
 def assert_nothing_is_lost(
     cluster: EmbeddedCluster, pool: ConnectionPool, row_count: int, fault: Callable[[], None]
 ) -> None:
@@ -82,8 +98,7 @@ def assert_nothing_is_lost(
     task = Task("faults", 0)
     assert write(cluster.namesrv_addr, topic, batches(row_count, fault), task, pool) == row_count
 
-    eventually(lambda: sum(ends(cluster, topic, pool).values()) >= row_count, "all rows in their queues")
-    read = pa.Table.from_batches(stored_batches(cluster, topic, pool))
+    read = read_until_each_is_there(cluster, topic, pool, row_count)
     numbers = [int(body) for body in read["body"].to_pylist()]
     ids, queues = read["msgId"].to_pylist(), read["queueId"].to_pylist()
     first_of: dict[str, int] = {}

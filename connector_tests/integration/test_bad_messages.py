@@ -21,6 +21,8 @@ from rocketmq_spark.source.datasource import RocketMQDataSource
 from rocketmq_spark.source.partition_reader import read_ranges
 from rocketmq_spark.source.pop.pop_reader import RocketMQPopReader
 from rocketmq_spark.source.schema import default_schema
+from rocketmq_spark.wire.arrow import bad_messages, columns
+from rocketmq_spark.wire.message.compression import compress
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
 pytestmark = pytest.mark.broker
@@ -146,6 +148,24 @@ class ToEnd:
             found += [row for part in parts for batch in self._reader.read(part) for row in batch.to_pylist()]
             start = end
         return found
+
+
+def test_bodies_that_are_too_large_together_come_all_the_same(
+    cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (bad_messages, columns):
+        monkeypatch.setattr(module, "DECOMPRESSED_LIMIT_BYTES", 1_000)
+    bodies = [bytes([number]) * 600 for number in range(COUNT)]
+    pool = ConnectionPool(3_000)
+    name_servers = NameServers((cluster.namesrv_addr,), pool, 5_000)
+    producer = Producer(name_servers, pool, group="tests", timeout_ms=5_000)
+    topic = cluster.create_topic(unique_name("large"), queues=1)
+    for body in bodies:
+        producer.send(Message(topic, compress(body, MessageSysFlag.LZ4)), sys_flag=POISON_FLAG)
+    (queue,) = name_servers.topic_route(topic).read_queues()
+    pool.close()
+    rows = read(cluster, QueueRange(queue, 0, COUNT), GROUP)
+    assert offsets_and_bodies(rows) == list(enumerate(bodies))
 
 
 def test_a_body_that_nobody_reads_is_not_bad(cluster: EmbeddedCluster, queue: MessageQueue) -> None:

@@ -36,7 +36,7 @@ def decoded(
     *answers: pb.ReceiveMessageResponse, columns: tuple[str, ...] = tuple(COLUMNS), tags: frozenset[str] | None = None
 ) -> tuple[list[dict[str, Any]], list[Unreadable]]:
     joined = b"".join(one.SerializeToString() for one in answers)
-    batch, unreadable = decode_received(joined, columns, broker_name="broker-a", tags=tags)
+    ((batch, unreadable),) = decode_received(joined, columns, broker_name="broker-a", tags=tags)
     types = [arrow_type(COLUMNS[name]) if name in COLUMNS else pa.string() for name in columns]
     assert batch.schema == pa.schema(list(zip(columns, types, strict=True)))
     return batch.to_pylist(), unreadable
@@ -168,15 +168,32 @@ def test_a_body_that_cannot_be_read_is_told_and_its_row_has_none(damaged: bytes,
 
 
 @pytest.mark.parametrize("squeeze", [zlib.compress, gzip.compress])
-def test_what_comes_out_of_bodies_is_bounded(squeeze: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_comes_out_of_a_body_is_bounded(squeeze: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(message_columns, "DECOMPRESSED_LIMIT_BYTES", 1_000)
-    fits = answer(squeeze(bytes(1_000)), body_encoding=pb.Encoding.GZIP)
+    fits, too_large = (answer(squeeze(bytes(size)), body_encoding=pb.Encoding.GZIP) for size in (1_000, 1_001))
     assert decoded(fits, columns=("body",)) == ([{"body": bytes(1_000)}], [])
-    one_more = answer(squeeze(b"x"), body_encoding=pb.Encoding.GZIP)
-    rows, unreadable = decoded(fits, one_more, columns=("body",))
+    rows, unreadable = decoded(fits, too_large, columns=("body",))
     assert ([row["body"] for row in rows], len(unreadable)) == ([bytes(1_000), None], 1)
+
+
+def test_bodies_that_are_too_large_together_come_in_several_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_columns, "DECOMPRESSED_LIMIT_BYTES", 1_000)
+    sizes = (500, 500, 1, 1_001, 999, 1)
+    answers = [
+        answer(zlib.compress(bytes(size)), body_encoding=pb.Encoding.GZIP, queue_offset=number)
+        for number, size in enumerate(sizes)
+    ]
+    joined = b"".join(one.SerializeToString() for one in answers)
+    columns = ("queueOffset", "body")
+    found = list(decode_received(joined, columns, broker_name="broker-a", tags=None))
+    assert [batch["queueOffset"].to_pylist() for batch, _ in found] == [[0, 1], [2, 3, 4], [5]]
+    bodies = [body for batch, _ in found for body in batch["body"].to_pylist()]
+    assert [None if body is None else len(body) for body in bodies] == [500, 500, 1, None, 999, 1]
+    assert [[one.offset for one in unreadable] for _, unreadable in found] == [[], [3], []]
+    (only,) = decode_received(joined, ("queueOffset",), broker_name="broker-a", tags=None)
+    assert len(only[0]) == len(sizes), "nothing is decompressed"
 
 
 def test_what_is_no_answer_is_an_error() -> None:
     with pytest.raises(RemoteProtocolError, match=r"BAD_BODY.* ReceiveMessageResponse.*: Error parsing message"):
-        decode_received(b"\xff\xff", ("body",), broker_name="broker-a", tags=None)
+        list(decode_received(b"\xff\xff", ("body",), broker_name="broker-a", tags=None))

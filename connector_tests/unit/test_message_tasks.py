@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from typing import Final
 
@@ -17,6 +18,7 @@ from rocketmq_spark.pull.executor_client import ExecutorClient
 from rocketmq_spark.source.pop.message_reader import read_parts
 from rocketmq_spark.source.pop.message_tasks import PART_BYTES, TASK_BYTES, TASK_MESSAGES, tasks_of
 from rocketmq_spark.source.schema import default_schema
+from rocketmq_spark.wire.arrow import bad_messages, columns
 from rocketmq_spark.wire.grpc.messaging_pb2 import Encoding, Message, ReceivedMessages, Resource, SystemProperties
 from rocketmq_spark.wire.message.stored_message import decode_messages
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
@@ -134,6 +136,18 @@ def test_a_bad_message_ends_the_query_or_has_no_body() -> None:
     with pytest.raises(RemoteProtocolError, match=r"BAD_MESSAGE.*offset 5 of T@broker-a:0"):
         rows(BAD)
     assert [(row["queueOffset"], row["body"]) for row in rows(BAD, badMessages="null")] == [(5, None)]
+
+
+def test_bodies_that_are_too_large_together_come_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (bad_messages, columns):
+        monkeypatch.setattr(module, "DECOMPRESSED_LIMIT_BYTES", 1_000)
+    sizes = (600, 600, 1_001, 1_000, 1)
+    records = [
+        Record(body=zlib.compress(bytes(size)), queue_offset=number, sys_flag=COMPRESSED)
+        for number, size in enumerate(sizes)
+    ]
+    bodies = [row["body"] for row in rows(*records, badMessages="null")]
+    assert [None if body is None else len(body) for body in bodies] == [600, 600, None, 1_000, 1]
 
 
 def dead_letters(answers: int, *records: Record) -> tuple[list[object], list[RemotingCommand]]:

@@ -15,6 +15,7 @@ from rocketmq_spark.source.partition_reader import (
     each_once,
     left_out,
     merged,
+    overlapping,
     read_ranges,
 )
 from rocketmq_spark.source.schema import default_schema
@@ -95,9 +96,17 @@ def test_what_is_given_up_was_not_deleted() -> None:
 
 def test_offsets_that_no_message_has_are_left_out_unless_they_are_lost_already() -> None:
     gathered = [PulledRange(0, 4), PulledRange(4, 8, is_lost=True), PulledRange(8, 12)]
-    assert left_out(gathered, batch(0, 3, 8, 9, 10, 11)) == [(1, 3)]
-    assert left_out(gathered, batch(8, 10)) == [(0, 4), (9, 10), (11, 12)]
-    assert left_out(gathered, batch(*range(4), *range(8, 12))) == []
+    assert left_out(gathered, pa.array([0, 3, 8, 9, 10, 11])) == [(1, 3)]
+    assert left_out(gathered, pa.array([8, 10])) == [(0, 4), (9, 10), (11, 12)]
+    assert left_out(gathered, pa.array([*range(4), *range(8, 12)])) == []
+
+
+def test_what_was_pulled_of_some_offsets_is_what_has_any_of_them() -> None:
+    gathered = first, second, third = [PulledRange(0, 4), PulledRange(4, 8), PulledRange(8, 12)]
+    assert overlapping(gathered, 0, 12) == gathered
+    assert overlapping(gathered, 3, 5) == [first, second]
+    assert overlapping(gathered, 4, 8) == [second]
+    assert overlapping(gathered, 8, 9) == [third]
 
 
 def test_a_task_that_no_name_server_answers_says_so_and_has_nothing_given_up() -> None:

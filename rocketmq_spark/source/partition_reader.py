@@ -32,6 +32,7 @@ from rocketmq_spark.source.given_up import as_option
 from rocketmq_spark.source.implementation import column_decoder
 from rocketmq_spark.source.schema import canonical_names
 from rocketmq_spark.wire.arrow.bad_messages import BadMessage
+from rocketmq_spark.wire.arrow.columns import TooLargeTogetherError
 from rocketmq_spark.wire.body.subscription import exact_tags
 from rocketmq_spark.wire.message.stored_message import check_layout
 
@@ -195,10 +196,10 @@ class _RangeReader:
             gathered.append(pulled)
             size_bytes += len(pulled.body)
             if size_bytes >= BATCH_BYTES:
-                yield self._decode(gathered)
+                yield from self._decode(gathered)
                 gathered, size_bytes = [], 0
         if gathered:
-            yield self._decode(gathered)
+            yield from self._decode(gathered)
 
     def _pulled(self) -> Iterator[PulledRange]:
         try:
@@ -214,28 +215,45 @@ class _RangeReader:
                 give_up=as_option(at_this_broker or [self._wanted]),
             ) from error
 
-    def _decode(self, gathered: list[PulledRange]) -> pa.RecordBatch:
-        found, bad = self._decode_around(gathered)
-        batch = each_once(found)
-        lost = sum(pulled.width for pulled in gathered if pulled.is_lost)
-        if self._tags is None and batch.num_rows + lost < gathered[-1].end_offset - gathered[0].begin_offset:
-            for at, to in left_out(gathered, found):
-                self._report(at, to, LEFT_OUT)
-        return self._bad.settle(batch, bad).select(list(self._columns))
-
-    def _decode_around(self, gathered: list[PulledRange]) -> tuple[pa.RecordBatch, list[BadMessage]]:
+    def _decode(self, gathered: list[PulledRange]) -> Iterator[pa.RecordBatch]:
         begin_offset, end_offset = gathered[0].begin_offset, gathered[-1].end_offset
-        try:
-            return self._decoder.decode_around([pulled.body for pulled in gathered], begin_offset, end_offset)
-        except RemoteProtocolError as error:
-            offset = self._first_damaged(gathered).begin_offset
-            raise RemoteProtocolError(
-                "CORRUPT_MESSAGE_IN_QUEUE", queue=str(self._wanted.queue), offset=offset, problem=str(error)
-            ) from error
+        offsets: list[pa.Array] = []
+        row_count = 0
+        for found, bad in self._decode_around(gathered, begin_offset, end_offset):
+            batch = each_once(found)
+            offsets.append(found.column(QUEUE_OFFSET))
+            row_count += batch.num_rows
+            yield self._bad.settle(batch, bad).select(list(self._columns))
+        lost = sum(pulled.width for pulled in gathered if pulled.is_lost)
+        if self._tags is None and row_count + lost < end_offset - begin_offset:
+            for at, to in left_out(gathered, pa.concat_arrays(offsets)):
+                self._report(at, to, LEFT_OUT)
 
-    def _first_damaged(self, gathered: list[PulledRange]) -> PulledRange:
-        """Whose body the scalar decoder refuses: the error counts messages within that one. The first of all if they
-        are too much only together."""
+    def _decode_around(
+        self, gathered: Sequence[PulledRange], begin_offset: int, end_offset: int
+    ) -> Iterator[tuple[pa.RecordBatch, list[BadMessage]]]:
+        """What was pulled of the offsets; in halves, and these in halves, where all at once is too large."""
+        try:
+            yield self._decoder.decode_around([pulled.body for pulled in gathered], begin_offset, end_offset)
+        except TooLargeTogetherError as error:
+            if end_offset - begin_offset == 1:
+                raise self._corrupt(gathered[0], error) from error
+            middle = (begin_offset + end_offset) // 2
+            for begin, end in ((begin_offset, middle), (middle, end_offset)):
+                yield from self._decode_around(overlapping(gathered, begin, end), begin, end)
+        except RemoteProtocolError as error:
+            raise self._corrupt(self._first_damaged(gathered), error) from error
+
+    def _corrupt(self, pulled: PulledRange, problem: Exception) -> RemoteProtocolError:
+        return RemoteProtocolError(
+            "CORRUPT_MESSAGE_IN_QUEUE",
+            queue=str(self._wanted.queue),
+            offset=pulled.begin_offset,
+            problem=str(problem),
+        )
+
+    def _first_damaged(self, gathered: Sequence[PulledRange]) -> PulledRange:
+        """Whose body the scalar decoder refuses: the error counts messages within that one."""
         for pulled in gathered:
             try:
                 check_layout(pulled.body, broker_name=self._wanted.queue.broker_name)
@@ -279,9 +297,14 @@ def cause_of(lost: PulledRange) -> str:
     return GIVEN_UP if lost.is_given_up else RETENTION
 
 
-def left_out(gathered: Sequence[PulledRange], found: pa.RecordBatch) -> list[tuple[int, int]]:
-    """Half-open ranges of offsets that none of the messages ``found`` has, and that are not lost otherwise."""
-    there = set(found.column(QUEUE_OFFSET).to_pylist())
+def overlapping(gathered: Sequence[PulledRange], begin_offset: int, end_offset: int) -> list[PulledRange]:
+    """Those with any of the offsets."""
+    return [pulled for pulled in gathered if pulled.begin_offset < end_offset and pulled.end_offset > begin_offset]
+
+
+def left_out(gathered: Sequence[PulledRange], found: pa.Array) -> list[tuple[int, int]]:
+    """Half-open ranges of offsets that are not among those ``found``, and that are not lost otherwise."""
+    there = set(found.to_pylist())
     promised = (range(pulled.begin_offset, pulled.end_offset) for pulled in gathered if not pulled.is_lost)
     return _as_ranges([offset for offsets in promised for offset in offsets if offset not in there])
 

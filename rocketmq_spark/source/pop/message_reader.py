@@ -17,8 +17,11 @@ from rocketmq_spark.source.implementation import column_decoder
 from rocketmq_spark.source.pop.bad_shared_messages import COMMIT_LOG_OFFSET, BadSharedMessages, ClientOf
 from rocketmq_spark.source.pop.message_tasks import Part, texts_beside_columns
 from rocketmq_spark.source.schema import canonical_names
+from rocketmq_spark.wire.arrow.bad_messages import BadMessage
 from rocketmq_spark.wire.arrow.column_table import RECEIPT_HANDLE
+from rocketmq_spark.wire.arrow.columns import ColumnDecoder, TooLargeTogetherError
 from rocketmq_spark.wire.body.subscription import exact_tags
+from rocketmq_spark.wire.message.stored_message import split_records
 
 ALL: Final = 2**63 - 1
 
@@ -39,20 +42,33 @@ def read_parts(
     settling = BadSharedMessages(options, client_of)
     for part in parts:
         decode = _decode_stored if part.form is Form.STORED else _decode_received
-        batch = decode(part, columns, tags, settling)
-        if len(batch):
+        for batch in filter(len, decode(part, columns, tags, settling)):
             yield pa.RecordBatch.from_arrays(batch.columns, schema=target)
 
 
 def _decode_stored(
     part: Part, columns: tuple[str, ...], tags: frozenset[str] | None, settling: BadSharedMessages
-) -> pa.RecordBatch:
+) -> Iterator[pa.RecordBatch]:
     stored = tuple(COMMIT_LOG_OFFSET if name == RECEIPT_HANDLE else name for name in columns)
     decoder = column_decoder()((*stored, COMMIT_LOG_OFFSET), broker_name=part.broker_name, tags=tags)
-    batch = settling.settle_stored(*decoder.decode_around([part.body], 0, ALL))
-    if RECEIPT_HANDLE in columns:
-        batch = _with_handles(batch, columns.index(RECEIPT_HANDLE), part.handles)
-    return batch.select(range(len(columns)))
+    for found, bad in _as_many_as_fit(decoder, [memoryview(part.body)]):
+        batch = settling.settle_stored(found, bad)
+        if RECEIPT_HANDLE in columns:
+            batch = _with_handles(batch, columns.index(RECEIPT_HANDLE), part.handles)
+        yield batch.select(range(len(columns)))
+
+
+def _as_many_as_fit(
+    decoder: ColumnDecoder, bodies: Sequence[memoryview]
+) -> Iterator[tuple[pa.RecordBatch, list[BadMessage]]]:
+    """All messages at once; in halves, and these in halves, where they are too large for that."""
+    try:
+        yield decoder.decode_around(bodies, 0, ALL)
+    except TooLargeTogetherError:
+        records = [record for body in bodies for _, _, record in split_records(body)]
+        middle = len(records) // 2
+        yield from _as_many_as_fit(decoder, records[:middle])
+        yield from _as_many_as_fit(decoder, records[middle:])
 
 
 def _with_handles(batch: pa.RecordBatch, position: int, handles: Sequence[str]) -> pa.RecordBatch:
@@ -64,10 +80,10 @@ def _with_handles(batch: pa.RecordBatch, position: int, handles: Sequence[str]) 
 
 def _decode_received(
     part: Part, columns: tuple[str, ...], tags: frozenset[str] | None, settling: BadSharedMessages
-) -> pa.RecordBatch:
+) -> Iterator[pa.RecordBatch]:
     from rocketmq_spark.wire.grpc.message_columns import decode_received
 
-    batch, unreadable = decode_received(part.body, columns, broker_name=part.broker_name, tags=tags)
-    for queue, offset, problem in unreadable:
-        settling.settle(queue, offset, problem)
-    return batch
+    for batch, unreadable in decode_received(part.body, columns, broker_name=part.broker_name, tags=tags):
+        for queue, offset, problem in unreadable:
+            settling.settle(queue, offset, problem)
+        yield batch

@@ -38,6 +38,11 @@ _RESTORED: Final[Mapping[str, Column]] = MappingProxyType(
 
 BODY: Final = "body"
 
+
+class TooLargeTogetherError(ValueError):
+    """Each message can be read, but not all in one call: see ``DECOMPRESSED_LIMIT_BYTES``. Fewer at a time can."""
+
+
 _INNER_BATCH: Final = MessageSysFlag.INNER_BATCH | MessageSysFlag.NEED_UNWRAP
 
 
@@ -88,7 +93,7 @@ class ColumnDecoder:
         Which messages of an unreadable inner batch have a wanted tag nobody knows: all have rows, with its properties.
 
         RemoteProtocolError[CORRUPT_MESSAGE] for a record whose layout is wrong, because where it ends, and so what
-        comes after it, is not known; and for bodies that are too large only together.
+        comes after it, is not known. TooLargeTogetherError, of which the caller makes smaller calls.
         """
         wanted = range(begin_offset, end_offset)
         bodies_bytes = [len(body) for body in bodies]
@@ -100,12 +105,15 @@ class ColumnDecoder:
             raise
         try:
             return self._decode_all(records, wanted, bodies_bytes)[0], []
-        except RemoteProtocolError:
+        except RemoteProtocolError as error:
             found = find_bad_messages(records, self._broker_name, has_body=BODY in self.schema.names)
             if not found:
-                raise
+                raise TooLargeTogetherError(str(error)) from error
         is_bad = np.isin(records.begins, list(found))
-        batch, places = self._decode_all(records.select(~is_bad), wanted, bodies_bytes)
+        try:
+            batch, places = self._decode_all(records.select(~is_bad), wanted, bodies_bytes)
+        except RemoteProtocolError as error:
+            raise TooLargeTogetherError(str(error)) from error
         bad = {place: message for place, message in found.items() if self._counts(message, wanted)}
         rows = [(place, row) for place, message in bad.items() for row in message.rows(wanted)]
         arrays = self._arrays_without_body([row for _, row in rows])

@@ -9,7 +9,7 @@ Source: ``proxy/grpc/v2/common/GrpcConverter.java``.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -36,6 +36,13 @@ _GZIP_MAGIC: Final = b"\x1f\x8b"
 _GZIP_STREAM: Final = 16 + zlib.MAX_WBITS
 
 
+class Readable(NamedTuple):
+    """A message, and its body if that can be read."""
+
+    message: Message
+    body: bytes | None
+
+
 class Unreadable(NamedTuple):
     """A message whose body cannot be read, and why."""
 
@@ -46,9 +53,10 @@ class Unreadable(NamedTuple):
 
 def decode_received(
     answers: bytes, columns: Sequence[str], *, broker_name: str, tags: frozenset[str] | None
-) -> tuple[pa.RecordBatch, list[Unreadable]]:
+) -> Iterator[tuple[pa.RecordBatch, list[Unreadable]]]:
     """The messages of answers with one each, joined, in order; of ``tags``, if there are any. Rows of the unreadable
-    have no body. A name in ``columns`` that is none of ``COLUMNS`` is that of a property, or RECEIPT_HANDLE.
+    have no body. A name in ``columns`` that is none of ``COLUMNS`` is that of a property, or RECEIPT_HANDLE. It is one
+    batch, unless the bodies have more than DECOMPRESSED_LIMIT_BYTES together.
 
     Raises RemoteProtocolError[BAD_BODY].
     """
@@ -57,18 +65,19 @@ def decode_received(
     except DecodeError as problem:
         raise RemoteProtocolError("BAD_BODY", subject="ReceiveMessageResponse", problem=str(problem)) from problem
     kept = [one for one in messages if tags is None or one.system_properties.tag in tags]
-    bodies, unreadable = _bodies(kept, broker_name) if BODY in columns else ([], [])
     types = [arrow_type(COLUMNS[name] if name in COLUMNS else of_property(name)) for name in columns]
     schema = pa.schema(list(zip(columns, types, strict=True)))
-    arrays = [pa.array(_values(field.name, kept, broker_name, bodies), field.type) for field in schema]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema), unreadable
+    for some, unreadable in _as_many_as_fit(kept, broker_name, has_body=BODY in columns):
+        arrays = [pa.array(_values(field.name, some, broker_name), field.type) for field in schema]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema), unreadable
 
 
-def _values(name: str, messages: Sequence[Message], broker_name: str, bodies: list[bytes | None]) -> Iterable[Any]:
+def _values(name: str, readable: Sequence[Readable], broker_name: str) -> Iterable[Any]:
     if name == BODY:
-        return bodies
+        return [one.body for one in readable]
     if name == "brokerName":
-        return [broker_name] * len(messages)
+        return [broker_name] * len(readable)
+    messages = [one.message for one in readable]
     if name == RECEIPT_HANDLE:
         return [message.system_properties.receipt_handle for message in messages]
     if name not in COLUMNS:
@@ -77,20 +86,31 @@ def _values(name: str, messages: Sequence[Message], broker_name: str, bodies: li
     return [None] * len(messages) if value_of is None else map(value_of, messages)
 
 
-def _bodies(messages: Sequence[Message], broker_name: str) -> tuple[list[bytes | None], list[Unreadable]]:
-    bodies: list[bytes | None] = []
+def _as_many_as_fit(
+    messages: Iterable[Message], broker_name: str, *, has_body: bool
+) -> Iterator[tuple[list[Readable], list[Unreadable]]]:
+    some: list[Readable] = []
     unreadable: list[Unreadable] = []
-    left_bytes = DECOMPRESSED_LIMIT_BYTES
+    size_bytes = 0
     for message in messages:
-        try:
-            bodies.append(_body(message, left_bytes))
-            left_bytes -= len(bodies[-1] or b"")
-        except ValueError as problem:
+        body, problem = _body_or_problem(message) if has_body else (None, None)
+        if size_bytes + len(body or b"") > DECOMPRESSED_LIMIT_BYTES:
+            yield some, unreadable
+            some, unreadable, size_bytes = [], [], 0
+        some.append(Readable(message, body))
+        size_bytes += len(body or b"")
+        if problem is not None:
             system = message.system_properties
             queue = MessageQueue(_name(message.topic), broker_name, system.queue_id)
-            unreadable.append(Unreadable(queue, system.queue_offset, str(problem)))
-            bodies.append(None)
-    return bodies, unreadable
+            unreadable.append(Unreadable(queue, system.queue_offset, problem))
+    yield some, unreadable
+
+
+def _body_or_problem(message: Message) -> tuple[bytes | None, str | None]:
+    try:
+        return _body(message, DECOMPRESSED_LIMIT_BYTES), None
+    except ValueError as problem:
+        return None, str(problem)
 
 
 def _body(message: Message, limit_bytes: int) -> bytes:
