@@ -147,7 +147,7 @@ def test_bodies_that_are_too_large_together_come_all_the_same(monkeypatch: pytes
         for number, size in enumerate(sizes)
     ]
     bodies = [row["body"] for row in rows(*records, badMessages="null")]
-    assert [None if body is None else len(body) for body in bodies] == [600, 600, None, 1_000, 1]
+    assert bodies == [None if size > 1_000 else bytes(size) for size in sizes]
 
 
 def dead_letters(answers: int, *records: Record) -> tuple[list[object], list[RemotingCommand]]:
