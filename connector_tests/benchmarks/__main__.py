@@ -23,6 +23,8 @@ def run_reading(scale: Scale, jars: Sequence[Path]) -> Iterator[Outcome]:
         yield from reading.read_base(workload, scale.rounds, jars)
     for workload in scale.variations:
         yield from reading.read_variation(workload, scale.rounds, jars)
+    for workload in scale.cold:
+        yield from reading.read_cold(workload, scale.rounds, jars)
 
 
 PARTS: Final[Mapping[str, Part]] = {

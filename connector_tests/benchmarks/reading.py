@@ -61,6 +61,20 @@ def read_variation(workload: Workload, rounds: int, jars: Sequence[Path]) -> Ite
         yield from alternate(PART, workload.name, connectors(spark, stand), rounds)
 
 
+def read_cold(workload: Workload, rounds: int, jars: Sequence[Path]) -> Iterator[Outcome]:
+    """With the two connectors, and with pulls alone: ours and Java's."""
+    with ExitStack() as resources:
+        stand = resources.enter_context(open_stand(workload, with_kafka=bool(jars)))
+        yield from stand.failures
+        spark = resources.enter_context(spark_session(RECOMMENDED_SETTINGS, jars))
+        racing = connectors(spark, stand) | pullers(stand)
+        try:
+            racing |= resources.enter_context(java_pullers(stand.rocketmq, workload.count))
+        except Exception as error:  # noqa: BLE001  # the others go on
+            yield failure_of("Java pull consumers", error)
+        yield from alternate(PART, workload.name, racing, rounds)
+
+
 def connectors(spark: SparkSession, stand: Stand) -> dict[str, Contestant]:
     """Both with their default columns."""
     ours, rows = stand.rocketmq, stand.workload.count

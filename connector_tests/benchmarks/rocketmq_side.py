@@ -69,11 +69,15 @@ def await_offsets(cluster: EmbeddedCluster, count: int) -> None:
 
 
 def settings_for(workload: Workload) -> dict[str, str]:
-    """With a higher limit of messages a pull the one of bytes is out of the way too."""
-    if workload.messages_a_pull == MESSAGES_A_PULL:
-        return dict(SETTINGS)
-    limits = {
+    """With a higher limit of messages a pull the one of bytes is out of the way too. A broker takes for cold what is
+    further behind the end than a share of the machine's memory; where all is to be cold there is no share."""
+    pulls = {
         "maxTransferCountOnMessageInMemory": str(workload.messages_a_pull),
         "maxTransferBytesOnMessageInMemory": str(PULL_BYTES),
     }
-    return {**SETTINGS, **limits}
+    is_usual = workload.messages_a_pull == MESSAGES_A_PULL
+    return {
+        **SETTINGS,
+        **({} if is_usual else pulls),
+        **({"accessMessageInMemoryMaxRatio": "0"} if workload.is_cold else {}),
+    }

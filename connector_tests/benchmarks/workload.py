@@ -20,6 +20,8 @@ class Workload:
     queues: int = 4
     is_compressed: bool = False
     messages_a_pull: int = MESSAGES_A_PULL
+    is_cold: bool = False
+    """The broker takes all of it for what is not in its memory, and hands out 8 messages or 64 KiB at once."""
     has_headers: bool = False
     """Whether Kafka has the same messages with headers too, in a topic of their own."""
 
@@ -28,16 +30,19 @@ class Workload:
         size = f"{self.body_bytes} B" if self.body_bytes < 1024 else f"{self.body_bytes // 1024} KiB"
         queues = f"{self.queues} queue" + ("s" if self.queues > 1 else "")
         pulls = "" if self.messages_a_pull == MESSAGES_A_PULL else f", {self.messages_a_pull} messages a pull"
-        return f"{size}, {queues}" + (", compressed" if self.is_compressed else "") + pulls
+        marks = (", compressed" if self.is_compressed else "") + (", cold" if self.is_cold else "")
+        return f"{size}, {queues}{marks}{pulls}"
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much is measured. Everybody reads ``bases``; ``variations``, read by Spark alone, differ in one factor."""
+    """How much is measured. Everybody reads ``bases``; ``variations``, read by Spark alone, differ in one factor; ``cold``
+    is read by Spark and by pulls."""
 
     rounds: int
     bases: tuple[Workload, ...]
     variations: tuple[Workload, ...]
+    cold: tuple[Workload, ...]
     small_batches: int
     latency_seconds: int
     latency_rates_per_second: tuple[int, ...]
@@ -52,6 +57,7 @@ class Scale:
             self,
             bases=tuple(_times(workload, factor) for workload in self.bases),
             variations=tuple(_times(workload, factor) for workload in self.variations),
+            cold=tuple(_times(workload, factor) for workload in self.cold),
             memory=_times(self.memory, factor),
         )
 
@@ -74,6 +80,7 @@ FULL: Final = Scale(
         Workload(100, 200_000, is_compressed=True),
         Workload(1024, 200_000, is_compressed=True),
     ),
+    cold=(Workload(100, 600_000, is_cold=True), Workload(1024, 300_000, is_cold=True)),
     small_batches=4,
     latency_seconds=6,
     latency_rates_per_second=(100, 10_000),
@@ -88,6 +95,7 @@ QUICK: Final = Scale(
     rounds=1,
     bases=(Workload(100, 400_000, has_headers=True),),
     variations=(Workload(1024, 100_000),),
+    cold=(Workload(100, 100_000, is_cold=True),),
     small_batches=3,
     latency_seconds=3,
     latency_rates_per_second=(100,),
