@@ -36,8 +36,8 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much is measured. Everybody reads ``bases``; ``variations``, read by Spark alone, differ in one factor; ``cold``
-    is read by Spark and by pulls."""
+    """How much is measured. Everybody reads ``bases``; ``variations``, read by Spark alone, differ in one factor;
+    ``cold`` is read by Spark and by pulls."""
 
     rounds: int
     bases: tuple[Workload, ...]
