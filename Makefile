@@ -46,7 +46,7 @@ mutate: $(STAMP) ## mutation tests of the pure modules, long; ROOM=name: of one 
 mutate-sample: $(STAMP) ## those of a few functions
 	$(BIN)/python tools/mutate.py --sample
 
-bench: $(BENCH_STAMP) ## beside Java's consumers and Spark's Kafka connector, 40 minutes; writes docs/benchmarks
+bench: $(BENCH_STAMP) ## beside Java's consumers and Spark's Kafka connector, 45 minutes; writes docs/benchmarks
 	$(BIN)/python -m connector_tests.benchmarks $(BENCH)
 
 bench-quick: $(BENCH_STAMP) ## the same with fewer messages and rounds, 5 minutes; writes build/benchmarks

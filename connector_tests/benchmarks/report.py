@@ -23,6 +23,7 @@ from connector_tests.benchmarks.figures import (
 )
 from connector_tests.benchmarks.names import (
     DEFAULTS_SUFFIX,
+    JAVA_BATCHES,
     KAFKA,
     KAFKA_HEADERS,
     LITE_PULL,
@@ -61,6 +62,7 @@ def report(runs: Sequence[Run], failures: Sequence[Failure], environment: Mappin
         _failures(failures),
         f"![Rows a second]({chart})\n" if cases(runs, "reading") else "",
         *(section(runs, case) for case in cases(runs, "reading") for section in (_reading, _wall)),
+        *(_writing(runs, case) for case in cases(runs, "writing")),
         *(_figures(runs, part, case) for part in ("small batches", "latency") for case in cases(runs, part)),
         *(_decode(runs, case) for case in cases(runs, "decode")),
         *(_figures(runs, "planning", case) for case in cases(runs, "planning")),
@@ -140,6 +142,37 @@ def _reader_row(name: str, racing: Mapping[str, list[Run]]) -> Row:
         _middle(a_million(mine, cpu_s(PLANNING))),
         _middle(a_million(mine, cpu_s(JVM)) or a_million(mine, cpu_s(CLIENT))),
         _middle(a_million(mine, "broker written_mb")),
+        _middle(values(mine, "worker peak_rss_mib")),
+    )
+
+
+def _writing(runs: Sequence[Run], case: str) -> str:
+    """Rates of whole writes, with what they cost."""
+    racing = contestants(runs, "writing", case)
+    header = (
+        "writer",
+        "M rows/s",
+        f"to {KAFKA}",
+        f"to {JAVA_BATCHES}",
+        "broker CPU s/M",
+        "worker CPU s/M",
+        "JVM CPU s/M",
+        "worker MiB",
+    )
+    return f"## Writing {case}\n\n" + table(header, (_writer_row(name, racing) for name in racing))
+
+
+def _writer_row(name: str, racing: Mapping[str, list[Run]]) -> Row:
+    mine = racing[name]
+    rate = summary(rates(mine))
+    return (
+        name,
+        str(rate),
+        times(ratio(rate, summary(rates(racing.get(KAFKA, []))))),
+        times(ratio(rate, summary(rates(racing.get(JAVA_BATCHES, []))))),
+        _middle(a_million(mine, cpu_s(BROKER))),
+        _middle(a_million(mine, cpu_s(WORKER))),
+        _middle(a_million(mine, cpu_s(JVM)) or a_million(mine, cpu_s(CLIENT))),
         _middle(values(mine, "worker peak_rss_mib")),
     )
 

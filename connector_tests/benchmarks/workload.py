@@ -33,6 +33,10 @@ class Workload:
         marks = (", compressed" if self.is_compressed else "") + (", cold" if self.is_cold else "")
         return f"{size}, {queues}{marks}{pulls}"
 
+    def empty(self) -> Workload:
+        """The same with no message in it yet."""
+        return replace(self, count=0)
+
 
 @dataclass(frozen=True, slots=True)
 class Scale:
@@ -43,6 +47,7 @@ class Scale:
     bases: tuple[Workload, ...]
     variations: tuple[Workload, ...]
     cold: tuple[Workload, ...]
+    writing: tuple[Workload, ...]
     small_batches: int
     latency_seconds: int
     latency_rates_per_second: tuple[int, ...]
@@ -58,6 +63,7 @@ class Scale:
             bases=tuple(_times(workload, factor) for workload in self.bases),
             variations=tuple(_times(workload, factor) for workload in self.variations),
             cold=tuple(_times(workload, factor) for workload in self.cold),
+            writing=tuple(_times(workload, factor) for workload in self.writing),
             memory=_times(self.memory, factor),
         )
 
@@ -81,6 +87,7 @@ FULL: Final = Scale(
         Workload(1024, 200_000, is_compressed=True),
     ),
     cold=(Workload(100, 600_000, is_cold=True), Workload(1024, 300_000, is_cold=True)),
+    writing=(Workload(100, 1_000_000), Workload(1024, 300_000)),
     small_batches=4,
     latency_seconds=6,
     latency_rates_per_second=(100, 10_000),
@@ -89,13 +96,14 @@ FULL: Final = Scale(
     idle_topics=(1, 10, 50),
     idle_seconds=15,
 )
-"""40 minutes at most on two cores."""
+"""45 minutes at most on two cores."""
 
 QUICK: Final = Scale(
     rounds=1,
     bases=(Workload(100, 400_000, has_headers=True),),
     variations=(Workload(1024, 100_000),),
     cold=(Workload(100, 100_000, is_cold=True),),
+    writing=(Workload(100, 100_000),),
     small_batches=3,
     latency_seconds=3,
     latency_rates_per_second=(100,),

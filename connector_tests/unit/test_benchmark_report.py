@@ -17,7 +17,15 @@ from connector_tests.benchmarks.figures import (
     summary,
     values,
 )
-from connector_tests.benchmarks.names import DEFAULTS_SUFFIX, KAFKA, KAFKA_HEADERS, LITE_PULL, OUR_MAPS, OURS
+from connector_tests.benchmarks.names import (
+    DEFAULTS_SUFFIX,
+    JAVA_BATCHES,
+    KAFKA,
+    KAFKA_HEADERS,
+    LITE_PULL,
+    OUR_MAPS,
+    OURS,
+)
 from connector_tests.benchmarks.report import report, table, times
 from connector_tests.benchmarks.results import as_json
 from connector_tests.benchmarks.run import Failure, Run, failure_of
@@ -116,6 +124,17 @@ def test_properties_are_compared_with_headers_where_kafka_has_them() -> None:
     assert section(report(runs, [], ENVIRONMENT, "chart.png"), f"Reading {CASE}")[OUR_MAPS][1] == "2.00 ×"
     rows = section(report(runs + reading(KAFKA_HEADERS, 3.0), [], ENVIRONMENT, "chart.png"), f"Reading {CASE}")
     assert (rows[OUR_MAPS][1], rows[OURS][1]) == ("3.00 ×", "2.00 ×")
+
+
+def test_a_writer_is_compared_with_kafkas_sink_and_with_javas_producer() -> None:
+    seconds = ((OURS, 1.0, "JVM"), (KAFKA, 2.0, "JVM"), (JAVA_BATCHES, 5.0, "client"))
+    runs = [
+        Run("writing", CASE, name, 1, {"rows": 1_000_000, "seconds": taken, f"{role} cpu_s": 0.5, "broker cpu_s": 0.25})
+        for name, taken, role in seconds
+    ]
+    rows = section(report(runs, [], ENVIRONMENT, "chart.png"), f"Writing {CASE}")
+    assert rows[OURS] == ["1 (1 to 1)", "2.00 ×", "5.00 ×", "0.25", "", "0.5", ""]
+    assert rows[JAVA_BATCHES] == ["0.2 (0.2 to 0.2)", "0.40 ×", "1.00 ×", "0.25", "", "0.5", ""]
 
 
 def test_latencies_are_compared_figure_by_figure() -> None:

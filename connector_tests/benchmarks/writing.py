@@ -1,0 +1,89 @@
+"""Part ``writing``: the same rows into a topic, by the two sinks of Spark and by RocketMQ's own producer.
+
+Each broker stores asynchronously, without a replica. Spark makes the rows as it writes them, the same for both sinks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Final
+
+import psutil
+from pyspark.sql import DataFrame, SparkSession
+
+from connector_tests.benchmarks.java_peers import java_peer
+from connector_tests.benchmarks.machine import Machine
+from connector_tests.benchmarks.names import JAVA_BATCHES, JAVA_BATCHES_AT_ONCE, KAFKA, OURS
+from connector_tests.benchmarks.race import alternate
+from connector_tests.benchmarks.roles import BENCHMARK, BROKER, CLIENT, JVM
+from connector_tests.benchmarks.run import Contestant, Figures, Outcome, failure_of
+from connector_tests.benchmarks.side import TOPIC, Side
+from connector_tests.benchmarks.spark import RECOMMENDED_SETTINGS, jvm_pid, spark_session
+from connector_tests.benchmarks.stand import Stand, open_stand
+from connector_tests.benchmarks.usage import Usage
+from connector_tests.benchmarks.workload import Workload
+from rocketmq_spark.embedded.jars import rocketmq_class_path
+
+PART: Final = "writing"
+TASKS: Final = 2
+JAVA_THREADS: Final = 4
+JAVA_BATCH: Final = 200
+
+
+def run_writing(workloads: Sequence[Workload], rounds: int, jars: Sequence[Path]) -> Iterator[Outcome]:
+    """``count`` of a workload is what is written, each time anew."""
+    for workload in workloads:
+        with ExitStack() as resources:
+            stand = resources.enter_context(open_stand(workload.empty(), with_kafka=bool(jars)))
+            yield from stand.failures
+            spark = resources.enter_context(spark_session(RECOMMENDED_SETTINGS, jars))
+            racing = sinks(spark, stand, workload)
+            try:
+                racing |= resources.enter_context(java_producers(stand.rocketmq, workload))
+            except Exception as error:  # noqa: BLE001  # the others go on
+                yield failure_of("Java producer", error)
+            yield from alternate(PART, workload.name, racing, rounds)
+
+
+def sinks(spark: SparkSession, stand: Stand, workload: Workload) -> dict[str, Contestant]:
+    ours = {"namesrvAddr": stand.rocketmq.address, "topic": TOPIC}
+    racing: dict[str, Contestant] = {OURS: partial(write_all, spark, stand.rocketmq, ours, workload)}
+    if (kafka := stand.kafka) is not None:
+        theirs = {"kafka.bootstrap.servers": kafka.address, "topic": TOPIC}
+        racing[KAFKA] = partial(write_all, spark, kafka, theirs, workload)
+    return racing
+
+
+def write_all(spark: SparkSession, side: Side, options: dict[str, str], workload: Workload) -> Figures:
+    """``seconds``: of the whole write, as its caller waits for it."""
+    processes = {BROKER: side.broker_pid, JVM: jvm_pid(spark), BENCHMARK: psutil.Process().pid}
+    with Machine() as machine, Usage(processes, jvm_pid(spark)) as usage:
+        begin = perf_counter()
+        rows_of(spark, workload).write.format(side.source).options(**options).mode("append").save()
+        seconds = perf_counter() - begin
+    return {"rows": workload.count, "seconds": seconds, **usage.figures(), **machine.figures()}
+
+
+def rows_of(spark: SparkSession, workload: Workload) -> DataFrame:
+    """``key`` and ``value``, as Kafka's sink calls them and ours understands."""
+    numbers = spark.range(0, workload.count, 1, TASKS)
+    value = f"CAST(rpad(CAST(id AS STRING), {workload.body_bytes}, 'x') AS BINARY) AS value"
+    return numbers.selectExpr("concat('key-', id) AS key", value)
+
+
+@contextmanager
+def java_producers(side: Side, workload: Workload) -> Iterator[dict[str, Contestant]]:
+    """In a JVM of their own: one thread, and several."""
+    with java_peer("batch-producer", ("Bodies.java", "BatchProducer.java"), rocketmq_class_path()) as jvm:
+        producer = jvm.java.BatchProducer(side.address, TOPIC, workload.body_bytes)
+
+        def send(threads: int) -> Figures:
+            with Usage({BROKER: side.broker_pid, CLIENT: jvm.pid}) as usage:
+                nanos = producer.send(threads, workload.count // threads, JAVA_BATCH)
+            return {"rows": workload.count, "seconds": nanos / 1e9, **usage.figures()}
+
+        yield {JAVA_BATCHES: partial(send, 1), JAVA_BATCHES_AT_ONCE: partial(send, JAVA_THREADS)}
