@@ -28,7 +28,7 @@ public final class BatchProducer implements AutoCloseable {
         List<Future<?>> parts = new ArrayList<>();
         for (int thread = 0; thread < threadCount; thread++) {
             int first = thread * countOfEach;
-            parts.add(threads.submit(() -> { send(first, first + countOfEach, batchSize); return null; }));
+            parts.add(threads.submit(() -> { sendShare(first, first + countOfEach, batchSize); return null; }));
         }
         for (Future<?> part : parts) {
             part.get();
@@ -38,7 +38,7 @@ public final class BatchProducer implements AutoCloseable {
         return nanos;
     }
 
-    private void send(int from, int to, int batchSize) throws Exception {
+    private void sendShare(int from, int to, int batchSize) throws Exception {
         for (int at = from; at < to; at += batchSize) {
             List<Message> batch = new ArrayList<>(batchSize);
             for (int number = at; number < Math.min(at + batchSize, to); number++) {
