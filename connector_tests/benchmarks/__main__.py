@@ -8,7 +8,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from connector_tests.benchmarks import decode, idle, latency, memory, planning, reading, small_batches, writing
+from connector_tests.benchmarks import (
+    decode,
+    idle,
+    latency,
+    memory,
+    planning,
+    reading,
+    small_batches,
+    starting,
+    writing,
+)
 from connector_tests.benchmarks.environment import environment
 from connector_tests.benchmarks.kafka_jars import connector_jars
 from connector_tests.benchmarks.output import FOLDER, write
@@ -30,6 +40,7 @@ def run_reading(scale: Scale, jars: Sequence[Path]) -> Iterator[Outcome]:
 PARTS: Final[Mapping[str, Part]] = {
     reading.PART: run_reading,
     writing.PART: lambda scale, jars: writing.run_writing(scale.writing, scale.rounds, jars),
+    starting.PART: lambda scale, _jars: starting.run_starting(scale.rounds),
     small_batches.PART: lambda scale, jars: small_batches.run_small_batches(scale.small_batches, scale.rounds, jars),
     latency.PART: lambda scale, jars: latency.run_latencies(
         scale.latency_rates_per_second, scale.latency_seconds, scale.rounds, jars

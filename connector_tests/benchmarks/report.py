@@ -23,6 +23,7 @@ from connector_tests.benchmarks.figures import (
 )
 from connector_tests.benchmarks.names import (
     DEFAULTS_SUFFIX,
+    EMPTY,
     JAVA_BATCHES,
     KAFKA,
     KAFKA_HEADERS,
@@ -63,7 +64,11 @@ def report(runs: Sequence[Run], failures: Sequence[Failure], environment: Mappin
         f"![Rows a second]({chart})\n" if cases(runs, "reading") else "",
         *(section(runs, case) for case in cases(runs, "reading") for section in (_reading, _wall)),
         *(_writing(runs, case) for case in cases(runs, "writing")),
-        *(_figures(runs, part, case) for part in ("small batches", "latency") for case in cases(runs, part)),
+        *(
+            _figures(runs, part, case)
+            for part in ("starting", "small batches", "latency")
+            for case in cases(runs, part)
+        ),
         *(_decode(runs, case) for case in cases(runs, "decode")),
         *(_figures(runs, "planning", case) for case in cases(runs, "planning")),
         *(_memory(runs, case) for case in cases(runs, "memory")),
@@ -216,17 +221,18 @@ def _middle(figures: Iterable[float]) -> str:
 
 
 def _figures(runs: Sequence[Run], part: str, case: str) -> str:
-    """A line for each figure, and ours to Kafka's."""
+    """A line for each figure, and ours to the peer's."""
     racing = contestants(runs, part, case)
     names = dict.fromkeys(name for mine in racing.values() for run in mine for name in run.figures)
-    header = ("", *racing, f"{OURS} to {KAFKA}")
-    return f"## {part.capitalize()}: {case}\n\n" + table(header, (_figure_row(name, racing) for name in names))
+    peer = next((name for name in racing if name in {KAFKA, EMPTY}), KAFKA)
+    header = ("", *racing, f"{OURS} to {peer}")
+    return f"## {part.capitalize()}: {case}\n\n" + table(header, (_figure_row(name, racing, peer) for name in names))
 
 
-def _figure_row(name: str, racing: Mapping[str, list[Run]]) -> Row:
+def _figure_row(name: str, racing: Mapping[str, list[Run]], peer: str) -> Row:
     found = {contestant: summary(values(mine, name)) for contestant, mine in racing.items()}
     shown = ("" if one is None else str(one) for one in found.values())
-    return name, *shown, times(ratio(found.get(OURS), found.get(KAFKA)))
+    return name, *shown, times(ratio(found.get(OURS), found.get(peer)))
 
 
 def _decode(runs: Sequence[Run], case: str) -> str:

@@ -19,6 +19,7 @@ from connector_tests.benchmarks.figures import (
 )
 from connector_tests.benchmarks.names import (
     DEFAULTS_SUFFIX,
+    EMPTY,
     JAVA_BATCHES,
     KAFKA,
     KAFKA_HEADERS,
@@ -135,6 +136,12 @@ def test_a_writer_is_compared_with_kafkas_sink_and_with_javas_producer() -> None
     rows = section(report(runs, [], ENVIRONMENT, "chart.png"), f"Writing {CASE}")
     assert rows[OURS] == ["1 (1 to 1)", "2.00 ×", "5.00 ×", "0.25", "", "0.5", ""]
     assert rows[JAVA_BATCHES] == ["0.2 (0.2 to 0.2)", "0.40 ×", "1.00 ×", "0.25", "", "0.5", ""]
+
+
+def test_a_start_is_compared_with_that_of_an_empty_source() -> None:
+    runs = [Run("starting", "a query", name, 1, {"load_s": took_s}) for name, took_s in ((OURS, 3.0), (EMPTY, 2.0))]
+    rows = section(report(runs, [], ENVIRONMENT, "chart.png"), "Starting: a query")
+    assert (rows[""], rows["load_s"]) == ([OURS, EMPTY, f"{OURS} to {EMPTY}"], ["3 (3 to 3)", "2 (2 to 2)", "1.50 ×"])
 
 
 def test_latencies_are_compared_figure_by_figure() -> None:

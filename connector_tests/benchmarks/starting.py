@@ -1,0 +1,83 @@
+"""Part ``starting``: what a query of one batch takes before and beside its rows, ours and one on an empty Python source.
+
+Each time in a Python and a JVM of their own, as a ``spark-submit`` would: nothing is loaded when it begins.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import uuid
+from collections.abc import Iterator, Mapping
+from functools import partial
+from time import perf_counter
+from typing import Final
+
+from connector_tests.benchmarks.apart import run_apart
+from connector_tests.benchmarks.names import EMPTY, OURS
+from connector_tests.benchmarks.race import alternate
+from connector_tests.benchmarks.rocketmq_side import rocketmq_side
+from connector_tests.benchmarks.roles import PLANNING, cpu_s
+from connector_tests.benchmarks.run import Contestant, Figures, Outcome
+from connector_tests.benchmarks.workload import Workload
+
+PART: Final = "starting"
+CASE: Final = "a query of one batch"
+ROWS: Final = 100
+
+
+def run_starting(rounds: int) -> Iterator[Outcome]:
+    with rocketmq_side(Workload(100, ROWS)) as side:
+        options = {**side.options, "consumerGroup": ""}
+        racing: dict[str, Contestant] = {
+            OURS: partial(start_apart, side.source, options),
+            EMPTY: partial(start_apart, "empty", {}),
+        }
+        yield from alternate(PART, CASE, racing, rounds)
+
+
+def start_apart(source: str, options: Mapping[str, str]) -> Figures:
+    """See ``start_here``; ours for a group that nobody has used."""
+    given = {**options, "consumerGroup": f"benchmark-{uuid.uuid4().hex}"} if options else {}
+    figures: Figures = json.loads(run_apart(__name__, source, json.dumps(given)).splitlines()[-1])
+    return figures
+
+
+def start_here(source: str, options: Mapping[str, str]) -> Figures:
+    """Seconds of ``load()``, and from ``start()`` to the end of the first batch; the processor time that Spark's Python
+    processes for planning took for each."""
+    from connector_tests.benchmarks.empty_source import EmptySource
+    from connector_tests.benchmarks.spark import RECOMMENDED_SETTINGS, checkpoint, jvm_pid, spark_session
+    from connector_tests.benchmarks.throughput import batches_of
+    from connector_tests.benchmarks.usage import Usage
+
+    with spark_session(RECOMMENDED_SETTINGS, []) as spark, checkpoint() as folder:
+        spark.dataSource.register(EmptySource)
+        with Usage({}, jvm_pid(spark)) as loading:
+            begin = perf_counter()
+            stream = spark.readStream.format(source).options(**options).load()
+            load_s = perf_counter() - begin
+        writer = stream.writeStream.format("noop").option("checkpointLocation", folder).trigger(availableNow=True)
+        with Usage({}, jvm_pid(spark)) as running:
+            begin = perf_counter()
+            query = writer.start()
+            query.awaitTermination()
+            query_s = perf_counter() - begin
+        rows, ((first_begin_s, first_end_s), *_) = batches_of(query)
+        assert rows, "no rows"
+        return {
+            "load_s": load_s,
+            "load planning cpu_s": loading.figures().get(cpu_s(PLANNING), 0.0),
+            "query_s": query_s,
+            "first batch_s": first_end_s - first_begin_s,
+            "query planning cpu_s": running.figures().get(cpu_s(PLANNING), 0.0),
+        }
+
+
+def main(source: str, options: str) -> None:
+    """Print the figures."""
+    sys.stdout.write(json.dumps(start_here(source, json.loads(options))))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
