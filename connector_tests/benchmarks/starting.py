@@ -1,4 +1,4 @@
-"""Part ``starting``: what a query of one batch takes before and beside its rows, ours and one on an empty Python source.
+"""Part ``starting``: what a query of one batch takes beside its rows, ours and one on an empty Python source.
 
 Each time in a Python and a JVM of their own, as a ``spark-submit`` would: nothing is loaded when it begins.
 """
