@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -14,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import rocketmq_spark
 from connector_tests.spark.conftest import StreamOf
-from connector_tests.support.streams import Stream, Topic, eventually, steady_messages
+from connector_tests.support.streams import TIMEOUT_S, Stream, Topic, eventually, steady_messages
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 
@@ -48,13 +49,21 @@ def test_two_queries_share_the_messages_of_one_queue(
 def test_a_batch_longer_than_the_invisibility_is_nobody_elses(messages: Topic, stream: StreamOf) -> None:
     options = {"loadBalance": "message", "invisibleDurationMs": str(INVISIBLE_MS)}
     slow, other = stream("slow", **options), stream("other", **options)
-    slow.before_each_batch = lambda: time.sleep(3 * INVISIBLE_MS / 1000)
+    has_a_batch = threading.Event()
+
+    def take_long() -> None:
+        has_a_batch.set()
+        time.sleep(3 * INVISIBLE_MS / 1000)
+
+    slow.before_each_batch = take_long
     sent = messages.send(30)
-    with slow.running() as query, other.running():
-        eventually(lambda: len(slow.places()) + len(other.places()) >= len(sent), "all messages")
-        eventually(lambda: told_by(query, "renewed") > 0, "a progress that tells of renewals")
-        assert told_by(query, "expired") == 0
-        rocketmq_spark.stop(query)
+    with slow.running() as query:
+        assert has_a_batch.wait(TIMEOUT_S)
+        with other.running():
+            eventually(lambda: len(slow.places()) + len(other.places()) >= len(sent), "all messages")
+            eventually(lambda: told_by(query, "renewed") > 0, "a progress that tells of renewals")
+            assert told_by(query, "expired") == 0
+            rocketmq_spark.stop(query)
     assert Counter(slow.bodies() + other.bodies()) == Counter(sent)
 
 
