@@ -45,7 +45,6 @@ OWN = {
     "options.receive": "unit/test_options.py",
     "options.table": "unit/test_options.py",
     "options.write": "unit/test_options.py",
-    "pop.grpc_transport": "integration/test_receiver.py",
     "pop.remoting_transport": "integration/test_receiver.py",
     "pull.outage_notes": "unit/test_range_puller.py",
     "remoting.clock": "unit/test_executor_client.py",

@@ -193,6 +193,36 @@ def test_what_a_later_start_gives_back_comes_again_whoever_acknowledges_it_by_it
     assert_nothing_comes(later)
 
 
+@pytest.mark.parametrize("does", [Receiver.give_back_logged, Receiver.prove_logged])
+def test_a_later_start_that_reads_something_else_goes_on_though_the_topic_is_gone_of_which_something_was_logged(
+    does: Callable[[Receiver, list[AnyHandle]], None],
+    cluster: EmbeddedCluster,
+    receiver: ReceiverOf,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A proxy goes on with what it has known of it for a moment."""
+    gone = Topic(cluster, cluster.create_topic(unique_name("gone")))
+    other = Topic(cluster, cluster.create_topic(unique_name("other")))
+    both = {"subscribe": f"{gone.name},{other.name}", "invisibleDurationMs": str(SHORT_MS)}
+    one = receiver(**both)
+    gone.send(3)
+    other.send(2)
+    logged = handles(frozen(one, 5))
+    one.stop()
+    cluster.delete_topic(gone.name)
+    later = receiver(starts=False, subscribe=other.name, missingTopicTimeoutMs="20000", clusterTimeoutMs="20000")
+    does(later, logged)
+    later.start()
+    if does is Receiver.give_back_logged:
+        assert len(frozen(later, 2)) == 2, "those of the other topic"
+    eventually(lambda: later.count(State.PROVEN) == 0, "nothing left to be acknowledged")
+    later.check()
+    told = [line for line in caplog.messages if "is gone from" in line]
+    assert told in ([], [f"topic {gone.name} is gone from broker broker-a: what is held of it needs nothing more"])
+    gone.close()
+    other.close()
+
+
 def test_messages_of_other_tags_do_not_come(messages: Topic, receiver: ReceiverOf, options_of: OptionsOf) -> None:
     messages.send(5, tag="TagB")
     wanted = messages.send(5, tag="TagA")

@@ -46,6 +46,8 @@ class GrpcTransport:
         self._topics = options.topics
         """Those that are read, and others of which messages are held."""
         self._routes: dict[str, dict[str, Addresses]] = {}
+        self._unserved: set[str] = set()
+        """Topics of which no broker is known."""
         self._is_looked_after = False
         self._targets: list[Target] = []
         self._polling: list[threading.Thread] = []
@@ -87,6 +89,7 @@ class GrpcTransport:
             except RocketMQError as error:
                 failures[topic] = error
         self._routes = self._routes | found
+        self._unserved = {topic for topic, error in failures.items() if error.condition == "TOPIC_NOT_SERVED"}
         return failures
 
     def _keep(self, wanted: Iterable[Addresses]) -> dict[Addresses, RocketMQError]:
@@ -110,16 +113,19 @@ class GrpcTransport:
         return self._targets
 
     def _session_of(self, topic: str, broker_name: str) -> Session:
-        """Looks for it, where nobody does that by a timer yet. Raises what is in the way of that,
-        RouteError[NO_MASTER] where no proxy says that it asks this broker."""
+        """Looks for it, where nobody does that by a timer yet. Of a topic that no broker has any proxy is asked: it
+        finds the broker, and once the time of a message is over it says that it knows it no more. Raises what is in the
+        way of that, RouteError[NO_MASTER] where no proxy says that it asks this broker."""
         if topic not in self._topics:
             self._topics = (*self._topics, topic)
         addresses = self._routes.get(topic, {}).get(broker_name)
         if addresses is None and not self._is_looked_after:
             failures = self._look()
-            if topic in failures:
+            if topic in failures and topic not in self._unserved:
                 raise failures[topic]
-            addresses = self._routes[topic].get(broker_name)
+            addresses = self._routes.get(topic, {}).get(broker_name)
+        if addresses is None and topic in self._unserved:
+            return self._sessions[self._entry]
         if addresses is None:
             raise RouteError("NO_MASTER", broker=broker_name, topic=topic)
         return self._sessions[addresses]

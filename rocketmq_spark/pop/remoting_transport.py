@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from rocketmq_spark.errors import OptionError, RocketMQError, RouteError
+from rocketmq_spark.errors import OptionError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import TopicRoute
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.dead_letter_mover import DeadLetterMover
@@ -21,6 +21,7 @@ from rocketmq_spark.remoting.peer import ResponseFuture
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.pop_broker import PopBroker, PopOutcome
 from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
+from rocketmq_spark.remoting.routes import KnownTopics
 from rocketmq_spark.wire.body.subscription import TAG
 from rocketmq_spark.wire.remoting.headers import (
     ChangeInvisibleTimeRequest,
@@ -37,7 +38,11 @@ FROM_FIRST, FROM_END = 0, 1
 
 LOOK_INTERVAL_MS: Final = 30_000
 
-_Asked: TypeAlias = ResponseFuture[ChangeInvisibleTimeResponse | None] | RocketMQError
+_Asked: TypeAlias = ResponseFuture[ChangeInvisibleTimeResponse | None] | RocketMQError | None
+"""None: nobody, for the topic is gone."""
+
+_Place: TypeAlias = PopBroker | RocketMQError | None
+"""Whom to ask about messages of one topic and broker, or why nobody can be asked; None: the topic is gone."""
 
 
 class RemotingTransport:
@@ -53,8 +58,9 @@ class RemotingTransport:
         self._pool = ConnectionPool(options.broker_timeout_ms, limit=None, security=options.security)
         self._name_servers = NameServers(options.name_servers, self._pool, options.broker_timeout_ms)
         self._routes: dict[str, TopicRoute] = {}
-        self._others: dict[str, TopicRoute] = {}
+        self._others = KnownTopics(self._name_servers, {})
         """Of topics that are not read any more, of which messages are held."""
+        self._told_gone: set[Target] = set()
         self._may_be_read: set[str] = set()
         self.dead_letters = DeadLetterMover(options.consumer_group, self._broker, self._broker_at)
 
@@ -67,7 +73,8 @@ class RemotingTransport:
         refused = {topic: error for topic, route in found.items() if (error := self._refusal(topic, route)) is not None}
         self._routes = self._routes | {topic: route for topic, route in found.items() if topic not in refused}
         unreadable = {topic for topic, route in found.items() if not route.read_queues()}
-        failures = {topic: error for topic, error in told.items() if isinstance(error, RocketMQError)}
+        failed = {topic: error for topic, error in told.items() if isinstance(error, RocketMQError)}
+        failures = {topic: self._unfound(topic, error) for topic, error in failed.items()}
         return failures | refused | {topic: RouteError("NO_READABLE_QUEUE", topic=topic) for topic in unreadable}
 
     def _refusal(self, topic: str, route: TopicRoute) -> RocketMQError | None:
@@ -80,7 +87,7 @@ class RemotingTransport:
         failure: RocketMQError | None = None
         for address in addresses:
             try:
-                if PopBroker(address, self._pool, self._options.broker_timeout_ms).is_in_order(topic):
+                if self._pop_broker(address).is_in_order(topic):
                     return OptionError("IN_ORDER", what=f"Topic {topic!r}")
             except RocketMQError as error:
                 failure = error
@@ -91,20 +98,66 @@ class RemotingTransport:
             return None
         return failure
 
+    def _unfound(self, topic: str, error: RocketMQError) -> RocketMQError:
+        """Why there is no route, and whose trouble it is."""
+        if isinstance(error, RouteError) or outlook_of_request(error) is Outlook.FINAL:
+            return error
+        addresses = self._name_servers.addresses
+        return TransportError("NO_NAME_SERVER", topic=topic, addresses=addresses, cause=str(error))
+
     def targets(self) -> list[Target]:
         """Brokers that have readable queues of our topics."""
         queues = (queue for route in self._routes.values() for queue in route.read_queues())
         return list(dict.fromkeys(Target(queue.topic, queue.broker_name) for queue in queues))
 
     def _broker(self, topic: str, broker_name: str) -> PopBroker:
-        """Raises RouteError[NO_MASTER], and what ``NameServers.topic_route`` raises."""
-        route = self._routes.get(topic) or self._others.get(topic)
-        if route is None:
-            route = self._others[topic] = self._name_servers.topic_route(topic)
+        """Raises RouteError[NO_MASTER], and what ``KnownTopics.route`` raises."""
+        route = self._routes.get(topic) or self._others.route(topic)
         address = route.master_address(broker_name)
         if address is None:
+            self._others.forget(topic)
             raise RouteError("NO_MASTER", broker=broker_name, topic=topic)
+        return self._pop_broker(address)
+
+    def _pop_broker(self, address: str) -> PopBroker:
         return PopBroker(address, self._pool, self._options.broker_timeout_ms)
+
+    def _places(self, handles: Sequence[Handle]) -> dict[Target, _Place]:
+        return {place: self._place(place) for place in dict.fromkeys(map(_target, handles))}
+
+    def _place(self, place: Target) -> _Place:
+        try:
+            return self._broker(*place)
+        except RouteError as error:
+            return None if self._is_gone(place) else error
+        except RocketMQError as error:
+            return error
+
+    def _is_gone(self, place: Target) -> bool:
+        """Whether the broker is there and has not the topic, by one name server: it is told of a broker and of its
+        topics together. Where the broker is not there either, nobody knows."""
+        try:
+            is_gone = self._master(place) is None and place.broker_name in self._masters()
+        except RocketMQError:
+            return False
+        if is_gone and place not in self._told_gone:
+            self._told_gone.add(place)
+            log.warning("topic %s is gone from broker %s: what is held of it needs nothing more", *place)
+        return is_gone
+
+    def _master(self, place: Target) -> str | None:
+        """Asks anew. Raises what ``NameServers.topic_route`` does for other reasons than that there is no topic."""
+        try:
+            return self._name_servers.topic_route(place.topic).master_address(place.broker_name)
+        except RouteError as error:
+            if error.condition == "TOPIC_NOT_FOUND":
+                return None
+            raise
+
+    def _masters(self) -> set[str]:
+        """Names of brokers that have one. Raises what ``NameServers.cluster_info`` does."""
+        brokers = self._name_servers.cluster_info().brokers
+        return {name for name, broker in brokers.items() if broker.master_address is not None}
 
     def _broker_at(self, address: str) -> Broker:
         return Broker(address, self._pool, self._options.broker_timeout_ms)
@@ -132,17 +185,19 @@ class RemotingTransport:
             broker.pop(request, lambda outcome: on_answer(_answer(poll.target, outcome)))
 
     def acknowledge(self, handles: Sequence[AnyHandle]) -> list[Acknowledged]:
-        failures = self._acknowledge(_brokers_own(handles))
-        return [failures.get(handle.broker_name, True) for handle in handles]
+        ours = _brokers_own(handles)
+        places = self._places(ours)
+        failures = self._acknowledge(ours, places)
+        return [_acknowledged(places[_target(handle)], failures.get(handle.broker_name)) for handle in ours]
 
-    def _acknowledge(self, handles: Sequence[Handle]) -> dict[str, RocketMQError]:
+    def _acknowledge(self, handles: Sequence[Handle], places: Mapping[Target, _Place]) -> dict[str, RocketMQError]:
         """What went wrong, by broker name."""
         answers: list[tuple[str, ResponseFuture[None]]] = []
         failures: dict[str, RocketMQError] = {}
-        for topic, broker_name, some in _by_broker(handles):
+        for broker, broker_name, some in _by_broker(handles, places):
             try:
                 acks = acks_of(self._options.consumer_group, some)
-                answers.append((broker_name, self._broker(topic, broker_name).submit_acknowledge(broker_name, acks)))
+                answers.append((broker_name, broker.submit_acknowledge(broker_name, acks)))
             except RocketMQError as error:
                 failures[broker_name] = error
         for broker_name, answer in answers:
@@ -155,11 +210,16 @@ class RemotingTransport:
     def change(self, handles: Sequence[AnyHandle], invisible_ms: int, *, suspend: bool) -> list[Changed]:
         failed: dict[str, RocketMQError] = {}
         ours = _brokers_own(handles)
-        asked = [self._ask_change(handle, invisible_ms, suspend, failed) for handle in ours]
+        places = self._places(ours)
+        asked = [self._ask_change(places[_target(handle)], handle, invisible_ms, suspend, failed) for handle in ours]
         return [_changed(handle, one) for handle, one in zip(ours, asked, strict=True)]
 
-    def _ask_change(self, handle: Handle, invisible_ms: int, suspend: bool, failed: dict[str, RocketMQError]) -> _Asked:
+    def _ask_change(
+        self, place: _Place, handle: Handle, invisible_ms: int, suspend: bool, failed: dict[str, RocketMQError]
+    ) -> _Asked:
         """``failed``: brokers that cannot be sent to; each is tried once."""
+        if not isinstance(place, PopBroker):
+            return place
         group, check_point = self._options.consumer_group, handle.check_point
         request = ChangeInvisibleTimeRequest(
             consumer_group=group,
@@ -172,7 +232,7 @@ class RemotingTransport:
         )
         if handle.broker_name not in failed:
             try:
-                return self._broker(handle.topic, handle.broker_name).submit_change(request)
+                return place.submit_change(request)
             except RocketMQError as error:
                 failed[handle.broker_name] = error
         return failed[handle.broker_name]
@@ -194,8 +254,18 @@ def _brokers_own(handles: Sequence[AnyHandle]) -> list[Handle]:
     return [handle for handle in handles if isinstance(handle, Handle)]
 
 
+def _target(handle: Handle) -> Target:
+    return Target(handle.topic, handle.broker_name)
+
+
+def _acknowledged(place: _Place, failure: RocketMQError | None) -> Acknowledged:
+    if isinstance(place, PopBroker):
+        return failure or True
+    return place or True
+
+
 def _changed(handle: Handle, asked: _Asked) -> Changed:
-    if isinstance(asked, RocketMQError):
+    if asked is None or isinstance(asked, RocketMQError):
         return asked
     try:
         answer = asked.result()
@@ -206,11 +276,15 @@ def _changed(handle: Handle, asked: _Asked) -> Changed:
     return handle.changed(answer.pop_time_ms, answer.invisible_ms, answer.revive_queue_id)
 
 
-def _by_broker(handles: Sequence[Handle]) -> Iterator[tuple[str, str, Sequence[Handle]]]:
-    """(a topic, broker name, handles), in parts that one request can carry."""
-    by_broker: dict[str, list[Handle]] = {}
+def _by_broker(
+    handles: Sequence[Handle], places: Mapping[Target, _Place]
+) -> Iterator[tuple[PopBroker, str, Sequence[Handle]]]:
+    """(a broker, its name, handles), in parts that one request can carry; without those that nobody is asked about."""
+    by_broker: dict[str, tuple[PopBroker, list[Handle]]] = {}
     for handle in handles:
-        by_broker.setdefault(handle.broker_name, []).append(handle)
-    for broker_name, ours in by_broker.items():
+        place = places[_target(handle)]
+        if isinstance(place, PopBroker):
+            by_broker.setdefault(handle.broker_name, (place, []))[1].append(handle)
+    for broker_name, (broker, ours) in by_broker.items():
         for first in range(0, len(ours), ACKS_A_REQUEST):
-            yield ours[0].topic, broker_name, ours[first : first + ACKS_A_REQUEST]
+            yield broker, broker_name, ours[first : first + ACKS_A_REQUEST]
