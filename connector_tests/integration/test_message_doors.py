@@ -1,5 +1,5 @@
-"""Messages one by one, over each protocol and at each door: received, acknowledged, renewed and given back, each seen
-by a second look."""
+"""Messages one by one, over each protocol and at each door: received, acknowledged, renewed, given back and moved to
+the dead letters, each seen by a second look."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import logging
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
@@ -16,7 +16,19 @@ import pytest
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from connector_tests.support.desk import LONG_MS, MOMENT_S, SHORT_MS, SHORTEST, WAYS, Desk, acknowledge, bodies, held
+from connector_tests.support.desk import (
+    LONG_MS,
+    MOMENT_S,
+    REMOTING,
+    SHORT_MS,
+    SHORTEST,
+    WAYS,
+    Desk,
+    Row,
+    acknowledge,
+    bodies,
+    held,
+)
 from connector_tests.support.streams import TIMEOUT_S, eventually
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.errors import RocketMQError
@@ -104,8 +116,30 @@ def given_back(desk: Desk) -> None:
     desk.assert_only_what_is_left_comes()
 
 
+def moved_to_the_dead_letters(desk: Desk) -> None:
+    """Tried as often as the group allows, by us over brokers and by a proxy itself; nobody gets them any more."""
+    desk.allow_to_come_again(1)
+    sent = desk.messages.send(SENT)
+    for times_before in range(2):
+        rows = desk.try_in_vain(SENT)
+        assert [(row["body"].decode(), row["reconsumeTimes"]) for row in by_body(rows)] == [
+            (body, times_before) for body in sorted(sent)
+        ]
+    one = desk.member()
+    assert sorted(desk.dead_letters(SENT)) == sorted(sent)
+    one.check()
+    told = (SENT, SENT, SENT) if desk.way == REMOTING else (0, 0, 0)
+    eventually(lambda: (one.counts.received, one.counts.dead_letters, one.counts.acknowledged) == told, "its counts")
+    one.stop()
+    desk.assert_only_what_is_left_comes()
+
+
+def by_body(rows: Sequence[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: row["body"])
+
+
 Act = Callable[[Desk], None]
-ACTS: tuple[Act, ...] = (received, acknowledged, renewed, given_back)
+ACTS: tuple[Act, ...] = (received, acknowledged, renewed, given_back, moved_to_the_dead_letters)
 
 # ---------------------------------------------------------------------------------------------------------- the table
 

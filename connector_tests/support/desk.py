@@ -8,18 +8,21 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from typing import Any, Final
 
+from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.streams import Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster, Right
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.model import dead_letter_topic
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.options.connection import options_of
 from rocketmq_spark.pop.handles import Received
 from rocketmq_spark.pop.ledger import State
 from rocketmq_spark.pop.polls import Poll
 from rocketmq_spark.pop.receiver import Receiver
-from rocketmq_spark.pop.transport import Answer
+from rocketmq_spark.pop.transport import Answer, Transport
 from rocketmq_spark.pop.transports import transport_of
+from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.security import Security
 from rocketmq_spark.source.pop.message_reader import read_parts
 from rocketmq_spark.source.pop.message_tasks import tasks_of
@@ -36,6 +39,8 @@ SHORT_MS: Final = 4_000
 LONG_MS: Final = 300_000
 MOMENT_S: Final = 2.0
 POLL_MS: Final = 500
+AT_ONCE_MS: Final = 1
+ADMIN_TIMEOUT_MS: Final = 5_000
 
 Row = dict[str, Any]
 
@@ -50,6 +55,7 @@ class Desk:
         self.topic = cluster.create_topic(unique_name("desk"), queues=1)  # what comes together is known together
         self.group = unique_name("group_desk")
         self.way = way
+        self._cluster = cluster
         self.messages = Topic(cluster, self.topic)
         self._made = ExitStack()
         self._made.callback(self.messages.close)
@@ -69,8 +75,10 @@ class Desk:
         """None where nobody asks for any."""
         if cluster.security.credentials is None:
             return {}
-        groups = (self.group, f"{self.group}_{self.topic}") if self.way == REMOTING else (self.group,)
-        rights = [Right(f"Topic:{self.topic}", ("SUB",)), *(Right(f"Group:{group}", ("SUB",)) for group in groups)]
+        rights = [Right(f"Topic:{self.topic}", ("SUB",)), Right(f"Group:{self.group}", ("SUB",))]
+        if self.way == REMOTING:
+            rights[1] = Right(f"Group:{self.group}", ("SUB", "GET"))
+            rights.append(Right(f"Group:{self.group}_{self.topic}", ("SUB",)))
         return options_of(Security(cluster.create_user(unique_name("user"), *rights)))
 
     def close(self) -> None:
@@ -98,29 +106,57 @@ class Desk:
         """Send a message, and receive it as somebody who then says nothing more. It comes again when its time is over,
         and so has, before it, whatever was received before for no longer and is not done."""
         (body,) = self.messages.send(1)
-        received: list[Received] = []
         with closing(transport_of(self.parsed(invisible_ms))) as transport:
-            assert transport.look() == {}
-            (target,) = transport.targets()
-
-            def has_come() -> bool:
-                answers: list[Answer] = []
-                transport.poll(Poll(target, 32, POLL_MS), answers.append)
-                eventually(lambda: bool(answers), "an answer")
-                (answer,) = answers
-                assert not isinstance(answer, RocketMQError), answer
-                received.extend(answer)
-                return bool(received)
-
-            eventually(has_come, "the message")
+            received = polled(transport, 1)
         assert bodies(self.rows(received)) == [body]
         return body
+
+    def try_in_vain(self, count: int) -> list[Row]:
+        """Receive so many messages, and let them come again at once: that was one attempt of each."""
+        with closing(transport_of(self.parsed(LONG_MS))) as transport:
+            received = polled(transport, count)
+            changed = transport.change([one.handle for one in received], AT_ONCE_MS, suspend=False)
+        assert [one for one in changed if isinstance(one, RocketMQError)] == []
+        return self.rows(received)
+
+    def allow_to_come_again(self, times: int) -> None:
+        """Make the group so. Before anybody asks for its messages: a proxy knows a group for a while."""
+        with closing(ConnectionPool(ADMIN_TIMEOUT_MS, security=self._cluster.security)) as pool:
+            AdminBroker(self._cluster.broker_addr(), pool, ADMIN_TIMEOUT_MS).update_group(
+                self.group, retry_max_times=times
+            )
+
+    def dead_letters(self, count: int) -> list[str]:
+        """Bodies in the group's dead letter topic, once there are so many."""
+        admin = {**self._cluster.security_options, **self.servers[REMOTING], "loadBalance": "message"}
+        own = {"consumerGroup": f"{self.group}_dead", "subscribe": dead_letter_topic(self.group)}
+        with closing(transport_of(ReadOptions.parse(admin | own))) as transport:
+            return bodies(self.rows(polled(transport, count)))
 
     def assert_only_what_is_left_comes(self) -> None:
         """When all times are over: one message is left now, it comes again, and nothing else does."""
         left = self.leave_one()
         received = held(self.member(), 1)
         assert [(row["body"].decode(), row["reconsumeTimes"]) for row in self.rows(received)] == [(left, 1)]
+
+
+def polled(transport: Transport, count: int) -> list[Received]:
+    """So many messages."""
+    received: list[Received] = []
+    eventually(lambda: transport.look() == {}, "the topic")
+    (target,) = transport.targets()
+
+    def have_come() -> bool:
+        answers: list[Answer] = []
+        transport.poll(Poll(target, 32, POLL_MS), answers.append)
+        eventually(lambda: bool(answers), "an answer")
+        (answer,) = answers
+        assert not isinstance(answer, RocketMQError), answer
+        received.extend(answer)
+        return len(received) >= count
+
+    eventually(have_come, f"{count} messages")
+    return received
 
 
 def held(one: Receiver, count: int) -> list[Received]:

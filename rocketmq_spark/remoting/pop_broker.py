@@ -73,8 +73,8 @@ class PopBroker(Peer):
         return self.ask(Question(command, lambda answer: decode_message_type(answer.body) == FIFO))
 
     def group_retries(self, group: str) -> GroupRetries:
-        """How the group's messages come again, by its settings on this broker. A right of operators, where there are
-        rights."""
+        """How the group's messages come again, by its settings on this broker. Wants the right GET on the group, where
+        there are rights."""
         command = RemotingCommand(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, fields={"group": group})
         return self.ask(Question(command, lambda answer: decode_group_retries(answer.body)))
 
