@@ -32,6 +32,23 @@ def test_the_demo_counts_every_order_shows_queues_move_and_cleans_up(run: Run, t
     assert list(tmp_path.iterdir()) == []
 
 
+def test_members_of_the_demo_share_the_messages_of_one_queue(run: Run, tmp_path: Path) -> None:
+    command = ("demo", "--seconds", "8", "--load-balance", "message")
+    printed = run(sys.executable, "-m", "rocketmq_spark.cli.main", *command).splitlines()
+    numbers = LAST_LINE.fullmatch(printed[-1])
+    assert numbers is not None, printed[-1]
+    produced, read, distinct, duplicates, lost, group_lag = map(int, numbers.groups())
+    assert (distinct, lost, group_lag) == (produced, 0, 0)
+    assert produced >= 800
+    assert duplicates == read - distinct
+    shares = [line for line in printed if " receives, " in line]
+    assert [line.count(" receives, ") for line in shares] == [1, 2, 1], "alone, shared, and alone again"
+    assert any(
+        re.search(r" second +batch .* received +\d+ +waiting +\d+ +acknowledged +\d+ ", line) for line in printed
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.story
 def test_a_broker_that_dies_under_the_demo_is_what_the_demo_says(tmp_path: Path, environment: dict[str, str]) -> None:
     """It used to say that nobody answers at some port."""

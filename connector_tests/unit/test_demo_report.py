@@ -5,7 +5,17 @@ from typing import Any
 
 import pytest
 
-from rocketmq_spark.cli.demo_report import Cell, Ownership, Summary, Trigger, WindowTable, cause_of, shortened
+from rocketmq_spark.cli.demo_report import (
+    Cell,
+    Messages,
+    Ownership,
+    Sharing,
+    Summary,
+    Trigger,
+    WindowTable,
+    cause_of,
+    shortened,
+)
 
 
 def trigger(member: str = "first", batch_id: int = 0, keys: tuple[str, ...] = ()) -> Trigger:
@@ -43,6 +53,17 @@ class TestTrigger:
         latest = PROGRESS["sources"][0]["latestOffset"] | {"lag": None}
         line = Trigger.from_progress(PROGRESS | {"sources": [{"latestOffset": latest}]}).line()
         assert " ".join(line.split()) == "first batch 7 2 rows 40 rows/s lag ? queues broker-a:0,2"
+
+    def test_where_messages_are_shared_it_says_what_became_of_them(self) -> None:
+        latest = {"received": 40, "acknowledged": 20, "renewed": 3, "expired": 1, "waiting": 12, "inBatch": 8}
+        shared = Trigger.from_progress(PROGRESS | {"sources": [{"latestOffset": latest}]})
+        assert shared.messages == Messages(received=40, waiting=12, acknowledged=20, expired=1)
+        assert (shared.queues, shared.lag) == ((), None)
+        line = " ".join(shared.line().split())
+        assert line == "first batch 7 2 rows 40 rows/s received 40 waiting 12 acknowledged 20 expired 1"
+
+    def test_where_queues_are_shared_it_says_nothing_of_messages(self) -> None:
+        assert Trigger.from_progress(PROGRESS).messages is None
 
 
 class TestSummary:
@@ -95,6 +116,15 @@ class TestOwnership:
         ownership.tell("second", ())
         assert ownership.news() == "first reads b:0   second reads none"
 
+    def test_it_hears_of_triggers_and_of_who_has_left(self) -> None:
+        ownership = Ownership(queue_count=1)
+        ownership.hear(Trigger("first", 0, 0, 0.0, 0, ("b:0",), ()))
+        ownership.hear(Trigger("second", 0, 0, 0.0, 0, (), ()))
+        assert ownership.news() == "first reads b:0   second reads none"
+        ownership.left("first")
+        ownership.hear(Trigger("second", 1, 0, 0.0, 0, ("b:0",), ()))
+        assert ownership.news() == "first reads none   second reads b:0"
+
     @pytest.mark.parametrize(
         ("first", "second", "is_settled", "is_shared"),
         [
@@ -112,6 +142,48 @@ class TestOwnership:
         ownership.tell("first", first)
         ownership.tell("second", second)
         assert (ownership.is_settled(), ownership.is_shared()) == (is_settled, is_shared)
+
+
+def told(member: str, received: int) -> Trigger:
+    return Trigger(member, 0, 0, 0.0, None, (), (), Messages(received, 0, 0, 0))
+
+
+class TestSharing:
+    def test_who_has_received_nothing_yet_is_no_news(self) -> None:
+        sharing = Sharing()
+        assert (sharing.is_settled(), sharing.is_shared(), sharing.news()) == (False, False, None)
+        sharing.hear(told("first", 0))
+        assert (sharing.is_settled(), sharing.is_shared(), sharing.news()) == (False, False, None)
+        sharing.hear(told("first", 1))
+        assert (sharing.is_settled(), sharing.is_shared()) == (True, False)
+        assert sharing.news() == "first receives, 1 by now"
+        assert sharing.news() is None, "told already"
+
+    def test_who_joins_shares_when_each_has_received_messages_since(self) -> None:
+        sharing = Sharing()
+        sharing.hear(told("first", 30))
+        sharing.hear(told("second", 0))
+        assert not sharing.is_settled()
+        sharing.hear(told("second", 5))
+        assert not sharing.is_settled(), "first may receive nothing any more"
+        sharing.hear(told("first", 34))
+        assert (sharing.is_settled(), sharing.is_shared()) == (True, True)
+        assert sharing.news() == "first receives, 4 by now   second receives, 5 by now"
+
+    def test_who_has_left_leaves_all_to_the_others(self) -> None:
+        sharing = Sharing()
+        sharing.hear(told("first", 30))
+        sharing.hear(told("second", 5))
+        sharing.left("second")
+        assert not sharing.is_settled()
+        sharing.hear(told("first", 37))
+        assert (sharing.is_settled(), sharing.is_shared()) == (True, False)
+        assert sharing.news() == "first receives, 7 by now"
+
+    def test_a_trigger_before_the_first_receipt_tells_nothing(self) -> None:
+        sharing = Sharing()
+        sharing.hear(trigger("first"))
+        assert (sharing.is_settled(), sharing.news()) == (False, None)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,10 +105,9 @@ def standard_error_to(file: Path) -> Iterator[None]:
         os.close(terminal)
 
 
-def read_orders(spark: SparkSession, namesrv_addr: str, group: str, topic: str) -> DataFrame:
-    """The stream. Each query that is started over it is a member of ``group``."""
-    reader = spark.readStream.format("rocketmq").option("namesrvAddr", namesrv_addr)
-    return reader.option("consumerGroup", group).option("subscribe", topic).option("startingOffsets", "earliest").load()
+def read_orders(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
+    """The stream. Each query that is started over it is a member of the group that ``options`` name."""
+    return spark.readStream.format("rocketmq").options(**options).load()
 
 
 def windowed_orders(orders: DataFrame) -> DataFrame:
@@ -146,7 +145,7 @@ class Member:
         self._query = self._writer.start()
 
     def leave(self) -> None:
-        """Finish the running batch, hand the queues over, and stop."""
+        """Finish the running batch, hand over what the group shares, and stop."""
         if self._query is not None:
             stop(self._query)
             self._query = None

@@ -5,10 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, Protocol
 
 OBSERVED: Final = "orders"
 """Name of the metric in which a query reports the keys of all rows that a trigger read."""
+
+
+class Messages(NamedTuple):
+    """What became of the messages of a query whose group shares them, since it started."""
+
+    received: int
+    waiting: int
+    acknowledged: int
+    expired: int
+
+    @classmethod
+    def from_progress(cls, latest: Mapping[str, Any]) -> Messages | None:
+        """None of a query that has queues."""
+        return cls(*(latest[name] for name in cls._fields)) if "received" in latest else None
+
+    def text(self) -> str:
+        """For the screen."""
+        return (
+            f"received {self.received:>6}   waiting {self.waiting:>4}   acknowledged {self.acknowledged:>6}   "
+            f"expired {self.expired}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +37,7 @@ class Trigger:
     """One finished trigger of one query, as its progress tells it.
 
     ``lag`` counts offsets that the query's own queues hold and no batch has read yet; None: it is not
-    known. ``keys`` names every row.
+    known. ``messages``: where the group shares these, and has neither lag nor queues. ``keys`` names every row.
     """
 
     member: str
@@ -26,6 +47,7 @@ class Trigger:
     lag: int | None
     queues: tuple[str, ...]
     keys: tuple[str, ...]
+    messages: Messages | None = None
 
     @classmethod
     def from_progress(cls, progress: Mapping[str, Any]) -> Trigger:
@@ -39,11 +61,14 @@ class Trigger:
             lag=latest.get("lag"),
             queues=tuple(queue_names(latest.get("maxOffsets", {}))),
             keys=tuple(progress["observedMetrics"].get(OBSERVED, {}).get("keys") or ()),
+            messages=Messages.from_progress(latest),
         )
 
     def line(self) -> str:
-        """For the screen: who, which batch, how much and how fast, what is left, which queues."""
+        """For the screen: who, which batch, how much and how fast, what is left, which queues or messages."""
         shown = f"{self.member:<7} batch {self.batch_id:>3} {self.row_count:>6} rows {self.rows_per_s:>8.0f} rows/s"
+        if self.messages is not None:
+            return f"{shown}   {self.messages.text()}"
         lag = "?" if self.lag is None else self.lag
         return f"{shown}   lag {lag:>4}   queues {shortened(self.queues)}"
 
@@ -64,13 +89,85 @@ def shortened(queues: Iterable[str]) -> str:
     return " ".join(f"{broker_name}:{','.join(numbers)}" for broker_name, numbers in ids.items()) or "none"
 
 
+class Shares(Protocol):
+    """Who of a group has what, as far as the members have told; a member is silent between its triggers."""
+
+    def hear(self, trigger: Trigger) -> None:
+        """What a member says of itself."""
+
+    def left(self, member: str) -> None:
+        """It has nothing any more."""
+
+    def is_settled(self) -> bool:
+        """Whether each part has found its reader since the group changed, by all that the members say."""
+
+    def is_shared(self) -> bool:
+        """It is settled, and several members have parts."""
+
+    def news(self) -> str | None:
+        """A line when it has changed since the last one; what is not settled is no news yet."""
+
+
+class Sharing:
+    """``Shares`` of messages: a group is settled when each member has received some since it changed."""
+
+    def __init__(self) -> None:
+        self._received: dict[str, int] = {}
+        self._before: dict[str, int] = {}
+        self._is_shown = False
+
+    def hear(self, trigger: Trigger) -> None:
+        """See ``Shares``. Whom nobody has heard yet has joined."""
+        if trigger.messages is None:
+            return
+        if trigger.member not in self._received:
+            self._change()
+        self._received[trigger.member] = trigger.messages.received
+
+    def left(self, member: str) -> None:
+        """See ``Shares``."""
+        del self._received[member]
+        self._change()
+
+    def _change(self) -> None:
+        self._before = dict(self._received)
+        self._is_shown = False
+
+    def _since(self) -> dict[str, int]:
+        return {member: received - self._before.get(member, 0) for member, received in self._received.items()}
+
+    def is_settled(self) -> bool:
+        """See ``Shares``."""
+        since = self._since().values()
+        return bool(since) and min(since) > 0
+
+    def is_shared(self) -> bool:
+        """See ``Shares``."""
+        return self.is_settled() and len(self._received) > 1
+
+    def news(self) -> str | None:
+        """See ``Shares``."""
+        if self._is_shown or not self.is_settled():
+            return None
+        self._is_shown = True
+        return "   ".join(f"{member} receives, {count} by now" for member, count in self._since().items())
+
+
 class Ownership:
-    """Who reads which of a topic's queues, as far as the members have told."""
+    """``Shares`` of queues: who reads which of a topic's queues, as far as the members have told."""
 
     def __init__(self, queue_count: int) -> None:
         self._queue_count = queue_count
         self._queues: dict[str, tuple[str, ...]] = {}
         self._shown = ""
+
+    def hear(self, trigger: Trigger) -> None:
+        """See ``Shares``."""
+        self.tell(trigger.member, trigger.queues)
+
+    def left(self, member: str) -> None:
+        """See ``Shares``."""
+        self.tell(member, ())
 
     def tell(self, member: str, queues: tuple[str, ...]) -> None:
         """What a member says of itself; it is silent between its triggers."""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from rocketmq_spark.cli.demo_queries import Counted, Ended, News
-from rocketmq_spark.cli.demo_report import Ownership, Trigger, WindowTable, cause_of
+from rocketmq_spark.cli.demo_report import Shares, Trigger, WindowTable, cause_of
 
 TABLE_EVERY_S: Final = 10.0
 TABLE_WINDOWS: Final = 4
@@ -30,9 +30,9 @@ def step(doing: str) -> Iterator[None]:
 class Screen:
     """Prints lines, with the seconds since ``start_clock`` in front."""
 
-    def __init__(self, queue_count: int) -> None:
+    def __init__(self, shares: Shares) -> None:
         self.triggers: list[Trigger] = []
-        self.ownership = Ownership(queue_count)
+        self.shares = shares
         self.ended = 0
         self._table = WindowTable()
         self._table_shown_s = 0.0
@@ -70,8 +70,8 @@ class Screen:
     def _show_trigger(self, trigger: Trigger) -> None:
         if trigger.row_count:
             self.say(trigger.line())
-        self.ownership.tell(trigger.member, trigger.queues)
-        moved = self.ownership.news()
+        self.shares.hear(trigger)
+        moved = self.shares.news()
         if moved is not None:
             self.say(moved)
 
