@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -104,10 +105,14 @@ class Story:
 
     def end(self) -> None:
         """All that there is has been read, and is acknowledged."""
-        eventually(lambda: not self.lost(), "every message in a sink")
+        while lost := self.lost():
+            eventually(partial(self._is_some_there, lost), f"any of {len(lost)} in a sink: {sorted(lost)[:9]}")
         for member in self._members.values():
             member.stop()
             member.run_to_end()
+
+    def _is_some_there(self, lost: set[str]) -> bool:
+        return self.lost() < lost
 
     def lost(self) -> set[str]:
         return self._sent_s.keys() - self._copies().keys()
