@@ -90,6 +90,7 @@ THROUGH = {
     "embedded.proxy": ("integration/test_embedded_proxy.py", "embedded.cluster"),
     "embedded.server_jvms": ("integration/test_embedded_cluster.py", "embedded.cluster"),
     "embedded.servers": ("integration/test_embedded_cluster.py", "embedded.cluster"),
+    "pop.errands": ("unit/test_receiver.py", "pop.receiver"),
     "proxy.connection": ("unit/test_session.py", "proxy.session"),
     "proxy.failures": ("unit/test_session.py", "proxy.session"),
     "proxy.telemetry": ("unit/test_session.py", "proxy.session"),

@@ -35,7 +35,7 @@ def test_what_waits_is_counted_with_its_bytes_until_it_is_in_a_batch() -> None:
     assert (ledger.waiting, ledger.waiting_bytes) == (3, 15)
     assert numbers(ledger, 1, most=2) == [0, 1]
     assert (ledger.waiting, ledger.waiting_bytes) == (1, 5)
-    assert [ledger.count(state) for state in State] == [1, 2, 0, 0]
+    assert [ledger.count(state) for state in State] == [1, 2, 0, 0, 0]
 
 
 def test_what_is_proven_is_acknowledged_once() -> None:
@@ -56,7 +56,7 @@ def test_a_proof_is_of_all_batches_before_and_of_none_after() -> None:
     for batch in (1, 2, 3):
         ledger.freeze(batch, 1)
     ledger.prove(2)
-    assert [ledger.count(state) for state in State] == [0, 1, 2, 0]
+    assert [ledger.count(state) for state in State] == [0, 1, 2, 0, 0]
 
 
 def test_a_batch_that_is_read_again_comes_before_all_others_and_is_renewed_by_its_age() -> None:
@@ -153,7 +153,7 @@ def test_what_was_not_renewed_in_time_is_given_up_unless_it_is_in_a_batch_and_co
     for now_ms in (999, 1_000, 2_000):
         ledger.expire(now_ms)
     assert ledger.counts.expired == 2
-    assert [ledger.count(state) for state in State] == [0, 1, 0, 0]
+    assert [ledger.count(state) for state in State] == [0, 1, 0, 0, 0]
     assert (ledger.waiting, ledger.waiting_bytes) == (0, 0)
     ledger.prove(1)
     assert len(ledger.take_proven(ALL)) == 1
@@ -278,3 +278,51 @@ def test_a_batch_has_so_many_bytes_and_one_message_at_least() -> None:
     assert batches == [1, 1, 1, 2, 3, 3]
     ledger = ledger_with(3)
     assert [len(ledger.freeze(batch, 2, 1_000)) for batch in (1, 2, 3)] == [2, 1, 0]
+
+
+def handle_of_broker(name: str, number: int) -> Handle:
+    check_point = handle(number).check_point
+    return Handle(check_point._replace(broker_name=name), number)
+
+
+def test_an_earlier_starts_batch_is_disowned_once_to_be_given_back_and_never_renewed_or_expired() -> None:
+    ledger = Ledger(INVISIBLE_MS)
+    ledger.disown([handle(5), handle(6)])
+    ledger.disown([handle(6), handle(7)])
+    ledger.expire(10_000)
+    assert (ledger.take_due(10_000, ALL), ledger.take_proven(ALL), ledger.take_waiting(ALL)) == ([], [], [])
+    assert (ledger.waiting, ledger.is_done, ledger.can_freeze) == (0, False, False)
+    taken = ledger.take_disowned(ALL)
+    assert [offset(one.handle) for one in taken] == [5, 6, 7]
+    ledger.given_back(one.number for one in taken[:2])
+    ledger.put_back([taken[2].number])
+    assert ledger.take_disowned(ALL) == taken[2:]
+    assert ledger.counts == Counts(given_back=2)
+
+
+def test_what_is_taken_is_of_the_broker_that_is_asked() -> None:
+    ledger = Ledger(INVISIBLE_MS)
+    ledger.receive([Received(handle_of_broker(name, 0), memoryview(b"")) for name in "abab"], 0)
+    assert [one.handle.broker_name for one in ledger.take_due(INVISIBLE_MS // 2, ALL, "b")] == ["b", "b"]
+    assert [one.handle.broker_name for one in ledger.take_waiting(1, "a")] == ["a"]
+    ledger.receive_spent([Received(handle_of_broker("c", 0), memoryview(b""))], 0)
+    assert (ledger.take_spent(ALL, "a"), len(ledger.take_spent(ALL, "c"))) == ([], 1)
+    ledger.adopt([handle_of_broker("d", 0)])
+    ledger.disown([handle_of_broker("e", 0)])
+    assert (len(ledger.take_proven(ALL, "d")), ledger.take_disowned(ALL, "d")) == (1, [])
+
+
+def test_brokers_are_asked_for_what_is_due_done_or_goes_back_and_is_not_just_being_asked() -> None:
+    ledger = Ledger(INVISIBLE_MS)
+    ledger.receive([Received(handle_of_broker("a", 0), memoryview(b""))], 0)
+    ledger.receive_spent([Received(handle_of_broker("b", 0), memoryview(b""))], 10)
+    assert ledger.to_be_asked(INVISIBLE_MS // 2 - 1) == set()
+    assert ledger.to_be_asked(INVISIBLE_MS // 2) == {"a"}
+    ledger.adopt([handle_of_broker("c", 0)])
+    ledger.disown([handle_of_broker("d", 0)])
+    assert ledger.to_be_asked(0) == {"c", "d"}
+    assert ledger.to_be_asked_at_the_end() == {"a", "b", "c"}
+    ledger.take_proven(ALL)
+    ledger.take_waiting(ALL, "a")
+    assert (ledger.to_be_asked(0), ledger.to_be_asked_at_the_end()) == ({"d"}, {"b"})
+    assert [ledger.brokers_of(state) for state in State] == [{"a"}, set(), {"c"}, {"b"}, {"d"}]

@@ -119,3 +119,13 @@ def test_an_answer_of_who_is_gone_changes_nothing() -> None:
     polls.answered(B, has_found=False)
     assert polls.are_dry
     assert polls.have_all_answered
+
+
+def test_those_that_are_not_back_are_on_the_way() -> None:
+    polls = Polls(looks_once=False)
+    targets = [Target("T", "a"), Target("T", "b")]
+    polls.aim(targets)
+    assert len(list(polls.wanted(100, targets))) == polls.on_the_way == 2
+    polls.answered(targets[0], has_found=True)
+    polls.failed(targets[1])
+    assert polls.on_the_way == 0

@@ -34,7 +34,10 @@ BrokerAt: TypeAlias = Callable[[str], Broker]
 
 
 class DeadLetterMover:
-    """Those of one group. Not thread-safe."""
+    """Those of one group.
+
+    Threads: ``by_attempts`` one at a time; ``move`` any, of one broker one at a time.
+    """
 
     def __init__(self, group: str, pop_broker: PopBrokerOf, broker_at: BrokerAt, clock: Clock = monotonic_ms) -> None:
         self._group = group

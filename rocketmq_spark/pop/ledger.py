@@ -3,6 +3,7 @@
     received ── freeze ──▶ frozen ── prove ──▶ proven ── acknowledged ──▶ (gone)
        └── given back ──▶ (gone)                  until it is proven it is renewed
     spent ── moved ──▶ proven                     what came again too often; what cannot be moved is received after all
+    disowned ── given back ──▶ (gone)             of an earlier start's batch that is in no sink
 
 Whoever asks a broker something of a message takes it first (``take_...``) and says afterwards what came of it. Nobody
 else gets it meanwhile: so no message is renewed and acknowledged at once, and who acknowledges has its last handle.
@@ -32,6 +33,7 @@ class State(Enum):
     FROZEN = "in a batch that is not proven"
     PROVEN = "in the sink, and not acknowledged"
     SPENT = "not in the dead letter topic yet"
+    DISOWNED = "in a batch that nobody has, and not given back"
 
 
 @dataclass(slots=True)
@@ -154,18 +156,44 @@ class Ledger:
             lease = Lease(self._invisible_ms, 0, 0)
             self._hold(_Held(handle, memoryview(b""), Form.STORED, lease, State.PROVEN))
 
+    def disown(self, handles: Iterable[AnyHandle]) -> None:
+        """Messages of a batch that an earlier start of the query has frozen, and that is in no sink: they are to be
+        given back. Once, if they are told again."""
+        known = {one.handle for _, one in self._in_state(State.DISOWNED)}
+        for handle in handles:
+            if handle not in known:
+                lease = Lease(self._invisible_ms, 0, 0)
+                self._hold(_Held(handle, memoryview(b""), Form.STORED, lease, State.DISOWNED))
+
     def prove(self, batch: int) -> None:
         """All that was frozen up to ``batch`` is in the sink."""
         for _, one in self._in_state(State.FROZEN):
             if one.batch <= batch:
                 one.state, one.record = State.PROVEN, memoryview(b"")
 
+    # ------------------------------------------------------------------------------------------ whom to ask
+
+    def to_be_asked(self, now_ms: int) -> set[str]:
+        """Brokers that are to be told something: that a message is done, goes back, or is still needed."""
+        due = (one for one in self._held.values() if _is_urgent(one) or (_is_renewed(one) and one.lease.is_due(now_ms)))
+        return {one.handle.broker_name for one in due if not one.is_taken}
+
+    def to_be_asked_at_the_end(self) -> set[str]:
+        """The same for who receives no more: what is in no batch is given back. An earlier start's is left to a later
+        one."""
+        last = _IN_NO_BATCH | {State.PROVEN}
+        return {one.handle.broker_name for one in self._held.values() if one.state in last and not one.is_taken}
+
+    def brokers_of(self, state: State) -> set[str]:
+        """Whose messages are so far, be they taken or not."""
+        return {one.handle.broker_name for _, one in self._in_state(state)}
+
     # ------------------------------------------------------------------------------------------ renewal
 
-    def take_due(self, now_ms: int, most: int) -> list[Taken]:
-        """Some of those whose leases are to be renewed now."""
+    def take_due(self, now_ms: int, most: int, broker_name: str | None = None) -> list[Taken]:
+        """Some of those whose leases are to be renewed now; of one broker, or of any."""
         due = (number for number, one in self._held.items() if _is_renewed(one) and one.lease.is_due(now_ms))
-        return self._take(due, most)
+        return self._take(due, most, broker_name)
 
     def renewed(self, number: int, handle: AnyHandle, now_ms: int) -> None:
         """The broker knows it by another handle; ``now_ms``: when it was asked."""
@@ -193,9 +221,9 @@ class Ledger:
 
     # ------------------------------------------------------------------------------------------ what is spent
 
-    def take_spent(self, most: int) -> list[tuple[int, Received]]:
+    def take_spent(self, most: int, broker_name: str | None = None) -> list[tuple[int, Received]]:
         """Some that are to be moved to the dead letter topic."""
-        taken = self._take((number for number, _ in self._in_state(State.SPENT)), most)
+        taken = self._take((number for number, _ in self._in_state(State.SPENT)), most, broker_name)
         return [(number, self._held[number].received) for number, _ in taken]
 
     def settle(self, moves: Iterable[tuple[int, Move]]) -> None:
@@ -213,9 +241,9 @@ class Ledger:
 
     # ------------------------------------------------------------------------------------------ the end
 
-    def take_proven(self, most: int) -> list[Taken]:
+    def take_proven(self, most: int, broker_name: str | None = None) -> list[Taken]:
         """Some that can be acknowledged."""
-        return self._take((number for number, _ in self._in_state(State.PROVEN)), most)
+        return self._take((number for number, _ in self._in_state(State.PROVEN)), most, broker_name)
 
     def acknowledged(self, numbers: Iterable[int]) -> None:
         """The broker has said nothing against it."""
@@ -229,10 +257,15 @@ class Ledger:
             self.counts.expired += not self._held[number].is_told_expired
             self._remove(number)
 
-    def take_waiting(self, most: int) -> list[Taken]:
+    def take_waiting(self, most: int, broker_name: str | None = None) -> list[Taken]:
         """Some that can be given back: they are in no batch."""
-        free = (number for number, one in self._held.items() if one.state in {State.RECEIVED, State.SPENT})
-        return self._take(free, most)
+        return self._take(
+            (number for number, one in self._held.items() if one.state in _IN_NO_BATCH), most, broker_name
+        )
+
+    def take_disowned(self, most: int, broker_name: str | None = None) -> list[Taken]:
+        """Some that are to be given back."""
+        return self._take((number for number, _ in self._in_state(State.DISOWNED)), most, broker_name)
 
     def given_back(self, numbers: Iterable[int]) -> None:
         for number in numbers:
@@ -253,11 +286,12 @@ class Ledger:
     def _in_state(self, state: State) -> Iterator[tuple[int, _Held]]:
         return ((number, one) for number, one in self._held.items() if one.state is state)
 
-    def _take(self, numbers: Iterable[int], most: int) -> list[Taken]:
+    def _take(self, numbers: Iterable[int], most: int, broker_name: str | None) -> list[Taken]:
         taken: list[Taken] = []
         for number in numbers:
             one = self._held[number]
-            if not one.is_taken and len(taken) < most:
+            is_wanted = broker_name is None or one.handle.broker_name == broker_name
+            if is_wanted and not one.is_taken and len(taken) < most:
                 one.is_taken = True
                 taken.append(Taken(number, one.handle))
         return taken
@@ -272,5 +306,14 @@ class Ledger:
         self._waiting_bytes -= len(one.record)
 
 
+_URGENT: Final = frozenset({State.PROVEN, State.DISOWNED})
+_IN_NO_BATCH: Final = frozenset({State.RECEIVED, State.SPENT})
+
+
+def _is_urgent(one: _Held) -> bool:
+    """It is held only until its broker has been told."""
+    return one.state in _URGENT
+
+
 def _is_renewed(one: _Held) -> bool:
-    return one.state is not State.PROVEN
+    return one.state not in _URGENT

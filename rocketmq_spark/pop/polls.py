@@ -70,6 +70,11 @@ class Polls:
         """Each target had nothing when it was last asked, while nothing else was on its way from there."""
         return bool(self._known) and all(one.is_dry for one in self._known.values())
 
+    @property
+    def on_the_way(self) -> int:
+        """Those that are not back."""
+        return sum(one.on_the_way for one in self._known.values())
+
     def aim(self, targets: Collection[Target]) -> None:
         """These there are now."""
         self._known = {target: self._known.get(target, _Known()) for target in targets}

@@ -1,7 +1,8 @@
-"""Receiver: what a query holds of its group's messages. The shell of this room that has a thread and a lock.
+"""Receiver: what a query holds of its group's messages.
 
-The thread ``rocketmq-pop`` receives, one batch ahead, renews, and acknowledges again what was not acknowledged; the
-owner's thread freezes, proves and ends. Answers arrive on reader threads and are only put into the inbox there.
+The thread ``rocketmq-pop`` receives, one batch ahead, and waits for nothing else: a worker asks where topics are, and
+one for each broker tells it what is to be told (see ``errands``). The owner's thread freezes, proves and ends. Answers
+to polls arrive on reader threads and are only put into the inbox there.
 """
 
 from __future__ import annotations
@@ -10,50 +11,54 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Final, TypeVar
+from typing import Final, NamedTuple
 
-from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.errors import RocketMQError, TransportError
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pop.errands import Errands
 from rocketmq_spark.pop.handles import AnyHandle, Received
 from rocketmq_spark.pop.ledger import Counts, Ledger, State
 from rocketmq_spark.pop.polls import Poll, Polls, Target
 from rocketmq_spark.pop.transport import Answer, Transport
+from rocketmq_spark.pop.troubles import Troubles
+from rocketmq_spark.pop.workers import Workers
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
-from rocketmq_spark.remoting.retry import (
-    Outlook,
-    Patience,
-    broker_subject,
-    outlook_of_pull,
-    refreshes_route,
-    topic_subject,
-)
-from rocketmq_spark.remoting.waits import Wait, WaitLines
+from rocketmq_spark.remoting.waits import Wait
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 MOST_WAITING: Final = 10_000
 MOST_WAITING_BYTES: Final = 64 * 1024 * 1024
 """What is received and in no batch yet; each poll that is on its way may bring 32 messages more."""
 
-AT_ONCE: Final = 1_000
-"""Requests for single messages that are in flight together."""
-
 LOOKS_IN_A_LEASE: Final = 20
 """How often it is looked while a message is invisible whether it is to be renewed."""
 
+LOOKING: Final = "look"
+"""The worker that asks where the topics are."""
+
 WATCH_INTERVAL_MS: Final = 1_000
 TICK_S: Final = 0.2
-LAST_WORK_S: Final = 10.0
 
-MISSING_TOPIC: Final = frozenset({"TOPIC_NOT_FOUND", "TOPIC_NOT_SERVED"})
-"""It may be made, for which there is a limit of its own."""
+LAST_WORK_MS: Final = 10_000
+"""For all that is told at the end. A broker that fails is tried again until then."""
 
-GIVEN_BACK_MS: Final = 1
-"""For how long what is given back stays invisible; brokers take some seconds to give it out again."""
+LAST_ANSWERS_MS: Final = 300
+"""How long polls are awaited at the end while none is answered: there is nothing for those, most likely."""
+
+LAST_TICK_S: Final = 0.05
+CLOSING_S: Final = 2.0
+
+
+class Told(NamedTuple):
+    """What came of a poll, and when."""
+
+    target: Target
+    outcome: Answer
+    now_ms: int
 
 
 class Receiver:
@@ -61,8 +66,8 @@ class Receiver:
 
     ``watch`` is called every second, on the receiver's thread. ``most_waiting``: messages of a batch.
 
-    Threads: see the module. ``_news`` covers ledger, polls and patience, and is held for no request; who waits for a
-    message waits for it.
+    Threads: see the module. ``_news`` covers ledger, polls and what fails, and is held for no request; who waits for a
+    message or an answer waits for it.
     """
 
     def __init__(
@@ -82,12 +87,22 @@ class Receiver:
         self._renewal_interval_ms = min(WATCH_INTERVAL_MS, options.invisible_duration_ms // LOOKS_IN_A_LEASE)
         self._ledger = Ledger(options.invisible_duration_ms)
         self._polls = Polls(looks_once)
-        self._patience = Patience(outlook_of_pull)
-        self._lines = WaitLines()
-        self._crash: Exception | None = None
+        self._targets: list[Target] = []
         self._news = threading.Condition()
-        self._inbox: SimpleQueue[tuple[Target, Answer] | None] = SimpleQueue()
+        self._troubles = Troubles(options, self._news, lambda: self._hasten(self._look), clock)
+        self._workers = Workers(self._news, self._troubles.fail)
+        self._errands = Errands(
+            transport,
+            self._ledger,
+            self._troubles,
+            self._workers,
+            self._news,
+            invisible_ms=options.invisible_duration_ms,
+            clock=clock,
+        )
+        self._inbox: SimpleQueue[Told | None] = SimpleQueue()
         self._due_ms: dict[Callable[[], None], int] = {}
+        self._has_looked = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rocketmq-pop", daemon=True)
 
@@ -104,8 +119,7 @@ class Receiver:
     @property
     def waits(self) -> tuple[Wait, ...]:
         """What does not answer."""
-        with self._news:
-            return self._patience.waits()
+        return self._troubles.waits
 
     @property
     def has_begun(self) -> bool:
@@ -121,15 +135,12 @@ class Receiver:
 
     def check(self) -> None:
         """Raises what went wrong for good, or for too long."""
-        with self._news:
-            if self._crash is not None:
-                raise self._crash
-            self._patience.check(self._clock())
+        self._troubles.check()
 
     def wait(self, timeout_s: float) -> None:
         """Until there is a message for a batch, or something has gone wrong, or so long."""
         with self._news:
-            if not self._ledger.can_freeze and self._crash is None:
+            if not (self._ledger.can_freeze or self._troubles.is_final):
                 self._news.wait(timeout_s)
 
     # ------------------------------------------------------------------------------------------ batches
@@ -147,7 +158,8 @@ class Receiver:
         return frozen
 
     def prove(self, batch: int) -> None:
-        """All up to ``batch`` is in the sink: acknowledge it, answers awaited. What fails is tried again by itself."""
+        """All up to ``batch`` is in the sink: acknowledge it, answers awaited of brokers that do not fail. What fails
+        is tried again by itself."""
         with self._news:
             self._ledger.prove(batch)
         self._acknowledge()
@@ -156,7 +168,13 @@ class Receiver:
         """The same, of a batch that an earlier start has logged."""
         with self._news:
             self._ledger.adopt(handles)
+        self.start()
         self._acknowledge()
+
+    def _acknowledge(self) -> None:
+        until_ms = self._clock() + self._options.broker_timeout_ms
+        if self._has_looked.wait(self._options.broker_timeout_ms / 1000):
+            self._errands.settle(State.PROVEN, until_ms)
 
     def freeze_again(self, messages: Sequence[Received]) -> None:
         """Of a batch that an earlier start has logged and that is read now: ours until ``prove(BEFORE_ALL)``."""
@@ -166,44 +184,53 @@ class Receiver:
         self.start()
 
     def give_back_logged(self, handles: Sequence[AnyHandle]) -> None:
-        """Of a batch that an earlier start has frozen and that is in no sink: each is answered when this returns.
-        Raises what keeps them from that, a silent broker after ``clusterTimeoutMs``."""
-        left = list(handles)
-        while left:
-            some, left = left[:AT_ONCE], left[AT_ONCE:]
-            failed = self._given_back(some)
+        """Of a batch that an earlier start has frozen and that is in no sink: each is answered when this returns, and
+        nothing is received before. Raises what keeps them from that, a silent broker after ``clusterTimeoutMs``, and
+        TransportError[RUN_ENDED] once ``stop`` was called. What is waited for meanwhile is said."""
+        with self._news:
+            self._ledger.disown(handles)
+        self.start()
+        self._hasten(self._tell)
+        while self.count(State.DISOWNED):
             self.check()
-            left += failed
-            if failed:
-                self._stopping.wait(TICK_S)
-        self.counts.given_back += len(handles)
+            if self._stopping.is_set():
+                raise TransportError("RUN_ENDED", ended_for_ms=0)
+            with self._news:
+                self._news.wait(TICK_S)
 
-    def _given_back(self, handles: Sequence[AnyHandle]) -> list[AnyHandle]:
-        """Those that are not."""
-        outcomes = self._transport.change(handles, GIVEN_BACK_MS, suspend=True)
-        self._note_all(handles, outcomes)
-        return [handle for handle, outcome in zip(handles, outcomes, strict=True) if isinstance(outcome, RocketMQError)]
+    # ------------------------------------------------------------------------------------------ the end
 
     def stop(self) -> None:
-        """Acknowledge what is proven, give back what is in no batch, answers awaited, and close all connections. May be
-        called again."""
-        if not self._stopping.is_set():
-            self._stopping.set()
-            self._inbox.put(None)
-            if self._thread.ident is not None:
-                self._thread.join(LAST_WORK_S)
-            self._take_all()
-            self._acknowledge()
-            self._give_back_waiting()
-            self._transport.close()
+        """Acknowledge what is proven, give back what is in no batch, answers awaited for some seconds, and close all
+        connections. May be called again."""
+        if self._stopping.is_set():
+            return
+        self._stopping.set()
+        self._inbox.put(None)
+        self._errands.leave()
+        self._finish(self._clock() + LAST_WORK_MS)
+        self._errands.close()
+        self._transport.close()
+        self._workers.join(CLOSING_S)
+        if self._thread.ident is not None:
+            self._thread.join(CLOSING_S)
 
-    def _give_back_waiting(self) -> None:
-        while taken := self._taken(self._ledger.take_waiting):
-            left = set(self._given_back([handle for _, handle in taken]))
+    def _finish(self, until_ms: int) -> None:
+        """What polls bring that are answered meanwhile is given back too."""
+        heard_ms = now_ms = self._clock()
+        while now_ms < until_ms:
+            heard_ms = now_ms if self._take_all() else heard_ms
+            self._errands.run()
             with self._news:
-                self._ledger.given_back([number for number, handle in taken if handle not in left])
-            if left:
-                log.warning("%d messages could not be given back: they come again when their time is over", len(left))
+                are_back = not self._polls.on_the_way
+            if self._errands.is_idle and (are_back or now_ms - heard_ms >= LAST_ANSWERS_MS):
+                return
+            with self._news:
+                self._news.wait(LAST_TICK_S)
+            now_ms = self._clock()
+        left = self.count(State.RECEIVED) + self.count(State.SPENT)
+        if left:
+            log.warning("%d messages could not be given back: they come again when their time is over", left)
 
     # ------------------------------------------------------------------------------------------ the thread
 
@@ -212,18 +239,17 @@ class Receiver:
             while not self._stopping.is_set():
                 self._do_timed_work()
                 self._ask()
-                self._take_all(TICK_S)
+                self._await_some()
         except Exception as error:
             log.exception("the receiver's thread failed")
-            self._fail(error)
+            self._troubles.fail(error)
 
     def _do_timed_work(self) -> None:
         work = (
             (self._watch, WATCH_INTERVAL_MS),
             (self._look, self._transport.look_interval_ms),
-            (self._renew, self._renewal_interval_ms),
-            (self._move_spent, WATCH_INTERVAL_MS),
-            (self._acknowledge, WATCH_INTERVAL_MS),
+            (self._tell, self._renewal_interval_ms),
+            (self._errands.move_spent, WATCH_INTERVAL_MS),
             (self._say, WATCH_INTERVAL_MS),
         )
         for do, interval_ms in work:
@@ -232,21 +258,37 @@ class Receiver:
                 self._due_ms[do] = now_ms + interval_ms
                 do()
 
+    def _hasten(self, do: Callable[[], None]) -> None:
+        """It is due now."""
+        self._due_ms[do] = 0
+        self._inbox.put(None)
+
     def _say(self) -> None:
-        """Log what is to be said of what does not answer, see ``WaitLines``. Nobody waits for what ends the query."""
-        for line in [] if self._crash else self._lines.lines(self.waits, self._clock()):
+        for line in self._troubles.lines():
             log.warning("%s", line)
 
     def _look(self) -> None:
-        """Ask where the topics are; where that has just failed, after a pause."""
-        if not all(self._patience.may_try(topic_subject(topic), self._clock()) for topic in self._options.topics):
+        """Have it asked where the topics are; where that has just failed, after a pause."""
+        if self._troubles.may_look():
+            self._workers.begin(LOOKING, self._find)
+        else:
             self._due_ms[self._look] = 0
-            return
+
+    def _find(self) -> None:
         failures = self._transport.look()
-        for topic in self._options.topics:
-            self._note(topic_subject(topic), failures.get(topic))
+        self._troubles.note_look(failures)
         with self._news:
-            self._polls.aim(self._transport.targets())
+            self._targets = self._transport.targets()
+            self._polls.aim(self._targets)
+        self._has_looked.set()
+        self._hasten(self._tell)
+
+    def _tell(self) -> None:
+        if self._has_looked.is_set():
+            self._errands.run()
+        with self._news:
+            self._ledger.expire(self._clock())
+            self._news.notify_all()
 
     def _ask(self) -> None:
         for poll in self._wanted():
@@ -255,113 +297,44 @@ class Receiver:
     def _wanted(self) -> list[Poll]:
         with self._news:
             is_full = self._ledger.waiting_bytes >= MOST_WAITING_BYTES
-            room = 0 if is_full else self._most_waiting - self._ledger.waiting
-            now_ms = self._clock()
-            may_ask = [
-                target
-                for target in self._transport.targets()
-                if self._patience.may_try(broker_subject(target.broker_name), now_ms)
-            ]
+            is_ready = not (is_full or self._stopping.is_set() or self._ledger.count(State.DISOWNED))
+            room = self._most_waiting - self._ledger.waiting if is_ready else 0
+            may_ask = [one for one in self._targets if self._troubles.may_ask(one.broker_name)]
             return list(self._polls.wanted(room, may_ask))
 
     def _put(self, target: Target, outcome: Answer) -> None:
-        self._inbox.put((target, outcome))
+        """Its messages are ours from now on, whoever takes it out when."""
+        self._inbox.put(Told(target, outcome, self._clock()))
 
-    def _take_all(self, timeout_s: float = 0) -> None:
-        """What has come; waits for the first of it."""
-        try:
-            told = self._inbox.get(timeout=timeout_s) if timeout_s else self._inbox.get_nowait()
+    def _await_some(self) -> None:
+        """Take what has come, once something has."""
+        with suppress(Empty):
+            self._take(self._inbox.get(timeout=TICK_S))
+        self._take_all()
+
+    def _take_all(self) -> bool:
+        """Whether something had come."""
+        has_come = False
+        with suppress(Empty):
             while True:
-                if told is not None:
-                    self._take(*told)
-                told = self._inbox.get_nowait()
-        except Empty:
-            pass
+                has_come = self._take(self._inbox.get_nowait()) or has_come
+        return has_come
 
-    def _take(self, target: Target, outcome: Answer) -> None:
-        self._note(broker_subject(target.broker_name), outcome)
+    def _take(self, told: Told | None) -> bool:
+        """Whether it is an answer."""
+        if told is None:
+            return False
+        target, outcome, now_ms = told
+        self._troubles.note(target.broker_name, outcome)
         if isinstance(outcome, RocketMQError):
             with self._news:
                 self._polls.failed(target)
-            return
-        wanted, spent = self._transport.dead_letters.by_attempts(target, outcome)
+            return True
+        is_over = self._stopping.is_set()
+        wanted, spent = (outcome, ()) if is_over else self._transport.dead_letters.by_attempts(target, outcome)
         with self._news:
-            self._ledger.receive(wanted, self._clock())
-            self._ledger.receive_spent(spent, self._clock())
+            self._ledger.receive(wanted, now_ms)
+            self._ledger.receive_spent(spent, now_ms)
             self._polls.answered(target, has_found=bool(outcome))
             self._news.notify_all()
-
-    def _move_spent(self) -> None:
-        taken = self._taken(self._ledger.take_spent)
-        moves = self._transport.dead_letters.move([one for _, one in taken])
-        with self._news:
-            self._ledger.settle((number, move) for (number, _), move in zip(taken, moves, strict=True))
-
-    # ------------------------------------------------------------------------------------------ both threads
-
-    def _renew(self) -> None:
-        while taken := self._taken(lambda most: self._ledger.take_due(self._clock(), most)):
-            asked_ms = self._clock()
-            handles = [handle for _, handle in taken]
-            outcomes = self._transport.change(handles, self._options.invisible_duration_ms, suspend=False)
-            self._note_all(handles, outcomes)
-            with self._news:
-                for (number, _), outcome in zip(taken, outcomes, strict=True):
-                    if outcome is None or isinstance(outcome, RocketMQError):
-                        self._ledger.not_renewed(number, self._clock())
-                    else:
-                        self._ledger.renewed(number, outcome, asked_ms)
-        with self._news:
-            self._ledger.expire(self._clock())
-            self._news.notify_all()
-
-    def _acknowledge(self) -> None:
-        failed: list[int] = []
-        while taken := self._taken(self._ledger.take_proven):
-            handles = [handle for _, handle in taken]
-            outcomes = self._transport.acknowledge(handles)
-            self._note_all(handles, outcomes)
-            told = list(zip((number for number, _ in taken), outcomes, strict=True))
-            failed += [number for number, outcome in told if isinstance(outcome, RocketMQError)]
-            with self._news:
-                self._ledger.acknowledged(number for number, outcome in told if outcome is True)
-                self._ledger.too_late(number for number, outcome in told if outcome is False)
-        with self._news:
-            self._ledger.put_back(failed)
-
-    def _taken(self, take: Callable[[int], list[T]]) -> list[T]:
-        with self._news:
-            return take(AT_ONCE)
-
-    def _note_all(self, handles: Sequence[AnyHandle], outcomes: Sequence[object]) -> None:
-        for broker_name, outcome in _by_broker(handles, outcomes).items():
-            self._note(broker_subject(broker_name), outcome)
-
-    def _note(self, subject: str, outcome: object) -> None:
-        """That something answers, or how it fails."""
-        if not isinstance(outcome, RocketMQError):
-            with self._news:
-                self._patience.succeeded(subject)
-            return
-        if outlook_of_pull(outcome) is Outlook.FINAL:
-            self._fail(outcome)
-        is_missing = outcome.condition in MISSING_TOPIC
-        limit_ms = self._options.missing_topic_timeout_ms if is_missing else self._options.cluster_timeout_ms
-        with self._news:
-            self._patience.failed(subject, outcome, now_ms=self._clock(), limit_ms=limit_ms)
-        if refreshes_route(outcome):
-            self._due_ms[self._look] = 0
-
-    def _fail(self, error: Exception) -> None:
-        with self._news:
-            self._crash = self._crash or error
-            self._news.notify_all()
-
-
-def _by_broker(handles: Sequence[AnyHandle], outcomes: Sequence[object]) -> dict[str, object]:
-    """Of each broker one outcome: a failure, if there is one."""
-    by_broker: dict[str, object] = {}
-    for handle, outcome in zip(handles, outcomes, strict=True):
-        if isinstance(outcome, RocketMQError) or handle.broker_name not in by_broker:
-            by_broker[handle.broker_name] = outcome
-    return by_broker
+        return True

@@ -112,9 +112,13 @@ class PopRun(Run):
             raise TransportError("RUN_ENDED", ended_for_ms=0)
         return messages
 
-    def report(self, epoch_ms: int) -> dict[str, Any]:
+    def report(self, epoch_ms: int) -> dict[str, Any] | None:
         """What the query progress shows as ``latestOffset``: what became of messages since this start, how many are in
-        no batch yet and how many in one, and what does not answer. Asks nobody."""
+        no batch yet and how many in one, and what does not answer. Asks nobody.
+        None once a signal has ended the run."""
+        return self._answer(lambda: self._told(epoch_ms), None)
+
+    def _told(self, epoch_ms: int) -> dict[str, Any]:
         held = {"waiting": self._receiver.count(State.RECEIVED), "inBatch": self._receiver.count(State.FROZEN)}
         counts = {_in_camel_case(name): count for name, count in asdict(self._receiver.counts).items()}
         waits = told_waits(self._receiver.waits, monotonic_ms(), epoch_ms)

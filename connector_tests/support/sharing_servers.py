@@ -1,0 +1,134 @@
+"""A scripted name server and scripted brokers that hand out messages, over TCP: what real ones do rarely, at will."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Final
+
+from connector_tests.support.message_bytes import Record, pull_body
+from connector_tests.support.scripted_broker import ScriptedBroker, Session, answer
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pop.handles import CheckPoint, Handle
+from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
+
+TOPIC: Final = "T"
+BROKER_TIMEOUT_MS: Final = 400
+REVIVE_QUEUE: Final = 3
+
+
+class SharingBroker:
+    """One that has so many messages, and answers polls only while it has some. ``polls``: those it holds.
+
+    Threads: any; scripts run on the threads of its connections, one after the other.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.server = ScriptedBroker()
+        self.messages = 0
+        self.polls: list[RemotingCommand] = []
+        self.changed: list[RemotingCommand] = []
+        self._handed_out = 0
+        self._giving = threading.Lock()
+        self.server.on(RequestCode.POP_MESSAGE, self._pop)
+        self.server.on(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, self.change)
+        self.server.on(RequestCode.BATCH_ACK_MESSAGE, answer())
+
+    def session(self) -> Session:
+        """The connection that messages are asked for over."""
+        return self.server.next_session()
+
+    def _pop(self, request: RemotingCommand) -> RemotingCommand | None:
+        with self._giving:
+            count = min(self.messages, int(request.fields["maxMsgNums"]))
+            self.messages -= count
+        if not count:
+            self.polls.append(request)
+            return None
+        return self.given(count, int(request.fields["invisibleTime"]))
+
+    def given(self, count: int, invisible_ms: int) -> RemotingCommand:
+        """An answer with so many messages."""
+        with self._giving:
+            first = self._handed_out
+            self._handed_out += count
+        records = [Record(topic=TOPIC, queue_offset=first + index) for index in range(count)]
+        return answer(
+            fields={
+                "popTime": str(int(time.time() * 1000)),
+                "invisibleTime": str(invisible_ms),
+                "reviveQid": str(REVIVE_QUEUE),
+                "startOffsetInfo": f"0 0 {first}",
+            },
+            body=pull_body(*records),
+        )
+
+    def change(self, request: RemotingCommand) -> RemotingCommand:
+        """As brokers do."""
+        self.changed.append(request)
+        fields = {"popTime": str(int(time.time() * 1000)), "invisibleTime": request.fields["invisibleTime"]}
+        return answer(fields={**fields, "reviveQid": str(REVIVE_QUEUE)})
+
+    def busy_once(self, code: RequestCode) -> None:
+        """The next such request is refused, and may be made again."""
+        usual = {RequestCode.CHANGE_MESSAGE_INVISIBLETIME: self.change}.get(code, lambda _: answer())
+
+        def refuse(_request: RemotingCommand) -> RemotingCommand:
+            self.server.on(code, usual)
+            return answer(ResponseCode.SYSTEM_BUSY, remark="by the test")
+
+        self.server.on(code, refuse)
+
+
+class SharingServers:
+    """Context manager. All brokers have the topic."""
+
+    def __init__(self, *names: str) -> None:
+        self._running = ExitStack()
+        self.name_server = ScriptedBroker()
+        self.brokers = {name: SharingBroker(name) for name in names}
+        self.name_server_address = ""
+        self._addresses: dict[str, str] = {}
+
+    def __enter__(self) -> SharingServers:
+        for server in (self.name_server, *(broker.server for broker in self.brokers.values())):
+            self._running.enter_context(server)
+        self._addresses = {name: broker.server.listen() for name, broker in self.brokers.items()}
+        self.name_server_address = self.name_server.listen()
+        self.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, self.route)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._running.close()
+
+    def options(self, **more: str) -> ReadOptions:
+        given: Mapping[str, str] = {
+            "namesrvAddr": self.name_server_address,
+            "consumerGroup": "g",
+            "subscribe": TOPIC,
+            "loadBalance": "message",
+            "startingOffsets": "earliest",
+            "brokerTimeoutMs": str(BROKER_TIMEOUT_MS),
+        }
+        return ReadOptions.parse({**given, **more})
+
+    def route(self, _request: RemotingCommand) -> RemotingCommand:
+        brokers = [
+            {"brokerAddrs": {"0": address}, "brokerName": name, "cluster": "c"}
+            for name, address in self._addresses.items()
+        ]
+        queues = [{"brokerName": name, "perm": 6, "readQueueNums": 1, "writeQueueNums": 1} for name in self.brokers]
+        return answer(body=json.dumps({"brokerDatas": brokers, "queueDatas": queues}).encode())
+
+
+def handle_of(broker_name: str, offset: int) -> Handle:
+    """Of a message that was handed out before."""
+    return Handle(CheckPoint(TOPIC, 0, 1_795_445_135_749, 60_000, REVIVE_QUEUE, "0", broker_name, 0), offset)

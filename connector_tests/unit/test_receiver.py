@@ -1,0 +1,207 @@
+"""What a query holds of its group's messages, where brokers or name servers are silent, busy or away."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+
+from connector_tests.support.sharing_servers import BROKER_TIMEOUT_MS, SharingServers, handle_of
+from connector_tests.support.streams import eventually
+from rocketmq_spark.errors import TransportError
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pop.ledger import State
+from rocketmq_spark.pop.receiver import CLOSING_S, LAST_WORK_MS, Receiver
+from rocketmq_spark.pop.transports import transport_of
+from rocketmq_spark.wire.remoting.codes import RequestCode
+
+SHORT_MS = 3_000
+SLACK_S = 10.0
+"""Machines of continuous integration stand still for some seconds."""
+
+
+@contextmanager
+def receiver(options: ReadOptions, *, starts: bool = True) -> Iterator[Receiver]:
+    one = Receiver(options, transport_of(options))
+    try:
+        if starts:
+            one.start()
+        yield one
+    finally:
+        one.stop()
+
+
+def has(one: Receiver, count: int) -> None:
+    eventually(lambda: one.count(State.RECEIVED) == count, f"{count} messages received")
+
+
+# ------------------------------------------------------------------------------------------- an earlier start's batch
+
+
+def test_what_keeps_an_earlier_batch_from_being_given_back_is_said_and_stop_ends_the_wait(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It was silent until clusterTimeoutMs was over, then named the broker, and could not be stopped."""
+    with SharingServers("a") as servers, ThreadPoolExecutor(1) as owner:
+        servers.name_server.silent_on(RequestCode.GET_ROUTEINFO_BY_TOPIC)
+        with receiver(servers.options(clusterTimeoutMs="300000"), starts=False) as one:
+            waiting = owner.submit(one.give_back_logged, [handle_of("a", 0)])
+            eventually(lambda: any("waiting for the name servers" in line for line in caplog.messages), "a line")
+            assert not any("waiting for broker" in line for line in caplog.messages)
+            began_s = time.monotonic()
+            one.stop()
+            with pytest.raises(TransportError, match="RUN_ENDED"):
+                waiting.result(SLACK_S)
+            assert time.monotonic() - began_s < LAST_WORK_MS / 1000 + CLOSING_S
+
+
+def test_an_earlier_batch_is_given_back_once_its_broker_answers_and_nothing_is_received_before() -> None:
+    with SharingServers("a") as servers, ThreadPoolExecutor(1) as owner:
+        broker = servers.brokers["a"]
+        broker.messages = 3
+        broker.server.silent_on(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)
+        with receiver(servers.options(), starts=False) as one:
+            waiting = owner.submit(one.give_back_logged, [handle_of("a", 0), handle_of("a", 1)])
+            eventually(lambda: [wait.what for wait in one.waits] == ["broker a"], "a wait")
+            assert one.counts.received == 0
+            broker.server.on(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, broker.change)
+            waiting.result(SLACK_S)
+            assert one.counts.given_back == 2
+            has(one, 3)
+
+
+def test_what_cannot_be_given_back_is_an_error_and_may_be_tried_again() -> None:
+    with SharingServers("a") as servers:
+        broker = servers.brokers["a"]
+        broker.server.silent_on(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)
+        with receiver(servers.options(clusterTimeoutMs="500"), starts=False) as one:
+            with pytest.raises(TransportError, match=r"CLUSTER_UNREACHABLE.*Reaching broker a"):
+                one.give_back_logged([handle_of("a", 0)])
+            broker.server.on(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, broker.change)
+            eventually(lambda: not one.waits, "an answer")
+            one.give_back_logged([handle_of("a", 0)])
+            assert one.counts.given_back in {1, 2}, "it was tried by itself meanwhile"
+
+
+# ------------------------------------------------------------------------------------------- who is silent
+
+
+def test_a_silent_broker_holds_up_neither_renewals_nor_acknowledgements_of_others() -> None:
+    with SharingServers("a", "b") as servers:
+        silent, healthy = servers.brokers["a"], servers.brokers["b"]
+        silent.messages, healthy.messages = 20, 20
+        options = servers.options(brokerTimeoutMs=str(2 * SHORT_MS), invisibleDurationMs=str(SHORT_MS))
+        with receiver(options) as one:
+            has(one, 40)
+            for code in (RequestCode.CHANGE_MESSAGE_INVISIBLETIME, RequestCode.BATCH_ACK_MESSAGE):
+                silent.server.silent_on(code)
+            eventually(lambda: one.counts.expired == 20, "those of the silent one are over")
+            renewed = one.counts.renewed
+            eventually(lambda: one.counts.renewed >= renewed + 40, "those of the healthy one are renewed twice")
+            assert one.counts.expired == 20
+            assert one.count(State.RECEIVED) == 20
+            one.freeze(1, 100)
+            one.prove(1)
+            eventually(lambda: one.counts.acknowledged == 20, "those of the healthy one", timeout_s=SLACK_S)
+
+
+def test_a_silent_name_server_holds_up_no_renewal() -> None:
+    with SharingServers("a") as servers:
+        servers.brokers["a"].messages = 5
+        options = servers.options(brokerTimeoutMs=str(2 * SHORT_MS), invisibleDurationMs=str(SHORT_MS))
+        with receiver(options) as one:
+            has(one, 5)
+            servers.name_server.silent_on(RequestCode.GET_ROUTEINFO_BY_TOPIC)
+            one._look()
+            eventually(lambda: one.counts.renewed >= 10, "all are renewed twice")
+            assert (one.counts.expired, one.count(State.RECEIVED)) == (0, 5)
+
+
+def test_a_message_is_ours_from_when_the_answer_came_whoever_looks_at_it_when() -> None:
+    """Who stood still for longer took it for one that was just received."""
+    held, stands_still, released = threading.Event(), threading.Event(), threading.Event()
+
+    def watch() -> None:
+        if held.is_set():
+            stands_still.set()
+            released.wait(SLACK_S)
+
+    with SharingServers("a") as servers:
+        broker = servers.brokers["a"]
+        options = servers.options(invisibleDurationMs=str(SHORT_MS))
+        one = Receiver(options, transport_of(options), watch=watch)
+        one.start()
+        try:
+            session = broker.session()
+            eventually(lambda: bool(broker.polls), "a poll")
+            held.set()
+            stands_still.wait(SLACK_S)
+            session.reply(broker.polls[-1], broker.given(4, SHORT_MS))
+            over_s = time.monotonic() + 1.5 * SHORT_MS / 1000
+            eventually(lambda: time.monotonic() > over_s, "their time is over")
+            released.set()
+            eventually(lambda: one.counts.expired == 4, "their time is over")
+            assert (one.counts.received, one.count(State.RECEIVED)) == (4, 0)
+        finally:
+            released.set()
+            one.stop()
+
+
+# ------------------------------------------------------------------------------------------- the end
+
+
+def test_the_end_has_a_limit_and_who_is_silent_keeps_nothing_of_others(caplog: pytest.LogCaptureFixture) -> None:
+    with SharingServers("a", "b") as servers:
+        silent, healthy = servers.brokers["a"], servers.brokers["b"]
+        silent.messages, healthy.messages = 200, 50
+        options = servers.options(brokerTimeoutMs="60000")
+        with receiver(options) as one:
+            has(one, 250)
+            silent.server.silent_on(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)
+            began_s = time.monotonic()
+            one.stop()
+            assert time.monotonic() - began_s < LAST_WORK_MS / 1000 + 2 * CLOSING_S + SLACK_S
+            assert one.counts.given_back == 50
+            assert "200 messages could not be given back: they come again when their time is over" in caplog.messages
+
+
+def test_what_fails_for_a_moment_at_the_end_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    with SharingServers("a") as servers:
+        broker = servers.brokers["a"]
+        broker.messages = 10
+        with receiver(servers.options()) as one:
+            has(one, 10)
+            broker.busy_once(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)
+            broker.busy_once(RequestCode.BATCH_ACK_MESSAGE)
+            one.freeze(1, 4)
+            one.prove(1)
+            one.stop()
+            assert (one.counts.acknowledged, one.counts.given_back) == (4, 6)
+            assert not any("could not be given back" in line for line in caplog.messages)
+
+
+def test_what_a_poll_brings_while_the_query_ends_is_given_back() -> None:
+    """Under traffic all polls that are on their way are answered a moment later."""
+    with SharingServers("a") as servers, ThreadPoolExecutor(1) as owner:
+        broker = servers.brokers["a"]
+        with receiver(servers.options()) as one:
+            session = broker.session()
+            eventually(lambda: bool(broker.polls), "a poll")
+            ended = owner.submit(one.stop)
+            eventually(one._stopping.is_set, "the end")
+            session.reply(broker.polls[-1], broker.given(7, 60_000))
+            ended.result(SLACK_S)
+            assert (one.counts.received, one.counts.given_back) == (7, 7)
+
+
+def test_who_holds_nothing_ends_at_once() -> None:
+    with SharingServers("a") as servers, receiver(servers.options()) as one:
+        eventually(lambda: bool(servers.brokers["a"].polls), "a poll")
+        began_s = time.monotonic()
+        one.stop()
+        assert time.monotonic() - began_s < LAST_WORK_MS / 2 / 1000
+    assert BROKER_TIMEOUT_MS < LAST_WORK_MS

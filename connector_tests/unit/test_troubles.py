@@ -1,0 +1,104 @@
+"""What does not answer: since when, for how long it may, and what of that is said."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from connector_tests.support.manual_clock import ManualClock
+from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pop.troubles import Troubles
+from rocketmq_spark.wire.remoting.codes import ResponseCode
+
+SILENT = TransportError("RESPONSE_TIMED_OUT", address="a:10911", request="POP_MESSAGE", timeout_ms=3_000)
+UNFOUND = TransportError("NO_NAME_SERVER", topic="T", addresses="n:9876", cause="silent")
+MISSING = RouteError("TOPIC_NOT_FOUND", topic="T", address="n:9876")
+OPTIONS = ReadOptions.parse(
+    {
+        "namesrvAddr": "n:9876",
+        "consumerGroup": "g",
+        "subscribe": "T,U",
+        "loadBalance": "message",
+        "clusterTimeoutMs": "60000",
+        "missingTopicTimeoutMs": "90000",
+    }
+)
+
+
+class Story:
+    """Troubles by a clock that stands still."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.looks = 0
+        self.troubles = Troubles(OPTIONS, threading.Condition(), self._look, self.clock)
+
+    def _look(self) -> None:
+        self.looks += 1
+
+    def waits(self) -> dict[str, int]:
+        """What is waited for, and until when."""
+        return {wait.what: wait.until_ms - wait.since_ms for wait in self.troubles.waits if wait.until_ms is not None}
+
+
+@pytest.fixture
+def story() -> Story:
+    return Story()
+
+
+def test_a_broker_that_fails_is_asked_after_a_pause_and_others_at_once(story: Story) -> None:
+    story.troubles.note("a", SILENT)
+    assert (story.troubles.may_ask("a"), story.troubles.may_ask("b")) == (False, True)
+    assert (story.troubles.is_failing("a"), story.troubles.is_failing("b")) == (True, False)
+    story.clock.advance(1_000)
+    assert story.troubles.may_ask("a")
+    story.troubles.note("a", None)
+    assert not story.troubles.is_failing("a")
+    assert story.looks == 1, "it may be elsewhere"
+
+
+def test_who_says_that_it_has_too_much_is_the_right_one(story: Story) -> None:
+    busy = BrokerError("BROKER_REFUSED", code=ResponseCode.FLOW_CONTROL, address="a", request="POP_MESSAGE", remark="")
+    story.troubles.note("a", busy)
+    assert (story.looks, story.troubles.is_failing("a")) == (0, True)
+
+
+def test_where_no_name_server_says_where_a_broker_is_it_is_these_that_are_waited_for(story: Story) -> None:
+    story.troubles.note("a", UNFOUND)
+    assert story.waits() == {"the name servers": 60_000}
+    assert story.troubles.is_failing("a"), "nobody can ask it"
+    assert not story.troubles.may_look()
+    assert story.troubles.lines() == [f"waiting for the name servers (at most 60 s more): {UNFOUND}"]
+
+
+def test_a_look_says_of_each_topic_what_is_so_unless_no_name_server_answers(story: Story) -> None:
+    story.troubles.note_look({"T": MISSING})
+    assert story.waits() == {"topic T": 90_000}
+    story.troubles.note_look({"T": UNFOUND, "U": UNFOUND})
+    assert story.waits() == {"topic T": 90_000, "the name servers": 60_000}
+    story.troubles.note_look({"U": MISSING})
+    assert story.waits() == {"topic U": 90_000}
+    story.troubles.note_look({})
+    assert (story.waits(), story.troubles.may_look()) == ({}, True)
+
+
+def test_what_lasts_too_long_is_raised(story: Story) -> None:
+    story.troubles.note("a", SILENT)
+    story.clock.advance(59_999)
+    story.troubles.check()
+    story.clock.advance(1)
+    with pytest.raises(TransportError, match=r"CLUSTER_UNREACHABLE.*Reaching broker a was tried for 60000 ms"):
+        story.troubles.check()
+
+
+def test_what_cannot_pass_is_raised_at_once_and_nothing_else_is_said(story: Story) -> None:
+    final = BrokerError("BROKER_REFUSED", code=ResponseCode.NO_BUYER_ID, address="a", request="POP_MESSAGE", remark="")
+    story.troubles.note("a", final)
+    story.troubles.fail(LookupError("later"))
+    with pytest.raises(RocketMQError) as raised:
+        story.troubles.check()
+    assert raised.value is final
+    assert story.troubles.is_final
+    assert story.troubles.lines() == []

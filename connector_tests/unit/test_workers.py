@@ -1,0 +1,50 @@
+"""Threads for what may take long, each of which there is once at a time."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from connector_tests.support.streams import eventually
+from rocketmq_spark.pop.workers import Workers
+
+
+def test_each_is_there_once_and_none_waits_for_another() -> None:
+    news, go_on = threading.Condition(), threading.Event()
+    done: list[str] = []
+    workers = Workers(news, lambda error: done.append(str(error)))
+
+    def wait() -> None:
+        go_on.wait()
+        done.append("first")
+
+    workers.begin("a", wait)
+    workers.begin("a", lambda: done.append("never"))
+    workers.begin("b", lambda: done.append("beside it"))
+    eventually(lambda: workers.busy == {"a"}, "the other has ended")
+    assert done == ["beside it"]
+    with news:
+        go_on.set()
+        news.wait_for(lambda: not workers.busy)
+    assert done == ["beside it", "first"]
+    workers.begin("a", lambda: done.append("again"))
+    workers.join(10)
+    assert done[-1] == "again"
+
+
+def test_what_one_raises_is_told_and_it_may_work_again(caplog: pytest.LogCaptureFixture) -> None:
+    told: list[Exception] = []
+    workers = Workers(threading.Condition(), told.append)
+    problem = LookupError("by the test")
+
+    def fail() -> None:
+        raise problem
+
+    workers.begin("a", fail)
+    eventually(lambda: not workers.busy, "it has ended")
+    assert told == [problem]
+    assert "the thread rocketmq-pop-a failed" in caplog.text
+    workers.begin("a", lambda: told.append(problem))
+    workers.join(10)
+    eventually(lambda: len(told) == 2, "it works again")
