@@ -326,3 +326,15 @@ def test_brokers_are_asked_for_what_is_due_done_or_goes_back_and_is_not_just_bei
     ledger.take_waiting(ALL, "a")
     assert (ledger.to_be_asked(0), ledger.to_be_asked_at_the_end()) == ({"d"}, {"b"})
     assert [ledger.brokers_of(state) for state in State] == [{"a"}, set(), {"c"}, {"b"}, {"d"}]
+
+
+def test_what_expired_is_told_by_broker_and_how_much_of_it_waited() -> None:
+    ledger = Ledger(INVISIBLE_MS)
+    ledger.receive([Received(handle_of_broker(name, 0), memoryview(b"")) for name in "aabb"], 0)
+    ledger.freeze(1, 1)
+    assert ledger.expire(INVISIBLE_MS) == 3
+    assert ledger.expire(INVISIBLE_MS) == 0
+    assert ledger.expired == {"a": 2, "b": 2}
+    ledger.prove(1)
+    ledger.too_late(one.number for one in ledger.take_proven(ALL))
+    assert (ledger.expired, ledger.counts.expired) == ({"a": 2, "b": 2}, 4), "told once"

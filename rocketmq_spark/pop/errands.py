@@ -96,9 +96,9 @@ class Errands:
         self._is_leaving = True
 
     @property
-    def is_idle(self) -> bool:
-        """Nobody is being asked, and there is nothing for anybody."""
-        return not (self._workers.busy or self._wanted())
+    def are_done(self) -> bool:
+        """There is nothing for anybody who is not just being asked."""
+        return not self._wanted()
 
     def close(self) -> None:
         """Ask nobody any more. What is on its way ends when the transport is closed."""

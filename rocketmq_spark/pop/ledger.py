@@ -12,6 +12,7 @@ Times are arguments. Not thread-safe.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -81,6 +82,8 @@ class Ledger:
         self._waiting = 0
         self._waiting_bytes = 0
         self.counts = Counts()
+        self.expired: Counter[str] = Counter()
+        """``counts.expired`` by broker name."""
 
     # ------------------------------------------------------------------------------------------ what there is
 
@@ -206,18 +209,20 @@ class Ledger:
         one = self._held[number]
         one.lease, one.is_taken = one.lease.tried_in_vain(now_ms), False
 
-    def expire(self, now_ms: int) -> None:
-        """Others may get what was not renewed in time. What is in no batch is given up; what is in one stays, counted:
-        it may be twice in the output of the group."""
+    def expire(self, now_ms: int) -> int:
+        """Others may get what was not renewed in time. What is in no batch is given up: so many. What is in one stays,
+        counted: it may be twice in the output of the group."""
+        given_up = 0
         over = [number for number, one in self._held.items() if _is_renewed(one) and one.lease.is_over(now_ms)]
         for number in over:
             one = self._held[number]
             if one.is_taken or one.is_told_expired:
                 continue
-            self.counts.expired += 1
-            one.is_told_expired = True
+            self._note_expired(one)
             if one.state is not State.FROZEN:
                 self._remove(number)
+                given_up += 1
+        return given_up
 
     # ------------------------------------------------------------------------------------------ what is spent
 
@@ -254,7 +259,8 @@ class Ledger:
     def too_late(self, numbers: Iterable[int]) -> None:
         """Their time was over when they were acknowledged: they come again."""
         for number in numbers:
-            self.counts.expired += not self._held[number].is_told_expired
+            if not self._held[number].is_told_expired:
+                self._note_expired(self._held[number])
             self._remove(number)
 
     def take_waiting(self, most: int, broker_name: str | None = None) -> list[Taken]:
@@ -278,6 +284,11 @@ class Ledger:
             self._held[number].is_taken = False
 
     # ------------------------------------------------------------------------------------------ inside
+
+    def _note_expired(self, one: _Held) -> None:
+        one.is_told_expired = True
+        self.counts.expired += 1
+        self.expired[one.handle.broker_name] += 1
 
     def _hold(self, one: _Held) -> None:
         self._held[self._next] = one

@@ -18,7 +18,9 @@ from typing import Final, NamedTuple
 
 from rocketmq_spark.errors import RocketMQError, TransportError
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pop.ahead import Ahead
 from rocketmq_spark.pop.errands import Errands
+from rocketmq_spark.pop.expired_lines import ExpiredLines
 from rocketmq_spark.pop.handles import AnyHandle, Received
 from rocketmq_spark.pop.ledger import Counts, Ledger, State
 from rocketmq_spark.pop.polls import Poll, Polls, Target
@@ -83,7 +85,8 @@ class Receiver:
         self._transport = transport
         self._watch = watch
         self._clock = clock
-        self._most_waiting = min(MOST_WAITING, options.max_offsets_per_trigger or MOST_WAITING)
+        self._ahead = Ahead(min(MOST_WAITING, options.max_offsets_per_trigger or MOST_WAITING))
+        self._expired = ExpiredLines(options.invisible_duration_ms)
         self._renewal_interval_ms = min(WATCH_INTERVAL_MS, options.invisible_duration_ms // LOOKS_IN_A_LEASE)
         self._ledger = Ledger(options.invisible_duration_ms)
         self._polls = Polls(looks_once)
@@ -154,6 +157,8 @@ class Receiver:
         """See ``Ledger.freeze``."""
         with self._news:
             frozen = self._ledger.freeze(batch, most, self._options.max_bytes_per_trigger)
+            if frozen:
+                self._ahead.frozen()
         self._inbox.put(None)
         return frozen
 
@@ -223,7 +228,8 @@ class Receiver:
             self._errands.run()
             with self._news:
                 are_back = not self._polls.on_the_way
-            if self._errands.is_idle and (are_back or now_ms - heard_ms >= LAST_ANSWERS_MS):
+            are_told = self._workers.busy <= {LOOKING} and self._errands.are_done
+            if are_told and (are_back or now_ms - heard_ms >= LAST_ANSWERS_MS):
                 return
             with self._news:
                 self._news.wait(LAST_TICK_S)
@@ -264,7 +270,9 @@ class Receiver:
         self._inbox.put(None)
 
     def _say(self) -> None:
-        for line in self._troubles.lines():
+        with self._news:
+            expired = self._ledger.expired.copy()
+        for line in (*self._troubles.lines(), *self._expired.lines(expired, self._clock())):
             log.warning("%s", line)
 
     def _look(self) -> None:
@@ -287,7 +295,8 @@ class Receiver:
         if self._has_looked.is_set():
             self._errands.run()
         with self._news:
-            self._ledger.expire(self._clock())
+            if self._ledger.expire(self._clock()):
+                self._ahead.expired(self._ledger.waiting)
             self._news.notify_all()
 
     def _ask(self) -> None:
@@ -298,7 +307,7 @@ class Receiver:
         with self._news:
             is_full = self._ledger.waiting_bytes >= MOST_WAITING_BYTES
             is_ready = not (is_full or self._stopping.is_set() or self._ledger.count(State.DISOWNED))
-            room = self._most_waiting - self._ledger.waiting if is_ready else 0
+            room = self._ahead.most - self._ledger.waiting if is_ready else 0
             may_ask = [one for one in self._targets if self._troubles.may_ask(one.broker_name)]
             return list(self._polls.wanted(room, may_ask))
 

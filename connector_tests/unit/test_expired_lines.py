@@ -1,0 +1,40 @@
+"""What is said of messages whose time was over."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+from rocketmq_spark.pop.expired_lines import ExpiredLines
+
+LINE = (
+    "7 messages were not done, nor renewed, within 'invisibleDurationMs' (10000 ms), and others may get them too: "
+    "5 of broker a, 2 of broker b. Where these answer, set a larger 'invisibleDurationMs', or a smaller "
+    "'maxOffsetsPerTrigger'."
+)
+
+
+def test_it_says_how_many_of_which_brokers_and_what_to_do() -> None:
+    lines = ExpiredLines(10_000)
+    assert lines.lines(Counter(), 0) == []
+    assert lines.lines(Counter(b=2, a=5), 0) == [LINE]
+    assert lines.lines(Counter(b=2, a=5), 1_000_000) == [], "nothing new"
+
+
+def test_messages_that_expire_all_day_are_a_line_ever_more_rarely() -> None:
+    lines = ExpiredLines(10_000)
+    told_ms = [now_ms for now_ms in range(0, 3_600_000, 1_000) if lines.lines(Counter(a=now_ms + 1), now_ms)]
+    assert told_ms[:5] == [0, 15_000, 45_000, 105_000, 225_000]
+    assert [after - before for before, after in pairwise(told_ms)][-3:] == [600_000] * 3
+    assert len(told_ms) <= 12
+
+
+def test_each_line_counts_what_is_new_and_after_a_quiet_time_it_is_said_at_once_and_soon_again() -> None:
+    lines = ExpiredLines(10_000)
+    assert lines.lines(Counter(a=1), 0)
+    (line,) = lines.lines(Counter(a=4), 15_000)
+    assert line.startswith("3 messages")
+    (line,) = lines.lines(Counter(a=5), 200_000)
+    assert line.startswith("1 messages")
+    assert lines.lines(Counter(a=6), 214_999) == []
+    assert lines.lines(Counter(a=6), 215_000)
