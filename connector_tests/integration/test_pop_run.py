@@ -172,6 +172,21 @@ def test_a_batch_that_was_kept_and_never_logged_is_given_back(
     assert files_in(tmp_path) == []
 
 
+def test_a_first_batch_that_was_kept_and_never_logged_is_given_back(
+    messages: Topic, reader: ReaderOf, tmp_path: Path
+) -> None:
+    """No checkpoint tells of it."""
+    bodies = messages.send(SENT)
+    one = reader(spoolDir=str(tmp_path))
+    next_batch(one, one.initialOffset())
+    stop_when_all_are_received(one, SENT)
+    assert len(files_in(tmp_path)) == 1
+    later = reader(spoolDir=str(tmp_path))
+    assert again_until(later, later.initialOffset(), len(bodies)) == sorted(bodies)
+    assert told(later, "givenBack") > 0, "else they would have come after five minutes"
+    assert files_in(tmp_path) == []
+
+
 def test_without_what_was_kept_a_batch_is_empty_and_its_messages_come_in_another(
     messages: Topic, reader: ReaderOf, tmp_path: Path
 ) -> None:

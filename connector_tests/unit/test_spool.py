@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,10 @@ def messages(*offsets: int) -> tuple[Received, ...]:
 
 
 @pytest.fixture
-def spool(tmp_path: Path) -> Spool:
-    return Spool(tmp_path / "spool" / "g")
+def spool(tmp_path: Path) -> Iterator[Spool]:
+    one = Spool(tmp_path / "spool" / "g")
+    yield one
+    one.close()
 
 
 def test_a_later_start_reads_what_an_earlier_one_has_kept(spool: Spool, tmp_path: Path) -> None:
@@ -44,7 +47,7 @@ def test_what_is_not_there_or_damaged_is_said_and_none(
 ) -> None:
     spool.keep(START, 1, messages(0))
     assert callable(damage)
-    damage(tmp_path / "spool" / "g" / START / "1")
+    damage(tmp_path / "spool" / "g" / START / "1.frozen")
     assert spool.kept(START, 1) is None
     assert "the messages of a batch are not in the spool, and come again in another one: " in caplog.text
 
@@ -52,6 +55,7 @@ def test_what_is_not_there_or_damaged_is_said_and_none(
 def test_what_was_frozen_after_a_batch_is_found(spool: Spool) -> None:
     for number in (1, 2, 3, 10):
         spool.keep(START, number, messages(number))
+        spool.logged(START, min(number, 3))
     spool.keep(OTHER, 4, messages(99))
     assert spool.after(START, 2) == [*messages(3), *messages(10)]
     assert spool.after("0000", 0) == []
@@ -63,7 +67,7 @@ def test_what_is_done_is_forgotten_with_its_folder_and_nobody_elses_is(spool: Sp
         spool.keep(START, number, messages(number))
     spool.keep(OTHER, 1, messages(99))
     spool.forget(START, 2)
-    assert sorted(entry.name for entry in (folder / START).iterdir()) == ["3"]
+    assert sorted(entry.name for entry in (folder / START).iterdir()) == ["3.frozen"]
     spool.forget(START, 3)
     assert sorted(entry.name for entry in folder.iterdir()) == [OTHER]
     spool.forget(START, 3)
@@ -98,4 +102,57 @@ def test_each_group_has_a_folder_of_its_own(tmp_path: Path) -> None:
     spool = spool_of(ReadOptions.parse({**REQUIRED, "spoolDir": str(tmp_path)}))
     assert spool is not None
     spool.keep(START, 1, messages(0))
+    spool.logged(START, 1)
     assert [str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*") if file.is_file()] == [f"g%251/{START}/1"]
+
+
+# ------------------------------------------------------------------------------------------- what nobody tells of
+
+
+def names(tmp_path: Path) -> list[str]:
+    folder = tmp_path / "spool" / "g"
+    return sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file())
+
+
+def test_what_a_start_has_left_that_was_over_before_spark_logged_anything_is_taken_once(
+    spool: Spool, tmp_path: Path
+) -> None:
+    """It stayed there for ever: the next start knows of the last one only that Spark has logged."""
+    killed = Spool(tmp_path / "spool" / "g")
+    killed.keep(OTHER, 1, messages(7, 8))
+    killed.close()
+    (tmp_path / "spool" / "g" / "88bb").mkdir()
+    (tmp_path / "spool" / "g" / "88bb" / "1.new").write_bytes(b"a write that a crash has cut off")
+    assert spool.take_abandoned() == list(messages(7, 8))
+    assert (spool.take_abandoned(), list((tmp_path / "spool" / "g").iterdir())) == ([], [])
+
+
+def test_what_a_live_start_has_frozen_or_any_has_logged_is_nobody_elses(spool: Spool, tmp_path: Path) -> None:
+    live, over, later = (Spool(tmp_path / "spool" / "g") for _ in range(3))
+    live.keep(START, 1, messages(1))
+    over.keep(OTHER, 1, messages(2))
+    over.logged(OTHER, 1)
+    over.logged(OTHER, 1)
+    later.keep("88bb", 2, messages(3))
+    later.logged("88bb", 2)
+    later.keep("88bb", 3, messages(4))
+    later.close()
+    assert spool.take_abandoned() == []
+    assert names(tmp_path) == [f"{START}/1.frozen", f"{OTHER}/1", "88bb/2", "88bb/3.frozen"]
+    assert spool.after("88bb", 2) == list(messages(4)), "its own later start gives it back"
+    live.close()
+
+
+def test_what_is_no_start_and_what_is_damaged_is_left_or_removed(
+    spool: Spool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "spool" / "g"
+    (folder / "somebody's").mkdir()
+    (folder / "somebody's" / "1.frozen").write_bytes(b"")
+    (folder / "77aa").mkdir()
+    (folder / "88bb").mkdir()
+    (folder / "88bb" / "1.frozen").write_bytes(b"damaged")
+    assert spool.take_abandoned() == []
+    assert names(tmp_path) == ["somebody's/1.frozen"]
+    assert (folder / "77aa").is_dir(), "somebody may be about to write there"
+    assert "are not in the spool" in caplog.text

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final
 
 from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.pop.handles import AnyHandle
 from rocketmq_spark.pop.ledger import Ledger, State, Taken
 from rocketmq_spark.pop.transport import Transport
 from rocketmq_spark.pop.troubles import Troubles
@@ -76,6 +77,13 @@ class Errands:
             if self._is_leaving:
                 return self._ledger.to_be_asked_at_the_end()
             return self._ledger.to_be_asked(self._clock())
+
+    def try_to_give_back(self, handles: Sequence[AnyHandle]) -> None:
+        """Of nobody's batch, wherever they are: once, and who fails is not waited for."""
+        outcomes = self._transport.change(handles, GIVEN_BACK_MS, suspend=True)
+        given_back = sum(not isinstance(outcome, RocketMQError) for outcome in outcomes)
+        with self._news:
+            self._ledger.counts.given_back += given_back
 
     # ------------------------------------------------------------------------------------------ who waits
 

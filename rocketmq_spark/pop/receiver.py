@@ -42,6 +42,9 @@ LOOKS_IN_A_LEASE: Final = 20
 LOOKING: Final = "look"
 """The worker that asks where the topics are."""
 
+LEFT_OVER: Final = "left-over"
+"""The worker that gives back what others have left."""
+
 WATCH_INTERVAL_MS: Final = 1_000
 TICK_S: Final = 0.2
 
@@ -202,6 +205,10 @@ class Receiver:
                 raise TransportError("RUN_ENDED", ended_for_ms=0)
             with self._news:
                 self._news.wait(TICK_S)
+
+    def try_to_give_back(self, handles: Sequence[AnyHandle]) -> None:
+        """Once, by a worker; what fails comes again when its time is over."""
+        self._workers.begin(LEFT_OVER, partial(self._errands.try_to_give_back, handles))
 
     # ------------------------------------------------------------------------------------------ the end
 

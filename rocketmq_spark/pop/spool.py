@@ -1,18 +1,21 @@
 """Spool: batches on a disk of the driver's, so that a later start of the query has the messages of a batch again.
 
 A batch is a file ``<folder>/<group>/<start>/<number>``: there in full before Spark logs its number, gone when it is
-proven. ``start`` is the ``epoch`` of one start of the query, which alone writes there.
+proven. Until it is known that Spark has logged it, it is called ``<number>.frozen``. ``start`` is the ``epoch`` of one
+start of the query, which alone writes there, and holds a lock on what is frozen while it lives: so of a start that was
+killed before Spark had logged anything, of which no checkpoint tells, others find that it is over.
 """
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 from urllib.parse import quote
 
 from rocketmq_spark.errors import OptionError
@@ -23,7 +26,9 @@ from rocketmq_spark.pop.spooled_batch import decoded_batch, encoded_batch
 log = logging.getLogger(__name__)
 
 _START: Final = re.compile(r"[0-9a-f]+")
-_BATCH: Final = re.compile(r"[1-9][0-9]{0,17}")
+_BATCH: Final = re.compile(r"([1-9][0-9]{0,17})(?:\.frozen)?")
+FROZEN: Final = ".frozen"
+UNFINISHED: Final = ".new"
 
 
 class Spool:
@@ -34,6 +39,7 @@ class Spool:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._locked: IO[bytes] | None = None
         with self._failing_clearly():
             folder.mkdir(parents=True, exist_ok=True)
 
@@ -42,18 +48,44 @@ class Spool:
         folder = self._folder / start
         with self._failing_clearly():
             folder.mkdir(mode=0o700, exist_ok=True)
-            unfinished = folder / f"{number}.new"
-            with unfinished.open("wb") as file:
-                file.write(encoded_batch(messages))
-                file.flush()
-                os.fsync(file.fileno())
-            unfinished.rename(folder / str(number))
+            unfinished = folder / f"{number}{UNFINISHED}"
+            file = unfinished.open("wb")
+            self._hold(file)
+            file.write(encoded_batch(messages))
+            file.flush()
+            os.fsync(file.fileno())
+            unfinished.rename(folder / f"{number}{FROZEN}")
             _write_names(folder)
             _write_names(self._folder)
 
+    def logged(self, start: str, number: int) -> None:
+        """Spark has logged it. May be said again."""
+        folder = self._of_start(start)
+        frozen = folder / f"{number}{FROZEN}"
+        with self._failing_clearly():
+            if frozen.exists():
+                frozen.rename(folder / str(number))
+                _write_names(folder)
+        self._hold(None)
+
+    def close(self) -> None:
+        """What is frozen now and was not logged, nobody waits for."""
+        self._hold(None)
+
+    def _hold(self, file: IO[bytes] | None) -> None:
+        """Locked from now on, and nothing else is. Where a disk knows no locks, nothing of it is ever abandoned."""
+        if self._locked is not None:
+            self._locked.close()
+        self._locked = file
+        if file is not None:
+            with suppress(OSError):
+                _lock(file)
+
     def kept(self, start: str, number: int) -> tuple[Received, ...] | None:
         """Its messages; None where it is not there, which is said."""
-        file = self._of_start(start) / str(number)
+        folder = self._of_start(start)
+        frozen = folder / f"{number}{FROZEN}"
+        file = frozen if frozen.exists() else folder / str(number)
         try:
             return decoded_batch(file.read_bytes())
         except (OSError, ValueError) as problem:
@@ -68,6 +100,24 @@ class Spool:
                 found += self.kept(start, other) or ()
         return found
 
+    def take_abandoned(self) -> list[Received]:
+        """Messages of starts that were over before Spark had logged anything; they are forgotten."""
+        found: list[Received] = []
+        with suppress(OSError):
+            for folder in sorted(self._folder.iterdir()):
+                if _START.fullmatch(folder.name) and folder.is_dir():
+                    found += self._taken(folder)
+        return found
+
+    def _taken(self, folder: Path) -> list[Received]:
+        files = sorted(folder.iterdir())
+        if not files or not all(_is_abandoned(file) for file in files):
+            return []
+        numbers = self._numbers(folder.name)
+        found = [one for number in numbers for one in self.kept(folder.name, number) or ()]
+        self.forget(folder.name)
+        return found
+
     def forget(self, start: str, number: int | None = None) -> None:
         """Batches up to ``number``, or all, and the folder of ``start`` with the last of them."""
         folder = self._of_start(start)
@@ -75,7 +125,8 @@ class Spool:
             for other in self._numbers(start):
                 if number is None or other <= number:
                     (folder / str(other)).unlink(missing_ok=True)
-            for unfinished in folder.glob("*.new") if number is None else ():
+                    (folder / f"{other}{FROZEN}").unlink(missing_ok=True)
+            for unfinished in folder.glob(f"*{UNFINISHED}") if number is None else ():
                 unfinished.unlink(missing_ok=True)
         with suppress(OSError):  # it has batches yet, or never had one
             folder.rmdir()
@@ -89,7 +140,7 @@ class Spool:
     def _numbers(self, start: str) -> list[int]:
         folder = self._of_start(start)
         names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
-        return sorted(int(name) for name in names if _BATCH.fullmatch(name))
+        return sorted({int(found[1]) for name in names if (found := _BATCH.fullmatch(name))})
 
     @contextmanager
     def _failing_clearly(self) -> Iterator[None]:
@@ -104,6 +155,23 @@ def spool_of(options: ReadOptions) -> Spool | None:
     if options.spool_dir is None:
         return None
     return Spool(Path(options.spool_dir).expanduser() / quote(options.consumer_group, ""))
+
+
+def _is_abandoned(file: Path) -> bool:
+    """Whether it is of a batch of which Spark has asked nothing, and whoever wrote it is over."""
+    if file.suffix not in {FROZEN, UNFINISHED}:
+        return False
+    try:
+        with file.open("rb+") as opened:
+            _lock(opened)
+            return file.stat().st_ino == os.fstat(opened.fileno()).st_ino
+    except OSError:
+        return False
+
+
+def _lock(file: IO[bytes]) -> None:
+    """Raises OSError where somebody else holds it, or the disk knows no locks."""
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _write_names(folder: Path) -> None:

@@ -7,11 +7,15 @@ done, and acknowledge what nobody has read.
 
 from __future__ import annotations
 
+import logging
+
 from rocketmq_spark.pop.handles import Received
 from rocketmq_spark.pop.ledger import BEFORE_ALL
 from rocketmq_spark.pop.receiver import Receiver
 from rocketmq_spark.pop.spool import Spool
 from rocketmq_spark.source.pop.pop_offsets import PopOffset
+
+log = logging.getLogger(__name__)
 
 
 class EarlierBatch:
@@ -24,6 +28,7 @@ class EarlierBatch:
         self._messages: tuple[Received, ...] | None = None
         """Once Spark has asked for them."""
         self._is_proven = False
+        self._has_given_back = False
 
     def messages(self, end: PopOffset) -> tuple[Received, ...]:
         """Of the batch that ends at ``end``, the same each time."""
@@ -32,12 +37,22 @@ class EarlierBatch:
         return self._messages
 
     def _kept(self, end: PopOffset) -> tuple[Received, ...]:
-        kept = None if self._spool is None else self._spool.kept(end.epoch, end.number)
-        if kept is None:
+        if self._spool is None or (kept := self._spool.kept(end.epoch, end.number)) is None:
             self._receiver.give_back_logged(end.handles)
             return ()
+        self._spool.logged(end.epoch, end.number)
         self._receiver.freeze_again(kept)
         return kept
+
+    def give_back_abandoned(self) -> None:
+        """What starts have left that were killed before Spark had logged anything: nobody waits for it, and what
+        cannot be given back comes again when its time is over. Once."""
+        if self._spool is not None and not self._has_given_back:
+            self._has_given_back = True
+            abandoned = self._spool.take_abandoned()
+            if abandoned:
+                log.info("%d messages are given back that a start has left in the spool", len(abandoned))
+                self._receiver.try_to_give_back([one.handle for one in abandoned])
 
     def prove(self, end: PopOffset) -> None:
         """The batch is in the sink; what was frozen after it is in none, for Spark has not logged that."""

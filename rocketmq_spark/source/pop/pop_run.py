@@ -63,6 +63,7 @@ class PopRun(Run):
     def _plan(self, start: PopOffset, most: int) -> PopOffset:
         self._prove(start)
         self._receiver.start()
+        self._earlier.give_back_abandoned()
         while True:
             self._receiver.check()
             if self._drain.is_made():
@@ -104,6 +105,8 @@ class PopRun(Run):
         """The messages of the batch that ends at ``end``; of another start's see ``EarlierBatch``.
         Raises what keeps it from them, TransportError[RUN_ENDED] for a signal."""
         if end.epoch == self._epoch:
+            if self._spool is not None:
+                self._spool.logged(self._epoch, end.number)
             return self._frozen
         if not end.handles:
             return ()
@@ -129,6 +132,8 @@ class PopRun(Run):
             self._receiver.stop()
         finally:
             self._drain.close()
+            if self._spool is not None:
+                self._spool.close()
 
 
 def _in_camel_case(name: str) -> str:
