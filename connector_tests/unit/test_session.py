@@ -319,6 +319,16 @@ def test_who_was_cut_off_says_again_who_it_is(session: SessionOf) -> None:
         assert second.methods_asked() == ["Telemetry", "ReceiveMessage"]
 
 
+def test_who_was_closed_is_opened_by_nobody_again(proxy: ScriptedProxy, known: Session) -> None:
+    """Somebody may be just looking where topics are while a query ends."""
+    known.close()
+    asked = len(proxy.asked)
+    for call in (known.keep, lambda: known.find("T"), known.keep):
+        error = failure(call)
+        assert (error.condition, error.context["reason"]) == ("CONNECT_FAILED", "the client was stopped")
+    assert len(proxy.asked) == asked
+
+
 def test_a_call_over_a_connection_that_another_thread_has_just_closed_has_lost_it(proxy: ScriptedProxy) -> None:
     one = Connection(proxy.address, None, Identity("me", None), TIMEOUT_MS)
     one.close()

@@ -51,6 +51,7 @@ class GrpcTransport:
         self._is_looked_after = False
         self._targets: list[Target] = []
         self._polling: list[threading.Thread] = []
+        self._is_closed = False
 
     def _session(self, addresses: Addresses) -> Session:
         options = self._options
@@ -66,6 +67,8 @@ class GrpcTransport:
         failures = self._find()
         wanted = {addresses for route in self._routes.values() for addresses in route.values()}
         self._sessions = self._sessions | {one: self._session(one) for one in wanted if one not in self._sessions}
+        if self._is_closed:
+            self.close()
         unknown = self._keep(wanted)
         if not failures:
             self._leave(self._sessions.keys() - wanted - {self._entry})
@@ -180,6 +183,8 @@ class GrpcTransport:
             return partial(_raise, error)
 
     def close(self) -> None:
+        """While somebody looks: no session is opened any more."""
+        self._is_closed = True
         for session in self._sessions.values():
             session.close()
         for thread in self._polling:

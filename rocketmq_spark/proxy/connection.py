@@ -77,8 +77,9 @@ class Connection:
 
     def converse(self, method: str, requests: Iterator[Message]) -> Any:
         """A method that takes several requests and answers when it likes; raises RpcErrors as they are."""
-        call: Any = self._channel.stream_stream(SERVICE + method, request_serializer=_to_bytes)
-        return call(requests, metadata=self._metadata())
+        with self._open():
+            call: Any = self._channel.stream_stream(SERVICE + method, request_serializer=_to_bytes)
+            return call(requests, metadata=self._metadata())
 
     def close(self) -> None:
         """End all calls."""

@@ -50,7 +50,7 @@ class _Answer(Protocol):
 class Session:
     """Making it opens nothing. Calls raise what ``Connection`` and ``refusal`` do.
 
-    Threads: ``find``, ``keep`` and ``close`` are one thread's; the others' calls may be made by any.
+    Threads: ``find`` and ``keep`` are one thread's; any may close it for good, and make the others' calls.
     """
 
     def __init__(
@@ -64,13 +64,13 @@ class Session:
         self._turn = 0
         self._connection: Connection | None = None
         self._telemetry: Telemetry | None = None
-        self._is_cut_off = self._is_forgotten = False
+        self._is_cut_off = self._is_forgotten = self._is_closed = False
 
     # ------------------------------------------------------------------------------------------ one thread's
 
     def find(self, topic: str) -> dict[str, Addresses]:
         """Where the brokers are asked that have the topic. Raises OptionError[IN_ORDER] for one whose messages
-        are in order, RouteError[NO_READABLE_QUEUE]."""
+        are in order, RouteError[NO_READABLE_QUEUE], TransportError[CONNECT_FAILED] after ``close``."""
         known = [split_address(address) for address in self.addresses]
         answer = self._ask("QueryRoute", route(topic, known), pb.QueryRouteResponse, topic)
         if is_ordered(answer.message_queues):
@@ -82,7 +82,7 @@ class Session:
 
     def keep(self) -> None:
         """Be known: say who we are, or that we are still there. Raises OptionError[IN_ORDER] for a group that
-        is to be read in order."""
+        is to be read in order, TransportError[CONNECT_FAILED] after ``close``."""
         if self._telemetry is None or self._telemetry.is_over or self._is_forgotten or self._is_cut_off:
             self._shake_hands()
             return
@@ -94,7 +94,8 @@ class Session:
             self._shake_hands()
 
     def close(self) -> None:
-        """Say goodbye, and end all calls."""
+        """Say goodbye, and end all calls. Those that come later raise TransportError[CONNECT_FAILED]."""
+        self._is_closed = True
         if self._connection is not None and not self._is_cut_off:
             with suppress(RocketMQError):
                 goodbye = self._subscription.termination()
@@ -138,6 +139,9 @@ class Session:
             address = self.addresses[self._turn % len(self.addresses)]
             self._connection = Connection(address, self._tls, self._identity, self._timeout_ms)
             self._is_cut_off = False
+        if self._is_closed:
+            self._disconnect()
+            raise TransportError("CONNECT_FAILED", address=self.addresses[0], reason="the client was stopped")
         return self._connection
 
     def _disconnect(self) -> None:
