@@ -88,6 +88,7 @@ OWN = {
 THROUGH = {
     "consumer.resets": ("unit/test_resets.py", "consumer.membership"),
     "embedded.proxy": ("integration/test_embedded_proxy.py", "embedded.cluster"),
+    "embedded.quiet_gateway": ("integration/test_paused_jvm.py", "embedded.jvm"),
     "embedded.server_jvms": ("integration/test_embedded_cluster.py", "embedded.cluster"),
     "embedded.servers": ("integration/test_embedded_cluster.py", "embedded.cluster"),
     "pop.errands": ("unit/test_receiver.py", "pop.receiver"),

@@ -123,6 +123,24 @@ def test_a_user_has_the_same_rights_there(guarded: EmbeddedCluster, grpc_java: A
     assert asked_by_grpc(grpc_java, guarded, other) == ("UNAUTHORIZED", [])
 
 
+class Watched(EmbeddedCluster):
+    """It looks what there is when the proxy starts."""
+
+    has_what_the_proxy_makes = False
+
+    def start_proxy(self) -> None:
+        with closing(ConnectionPool(TIMEOUT_MS)) as pool:
+            route = NameServers((self.namesrv_addr,), pool, TIMEOUT_MS).topic_route("DefaultHeartBeatSyncerTopic")
+        self.has_what_the_proxy_makes = bool(route.read_queues())
+        super().start_proxy()
+
+
+def test_what_the_proxy_would_make_and_wait_for_too_briefly_is_there() -> None:
+    """On a slow machine it used to end its JVM: ``create system broadcast topic ... failed on cluster``."""
+    with Watched(proxy=True) as cluster:
+        assert cluster.has_what_the_proxy_makes
+
+
 def test_without_one_there_is_none_to_ask_for() -> None:
     with closing(EmbeddedCluster()) as cluster, pytest.raises(EmbeddedBrokerError, match=r"no proxy.*proxy=True"):
         _ = cluster.endpoints

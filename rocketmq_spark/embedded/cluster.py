@@ -24,6 +24,8 @@ from rocketmq_spark.security import Credentials, Security, Tls
 # Every broker has it from its first start on, with one queue.
 SYSTEM_TOPIC: Final = "SELF_TEST_TOPIC"
 NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
+# Proxies tell each other there of their members. A proxy makes it too, and ends if it is not routed a moment later.
+SYNC_TOPIC: Final = "DefaultHeartBeatSyncerTopic"
 # Direct memory is taken when needed: each thread that stores messages keeps 4 MB, for a largest one, and there are
 # forty such threads when delays, transactions and the timer are used; with messages that are popped it was 288 MB.
 SMALL_JVM: Final = ("-Xms64m", "-Xmx256m", "-XX:MaxDirectMemorySize=384m", "-XX:+UseSerialGC")
@@ -126,6 +128,7 @@ class EmbeddedCluster:
             broker.start(self._jvms.of(broker.name), self.namesrv_addr)
         self._await_registration(list(self._brokers))
         if self._proxy is not None:
+            self.create_topic(SYNC_TOPIC, 1)
             self.start_proxy()
 
     def close(self, *, clean: bool = False) -> None:

@@ -13,17 +13,19 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from py4j.java_gateway import GatewayClient, GatewayParameters, JavaGateway
+from py4j.java_gateway import GatewayParameters, JavaGateway
 from py4j.protocol import Py4JError, Py4JJavaError
 
+from rocketmq_spark.embedded.quiet_gateway import QuietGatewayClient
 from rocketmq_spark.errors import EmbeddedBrokerError
 
 MINIMUM_JAVA: Final = 17
 START_TIMEOUT_MS: Final = 60_000
+END_TIMEOUT_MS: Final = 2_000
 POLL_S: Final = 0.01
 # For JVMs with RocketMQ in them: what it logs goes to standard error, and only what it warns of.
 LOGBACK: Final = Path(__file__).with_name("logback.xml")
@@ -87,7 +89,7 @@ class ChildJvm:
         self._stdout = work_dir / f"{name}.out"
         self._stderr = work_dir / f"{name}.err"
         self._gateway: JavaGateway | None = None
-        self._client: GatewayClient | None = None
+        self._client: QuietGatewayClient | None = None
         gateway = ["py4j.GatewayServer", "--die-on-broken-pipe", "--enable-auth", "0"]
         command = [find_java(), *options, "-classpath", os.pathsep.join(class_path), *gateway]
         with self._stdout.open("wb") as stdout, self._stderr.open("wb") as stderr:
@@ -127,11 +129,15 @@ class ChildJvm:
         except Py4JJavaError as error:
             raise EmbeddedBrokerError("SERVER_FAILED", problem=messages_of(error.java_exception)) from error
         except (Py4JError, OSError) as error:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(END_TIMEOUT_MS / 1000)  # it may be just ending
+            self.check()
             raise self._failed(str(error) or "its gateway does not answer") from error
 
     def check(self) -> None:
         """Raise EmbeddedBrokerError[JVM_FAILED] if it has ended."""
         if not self.is_running:
+            self._let_finalizers_call(False)
             raise self._failed(end_of(self._process.returncode))
 
     def pause(self) -> None:
@@ -166,7 +172,7 @@ class ChildJvm:
     def _connect(self) -> JavaGateway:
         port, token = self._announcement()
         parameters = GatewayParameters(port=port, auth_token=token, auto_convert=True)
-        self._client = GatewayClient(gateway_parameters=parameters)
+        self._client = QuietGatewayClient(gateway_parameters=parameters)
         gateway = JavaGateway(self._client, gateway_parameters=parameters)
         version = str(gateway.jvm.java.lang.System.getProperty("java.specification.version"))
         if int(version.partition(".")[0]) < MINIMUM_JAVA:
