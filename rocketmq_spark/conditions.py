@@ -6,25 +6,10 @@ The reference page ``docs/reference/errors.md`` is generated from this table.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from string import Formatter
 from types import MappingProxyType
 from typing import Final
 
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """One row of the table: ``what`` is a format string over the error's context, ``advice`` tells what to do."""
-
-    what: str
-    advice: str
-
-    @property
-    def parameters(self) -> frozenset[str]:
-        """Names that ``what`` and ``advice`` expect in the context."""
-        fields = (*Formatter().parse(self.what), *Formatter().parse(self.advice))
-        return frozenset(name for _, name, _, _ in fields if name)
-
+from rocketmq_spark.condition import Condition
 
 CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
     {
@@ -64,8 +49,7 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         ),
         "CHECKPOINT_OF_ANOTHER": Condition(
             "The checkpoint was written with {option!r} {before!r}, and now it is {now!r}. {loses}",
-            "Set it back, or start with a new checkpoint location: the query then goes on where the group is, or, with "
-            "'groupOffsets' set to 'ignore', begins at 'startingOffsets' and moves the group there.",
+            "Set it back, or start with a new checkpoint location: the query then goes on where the group is{or_else}.",
         ),
         "LOCAL_OFFSETS_UNUSABLE": Condition(
             "The offsets of this query are kept in {file}, which cannot be used: {problem}.",

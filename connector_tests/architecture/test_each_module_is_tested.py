@@ -25,6 +25,7 @@ OWN = {
     "cli.main": "unit/test_cli_main.py",
     "cli.name_server": "integration/test_cli_broker.py",
     "cli.topic": "unit/test_cli_topic.py",
+    "condition": "unit/test_errors.py",
     "conditions": "unit/test_errors.py",
     "consumer.balanced_hash": "unit/test_allocation.py",
     "consumer.broker_names": "unit/test_addresses.py",

@@ -7,7 +7,8 @@ from string import Formatter
 
 import pytest
 
-from rocketmq_spark.conditions import CONDITIONS, Condition
+from rocketmq_spark.condition import Condition
+from rocketmq_spark.conditions import CONDITIONS
 from rocketmq_spark.errors import (
     BrokerError,
     DataLossError,

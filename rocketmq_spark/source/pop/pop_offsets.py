@@ -26,6 +26,9 @@ KIND: Final = {"v": VERSION, "loadBalance": BY_MESSAGE}
 
 ANOTHER_GROUP: Final = "The messages of its last batch can be acknowledged in their own group only."
 OVER_GRPC_BEFORE: Final = "Its server spells what it knows messages by in its own way, which brokers do not understand."
+OR_ELSE: Final = "; what its last batch held comes again, unless it was done"
+"""Of a new checkpoint location: a query that shares messages cannot move its group."""
+
 QUEUES_BEFORE: Final = "It has positions in queues, of which whoever shares messages knows nothing."
 
 
@@ -70,4 +73,4 @@ class PopOffset:
 
 
 def _of_another(option: str, before: str, now: str, loses: str) -> OptionError:
-    return OptionError("CHECKPOINT_OF_ANOTHER", option=option, before=before, now=now, loses=loses)
+    return OptionError("CHECKPOINT_OF_ANOTHER", option=option, before=before, now=now, loses=loses, or_else=OR_ELSE)

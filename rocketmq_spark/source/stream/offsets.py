@@ -29,7 +29,12 @@ WITHOUT_TOPICS: Final = 2
 VERSION: Final = 3
 
 
-MESSAGES_BEFORE: Final = "It has the handles of messages, and no positions in queues."
+MESSAGES_BEFORE: Final = (
+    "It has the handles of messages, and no positions in queues; the group has moved past all that was handed out, so "
+    "whoever reads its queues misses what of that was not done."
+)
+OR_ELSE: Final = ", or, with 'groupOffsets' set to 'ignore', begins at 'startingOffsets' and moves the group there"
+"""What a query that reads queues can do beside going on where its group is."""
 
 
 class QueueProgress(NamedTuple):
@@ -151,7 +156,12 @@ def _text(value: object) -> str:
 def _queues(value: Any) -> Iterator[tuple[MessageQueue, QueueProgress]]:
     if value.get("loadBalance") == BY_MESSAGE:
         raise OptionError(
-            "CHECKPOINT_OF_ANOTHER", option="loadBalance", before=BY_MESSAGE, now=BY_QUEUE, loses=MESSAGES_BEFORE
+            "CHECKPOINT_OF_ANOTHER",
+            option="loadBalance",
+            before=BY_MESSAGE,
+            now=BY_QUEUE,
+            loses=MESSAGES_BEFORE,
+            or_else=OR_ELSE,
         )
     if value["v"] not in (WITHOUT_OPTIONS, WITHOUT_TOPICS, VERSION):
         raise ValueError(f"version {value['v']!r}, not {WITHOUT_OPTIONS} to {VERSION},")
