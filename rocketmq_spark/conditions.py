@@ -223,6 +223,11 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "{address} refused {request}: the group is not there, and the broker makes none by itself. {remark}",
             "Make it, on every broker of the topics: 'mqadmin updateSubGroup -g <group> -c <cluster>'.",
         ),
+        "GROUP_NOT_SERVED": Condition(
+            "Proxy {address} knows no broker that has the group, and refused {request}: {remark}",
+            "Make it, on every broker of the topics, 'mqadmin updateSubGroup -g <group> -c <cluster>', or bring these "
+            "back, within 'missingTopicTimeoutMs'.",
+        ),
         "OFFSET_NOT_TAKEN": Condition(
             "{address} did not store the offset of group {group!r} for {queue}: it has been reset by an operator.",
             "Reading goes on from where it was reset to.",

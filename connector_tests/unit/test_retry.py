@@ -233,6 +233,26 @@ def test_each_subject_has_its_own_limit() -> None:
         patience.check(5)
 
 
+def test_what_has_a_shorter_limit_has_it_from_when_it_began_and_all_of_it_the_longer_one() -> None:
+    """A proxy that was away for longer than a topic is waited for, and then does not know the topic yet."""
+    patience = failing(0, limit_ms=300)
+    assert not patience.failed(BROKER, NO_TOPIC, now_ms=100, limit_ms=60)
+    assert not patience.failed(BROKER, NO_TOPIC, now_ms=159, limit_ms=60)
+    (wait,) = patience.waits()
+    assert (wait.since_ms, wait.until_ms) == (0, 160)
+    assert not patience.failed(BROKER, CUT, now_ms=200, limit_ms=300)
+    assert not patience.failed(BROKER, NO_TOPIC, now_ms=250, limit_ms=60)
+    patience.check(299)
+    assert patience.failed(BROKER, NO_TOPIC, now_ms=300, limit_ms=60)
+    with pytest.raises(RouteError, match="TOPIC_NOT_FOUND"):
+        patience.check(300)
+
+
+def test_what_no_limit_is_left_for_is_over_whatever_came_before() -> None:
+    patience = failing(0)
+    assert patience.failed(BROKER, CUT, now_ms=1, limit_ms=0)
+
+
 def test_what_is_excused_may_fail_for_ever_and_then_has_its_limit_again() -> None:
     patience = Patience()
     patience.failed(BROKER, CUT, now_ms=0, limit_ms=LIMIT_MS)

@@ -129,9 +129,9 @@ def test_a_group_that_is_not_there_is_said_so_with_what_to_do(proxy: ScriptedPro
     error = failure(session(proxy.address).keep)
     assert isinstance(error, BrokerError)
     assert str(error) == (
-        f"[ROCKETMQ_GROUP_NOT_FOUND] {proxy.address} refused Telemetry: the group is not there, and the broker makes "
-        "none by itself. process client telemetryCommand failed. group not found Make it, on every broker of the "
-        "topics: 'mqadmin updateSubGroup -g <group> -c <cluster>'."
+        f"[ROCKETMQ_GROUP_NOT_SERVED] Proxy {proxy.address} knows no broker that has the group, and refused Telemetry: "
+        "process client telemetryCommand failed. group not found Make it, on every broker of the topics, 'mqadmin "
+        "updateSubGroup -g <group> -c <cluster>', or bring these back, within 'missingTopicTimeoutMs'."
     )
 
 
@@ -244,7 +244,7 @@ def test_an_answer_that_cannot_be_read_is_an_error(proxy: ScriptedProxy, known: 
     [
         (pb.Code.ILLEGAL_INVISIBLE_TIME, "the invisibleTime is too small. min is 10000", "INVISIBLE_DURATION_REFUSED"),
         (pb.Code.UNAUTHORIZED, "check signature failed", "CREDENTIALS_REFUSED"),
-        (pb.Code.CONSUMER_GROUP_NOT_FOUND, "", "GROUP_NOT_FOUND"),
+        (pb.Code.CONSUMER_GROUP_NOT_FOUND, "", "GROUP_NOT_SERVED"),
         (pb.Code.TOO_MANY_REQUESTS, "polling full", "PROXY_FAILED"),
         (pb.Code.ILLEGAL_FILTER_EXPRESSION, "no", "PROXY_REFUSED"),
     ],

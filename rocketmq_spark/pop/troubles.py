@@ -20,7 +20,7 @@ from rocketmq_spark.remoting.retry import (
 )
 from rocketmq_spark.remoting.waits import Wait, WaitLines
 
-MISSING_TOPIC: Final = frozenset({"TOPIC_NOT_FOUND", "TOPIC_NOT_SERVED"})
+MISSING: Final = frozenset({"TOPIC_NOT_FOUND", "TOPIC_NOT_SERVED", "GROUP_NOT_SERVED"})
 """It may be made, for which there is a limit of its own."""
 
 NO_NAME_SERVER: Final = "NO_NAME_SERVER"
@@ -102,7 +102,7 @@ class Troubles:
             return
         if outlook_of_pull(outcome) is Outlook.FINAL:
             self.fail(outcome)
-        is_missing = outcome.condition in MISSING_TOPIC
+        is_missing = outcome.condition in MISSING
         limit_ms = self._options.missing_topic_timeout_ms if is_missing else self._options.cluster_timeout_ms
         with self._news:
             self._patience.failed(subject, outcome, now_ms=self._clock(), limit_ms=limit_ms)

@@ -76,6 +76,7 @@ OUTLOOKS: Final[Mapping[int | str, Outlooks]] = MappingProxyType(
         "RESPONSE_TIMED_OUT": Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),
         "CONNECTION_LOST": Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),
         "PROXY_FAILED": Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),
+        "GROUP_NOT_SERVED": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED, _UNSERVED),  # a proxy may only not have heard of it
         "IMPOSSIBLE_BOUNDS": Outlooks(_PASSES, _FINAL, _FINAL, _FINAL),
         # what the name servers say
         "NO_MASTER": Outlooks(_PASSES, _UNSERVED, _PASSES, _PASSES),
@@ -195,6 +196,7 @@ class _Trouble:
     next_try_ms: int
     due_ms: int
     limit_ms: int
+    until_ms: int
     is_over: bool
     error: RocketMQError
     quiet_ms: int
@@ -205,7 +207,8 @@ class Patience:
     and ``outlook_of`` says by what it tries which failures pass.
 
     A subject is asked again after a pause, see ``ASKING``; whoever pulls has pauses of its own. One that has failed
-    for its whole limit is an error; until then whoever asks goes on with what does answer.
+    for its whole limit is an error; until then whoever asks goes on with what does answer. Where it fails with something
+    else then, whose limit is shorter, that one counts from there, and all together last no longer than the longer one.
 
     Not thread-safe.
     """
@@ -230,10 +233,15 @@ class Patience:
         since_ms = before.since_ms if before else now_ms if since_ms is None else since_ms
         quiet_ms = max(quiet_ms, before.quiet_ms) if before else quiet_ms
         pause_ms = ASKING.after(before.pause_ms if before else None)
-        left_ms = since_ms + limit_ms - now_ms
+        until_ms = since_ms + limit_ms
+        if before and limit_ms <= before.limit_ms:
+            until_ms = min(before.until_ms, now_ms + limit_ms)
+        left_ms = until_ms - now_ms
         is_over = left_ms <= 0
         next_ms = now_ms + (pause_ms if is_over else min(pause_ms, left_ms))
-        self._troubles[subject] = _Trouble(since_ms, pause_ms, next_ms, next_ms, limit_ms, is_over, error, quiet_ms)
+        self._troubles[subject] = _Trouble(
+            since_ms, pause_ms, next_ms, next_ms, limit_ms, until_ms, is_over, error, quiet_ms
+        )
         return is_over and not (before and before.is_over)
 
     def succeeded(self, subject: str) -> bool:
@@ -282,7 +290,7 @@ class Patience:
     def waits(self, excused: Collection[str] = ()) -> tuple[Wait, ...]:
         """The same with since when, until when and why; without the ``excused``."""
         return tuple(
-            Wait(subject, one.since_ms, one.since_ms + one.limit_ms, str(one.error), one.quiet_ms)
+            Wait(subject, one.since_ms, one.until_ms, str(one.error), one.quiet_ms)
             for subject, one in self._troubles.items()
             if subject not in excused
         )
@@ -292,22 +300,24 @@ class Patience:
         they mostly are a moment later, of which nothing is said."""
         for subject in self._troubles.keys() & subjects:
             trouble, quiet_ms = self._troubles[subject], max(self._troubles[subject].quiet_ms, EXCUSED_QUIET_MS)
-            self._troubles[subject] = replace(trouble, since_ms=now_ms, is_over=False, quiet_ms=quiet_ms)
+            until_ms = now_ms + trouble.limit_ms
+            self._troubles[subject] = replace(
+                trouble, since_ms=now_ms, until_ms=until_ms, is_over=False, quiet_ms=quiet_ms
+            )
 
     def check(self, now_ms: int) -> None:
         """Raises for a subject that has failed for its limit: TransportError[CLUSTER_UNREACHABLE] around what might
         have passed (silence, a busy broker); what lasts until somebody changes it (a missing topic) as it is.
         """
         for subject, trouble in self._troubles.items():
-            waited_ms = now_ms - trouble.since_ms
-            if waited_ms < trouble.limit_ms:
+            if now_ms < trouble.until_ms:
                 continue
             if self._outlook_of(trouble.error) is not Outlook.PASSES:
                 raise trouble.error
             raise TransportError(
                 "CLUSTER_UNREACHABLE",
                 doing=f"Reaching {subject}",
-                waited_ms=waited_ms,
+                waited_ms=now_ms - trouble.since_ms,
                 limit_ms=trouble.limit_ms,
                 cause=str(trouble.error),
             ) from trouble.error

@@ -43,7 +43,7 @@ def refusal(address: str, request: str, status: Status, *, topic: str = "") -> R
     if code == Code.TOPIC_NOT_FOUND:
         return RouteError("TOPIC_NOT_SERVED", address=address, topic=topic)
     if code == Code.CONSUMER_GROUP_NOT_FOUND or _NO_GROUP.search(remark):
-        return BrokerError("GROUP_NOT_FOUND", address=address, request=request, code=code, remark=remark)
+        return BrokerError("GROUP_NOT_SERVED", address=address, request=request, code=code, remark=remark)
     if code == Code.ILLEGAL_INVISIBLE_TIME:
         return OptionError("INVISIBLE_DURATION_REFUSED", address=address, remark=remark)
     if code in MAY_PASS:

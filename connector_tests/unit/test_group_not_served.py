@@ -1,0 +1,86 @@
+"""A group that a proxy does not know: it may have been told of it a moment later, so the query waits, and says so."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import grpc
+import pytest
+
+from connector_tests.support.scripted_proxy import OK, Ended, ScriptedProxy
+from connector_tests.support.streams import eventually
+from rocketmq_spark.errors import BrokerError, RocketMQError
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pop.receiver import Receiver
+from rocketmq_spark.pop.transports import transport_of
+from rocketmq_spark.wire.grpc import messaging_pb2 as pb
+
+pytestmark = pytest.mark.usefixtures("grpc_library")
+
+REMARK = "process client telemetryCommand failed. group not found: g"
+
+
+def no_group(_: object) -> object:
+    raise Ended(grpc.StatusCode.INVALID_ARGUMENT, REMARK)
+
+
+@pytest.fixture
+def proxy() -> Iterator[ScriptedProxy]:
+    """One that does not know the group."""
+    with ScriptedProxy() as proxy:
+        proxy.answers["Telemetry"] = no_group
+        yield proxy
+
+
+@contextmanager
+def receiving(proxy: ScriptedProxy, **more: str) -> Iterator[Receiver]:
+    given = {"endpoints": proxy.address, "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
+    options = ReadOptions.parse({**given, **more})
+    one = Receiver(options, transport_of(options))
+    one.start()
+    try:
+        yield one
+    finally:
+        one.stop()
+
+
+def told(proxy: ScriptedProxy) -> str:
+    """The whole message."""
+    return (
+        f"[ROCKETMQ_GROUP_NOT_SERVED] Proxy {proxy.address} knows no broker that has the group, and refused Telemetry: "
+        f"{REMARK} Make it, on every broker of the topics, 'mqadmin updateSubGroup -g <group> -c <cluster>', or bring "
+        "these back, within 'missingTopicTimeoutMs'."
+    )
+
+
+def test_it_is_waited_for_and_said_to_be_and_then_it_is_read(
+    proxy: ScriptedProxy, caplog: pytest.LogCaptureFixture
+) -> None:
+    with receiving(proxy) as one:
+        eventually(lambda: any("waiting" in line.getMessage() for line in caplog.records), "a line")
+        (wait,) = one.waits
+        assert (wait.what, wait.cause) == ("topic T", told(proxy))
+        assert wait.until_ms == wait.since_ms + 60_000
+        one.check()
+        proxy.answers["Telemetry"] = lambda said: [pb.TelemetryCommand(status=OK, settings=said.settings)]
+        eventually(lambda: one.has_begun, "an answer")
+        assert one.waits == ()
+    lines = [line.getMessage() for line in caplog.records if line.levelno >= logging.WARNING]
+    assert re.fullmatch(rf"waiting for topic T \(at most \d+ s more\): {re.escape(told(proxy))}", lines[0])
+
+
+def test_one_that_stays_unknown_is_an_error_when_the_time_of_a_missing_topic_is_over(proxy: ScriptedProxy) -> None:
+    def is_over(one: Receiver) -> bool:
+        try:
+            one.check()
+        except RocketMQError as error:
+            assert isinstance(error, BrokerError)
+            assert str(error) == told(proxy)
+            return True
+        return False
+
+    with receiving(proxy, missingTopicTimeoutMs="300") as one:
+        eventually(lambda: is_over(one), "an end")
