@@ -180,6 +180,11 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "{address} answered {request} with {code_name} ({code}): {remark}",
             "See RocketMQ's ResponseCode {code_name}.",
         ),
+        "POLL_TOO_LATE": Condition(
+            "{address} came to a request for messages too late, by its own clock: {remark}.",
+            "Either the clock of the driver's machine is behind this broker's, where two seconds are enough: have both "
+            "set by NTP. Or the broker has too much to do: look at its load, and at its log.",
+        ),
         "PROXY_FAILED": Condition(
             "{address} could not carry out {request}, which may pass: {code_name} ({code}): {remark}",
             "Look at the proxy's log, and at the brokers behind it.",

@@ -14,7 +14,7 @@ import pytest
 from connector_tests.support.streams import Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
-from rocketmq_spark.errors import OptionError, RocketMQError, RouteError, TransportError
+from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.grpc_transport import GrpcTransport
 from rocketmq_spark.pop.handles import AnyHandle, Handle, Received, handles_from_json, handles_to_json
@@ -322,7 +322,13 @@ def test_a_poll_that_came_late_by_the_brokers_clock_is_refused_and_passes(
     eventually(lambda: bool(outcomes), "an answer")
     pool.close()
     (outcome,) = outcomes
-    assert isinstance(outcome, RocketMQError)
+    assert isinstance(outcome, BrokerError)
+    assert str(outcome) == (
+        f"[ROCKETMQ_POLL_TOO_LATE] {cluster.broker_addr()} came to a request for messages too late, by its own clock: "
+        f"the broker[127.0.0.1] pop message is timeout too much. Either the clock of the driver's machine is behind "
+        "this broker's, where two seconds are enough: have both set by NTP. Or the broker has too much to do: look at "
+        "its load, and at its log."
+    )
     assert outlook_of_pull(outcome) is Outlook.PASSES
 
 

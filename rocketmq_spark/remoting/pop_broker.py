@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, TypeAlias
 
-from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.errors import BrokerError, RocketMQError
 from rocketmq_spark.remoting.peer import Peer, Question, ResponseFuture, code_only
 from rocketmq_spark.wire.body.batch_ack import BatchAck, encode_batch_ack
 from rocketmq_spark.wire.body.groups import GroupRetries, decode_group_retries
@@ -22,7 +22,6 @@ from rocketmq_spark.wire.remoting.headers import (
     PopMessageResponse,
 )
 from rocketmq_spark.wire.remoting.meanings import Meaning, meaning_of
-from rocketmq_spark.wire.remoting.refusal import refusal
 
 HOLD_SLACK_MS: Final = 5_000
 """A broker holds a pop until a time by its own clock, which may be behind ours."""
@@ -51,7 +50,8 @@ class PopBroker(Peer):
         """A pop that came too late is refused: that there is nothing would be said again and again."""
         meaning = meaning_of(RequestCode.POP_MESSAGE, answer)
         if meaning is Meaning.TOO_LATE:
-            raise refusal(self.address, RequestCode.POP_MESSAGE, answer)
+            remark = answer.remark or ""
+            raise BrokerError("POLL_TOO_LATE", address=self.address, code=answer.code, remark=remark)
         if meaning is Meaning.NOTHING:
             return None
         return Popped(PopMessageResponse.from_fields(answer.fields), memoryview(answer.body))

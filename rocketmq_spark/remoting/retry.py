@@ -62,7 +62,6 @@ OUTLOOKS: Final[Mapping[int | str, Outlooks]] = MappingProxyType(
         ResponseCode.FLOW_CONTROL: Outlooks(
             _PASSES, _PASSES, _FINAL, _PASSES, False
         ),  # the right broker, which has too much
-        ResponseCode.POLLING_TIMEOUT: Outlooks(_PASSES, _PASSES, _FINAL, _FINAL),  # a pop that came late, by two clocks
         ResponseCode.NOT_LEADER_FOR_QUEUE: Outlooks(_PASSES, _PASSES, _FINAL, _PASSES),
         ResponseCode.TOPIC_NOT_EXIST: Outlooks(_FINAL, _UNSERVED, _PASSES, _UNSERVED),
         ResponseCode.NO_PERMISSION: Outlooks(_FINAL, _UNSERVED, _PASSES, _UNSERVED),
@@ -76,7 +75,8 @@ OUTLOOKS: Final[Mapping[int | str, Outlooks]] = MappingProxyType(
         "RESPONSE_TIMED_OUT": Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),
         "CONNECTION_LOST": Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),
         "PROXY_FAILED": Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),
-        "GROUP_NOT_SERVED": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED, _UNSERVED),  # a proxy may only not have heard of it
+        "POLL_TOO_LATE": Outlooks(_PASSES, _PASSES, _FINAL, _FINAL),
+        "GROUP_NOT_SERVED": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED, _UNSERVED),  # or only by this proxy, by now
         "IMPOSSIBLE_BOUNDS": Outlooks(_PASSES, _FINAL, _FINAL, _FINAL),
         # what the name servers say
         "NO_MASTER": Outlooks(_PASSES, _UNSERVED, _PASSES, _PASSES),
@@ -207,8 +207,8 @@ class Patience:
     and ``outlook_of`` says by what it tries which failures pass.
 
     A subject is asked again after a pause, see ``ASKING``; whoever pulls has pauses of its own. One that has failed
-    for its whole limit is an error; until then whoever asks goes on with what does answer. Where it fails with something
-    else then, whose limit is shorter, that one counts from there, and all together last no longer than the longer one.
+    for its whole limit is an error; until then whoever asks goes on with what does answer. A shorter limit, of another
+    failure, counts from where that began, and all together last no longer than the longer one.
 
     Not thread-safe.
     """
