@@ -147,6 +147,11 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "{address} takes no connection without TLS: it ended a plain one without an answer, and speaks TLS.",
             "Set 'useTLS' to true, and 'tlsTrustCertPath' unless the system trusts its certificate.",
         ),
+        "GRPC_WANTED": Condition(
+            "{address} is no name server or broker, but a RocketMQ 5 proxy: {reason}.",
+            "For 'loadBalance' 'message' set 'endpoints' to the proxy's gRPC address, port 8081 by default, and leave "
+            "'namesrvAddr' out. Queues are read at its remoting port, 8080 by default, as 'namesrvAddr'.",
+        ),
         "TLS_NOT_SPOKEN": Condition(
             "{address} does not speak TLS: it answers what is not encrypted. The handshake ended with: {reason}.",
             "Set 'useTLS' to false, or let the server accept TLS with 'tls.server.mode' permissive or enforcing.",

@@ -266,3 +266,18 @@ def test_endpoints_that_are_no_proxy(strict: EmbeddedCluster, caplog: pytest.Log
             "protocol. Set 'endpoints' to a proxy's gRPC address, whose port is 8081 by default. Name servers are "
             "'namesrvAddr'."
         )
+
+
+def test_a_name_server_that_is_a_proxy(strict: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:
+    """At either port. It was asked for messages until ``clusterTimeoutMs`` was over, and answered with a Java
+    exception's text."""
+    reasons = {
+        strict.proxy_addr: "its remoting port hands out no messages one by one",
+        strict.endpoints: "it speaks HTTP/2",
+    }
+    for address, reason in reasons.items():
+        assert told({"namesrvAddr": address}, caplog) == (
+            f"[ROCKETMQ_GRPC_WANTED] {address} is no name server or broker, but a RocketMQ 5 proxy: {reason}. For "
+            "'loadBalance' 'message' set 'endpoints' to the proxy's gRPC address, port 8081 by default, and leave "
+            "'namesrvAddr' out. Queues are read at its remoting port, 8080 by default, as 'namesrvAddr'."
+        )

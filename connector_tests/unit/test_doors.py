@@ -14,7 +14,7 @@ import pytest
 from connector_tests.support.scripted_broker import ScriptedBroker
 from connector_tests.support.tcp_server import Serve
 from rocketmq_spark.errors import TransportError
-from rocketmq_spark.remoting.doors import KNOCK, Doors, doors_of
+from rocketmq_spark.remoting.doors import KNOCK, Doors, doors_of, speaks_http2
 from rocketmq_spark.remoting.secured import connect_with
 from rocketmq_spark.remoting.tcp import connect_tcp
 from rocketmq_spark.security import Tls
@@ -48,6 +48,12 @@ def both(accepted: socket.socket) -> None:
 
 def nothing(accepted: socket.socket) -> None:
     """As a balancer whose servers are all away."""
+    accepted.recv(1 << 16)
+
+
+def only_http2(accepted: socket.socket) -> None:
+    """As a proxy at its gRPC port: what it takes comes first, and then what it is told it does not take."""
+    accepted.sendall(b"\x00\x00\x06\x04\x00\x00\x00\x00\x00" + b"\x00\x04\x00\x10\x00\x00")
     accepted.recv(1 << 16)
 
 
@@ -110,6 +116,26 @@ def test_a_plain_connection_that_ends_unanswered_says_that_tls_is_wanted(
         f"[ROCKETMQ_TLS_WANTED] {address} takes no connection without TLS: it ended a plain one without an answer, and "
         "speaks TLS. Set 'useTLS' to true, and 'tlsTrustCertPath' unless the system trusts its certificate."
     )
+
+
+@pytest.mark.parametrize("is_into", [False, True])
+def test_a_plain_connection_to_who_speaks_http2_says_that_grpc_is_wanted(
+    serve: Callable[[Serve], str], is_into: bool
+) -> None:
+    address = serve(only_http2)
+    room = memoryview(bytearray(99))
+    with closing(connect_with(None)(address, TIMEOUT_MS)) as stream, pytest.raises(TransportError) as raised:
+        _ = stream.recv_into(room, TIMEOUT_MS) if is_into else stream.recv(99, TIMEOUT_MS)
+    assert str(raised.value) == (
+        f"[ROCKETMQ_GRPC_WANTED] {address} is no name server or broker, but a RocketMQ 5 proxy: it speaks HTTP/2. For "
+        "'loadBalance' 'message' set 'endpoints' to the proxy's gRPC address, port 8081 by default, and leave "
+        "'namesrvAddr' out. Queues are read at its remoting port, 8080 by default, as 'namesrvAddr'."
+    )
+
+
+@pytest.mark.parametrize("server", [only_http2, echo, only_words, nothing])
+def test_only_who_answers_in_http2_speaks_it(serve: Callable[[Serve], str], server: Serve) -> None:
+    assert speaks_http2(serve(server)) is (server is only_http2)
 
 
 @pytest.mark.parametrize("server", [nothing, both])

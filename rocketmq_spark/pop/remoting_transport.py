@@ -20,6 +20,7 @@ from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.peer import ResponseFuture
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.pop_broker import PopBroker, PopOutcome
+from rocketmq_spark.remoting.proxied import door, is_proxied
 from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
 from rocketmq_spark.remoting.routes import KnownTopics
 from rocketmq_spark.wire.body.subscription import TAG
@@ -78,12 +79,15 @@ class RemotingTransport:
         return failures | refused | {topic: RouteError("NO_READABLE_QUEUE", topic=topic) for topic in unreadable}
 
     def _refusal(self, topic: str, route: TopicRoute) -> RocketMQError | None:
-        """Why a topic is not to be read: its messages are in order, or none of its brokers says now whether they are.
-        It is asked once; who may not ask reads."""
+        """Why a topic is not to be read: a proxy stands before its brokers; its messages are in order, or none of its
+        brokers says now whether they are. It is asked once; who may not ask reads."""
         if topic in self._may_be_read:
             return None
         names = {queue.broker_name for queue in route.read_queues()}
         addresses = [address for name in sorted(names) if (address := route.master_address(name)) is not None]
+        if any(map(is_proxied, addresses)):
+            reason = "its remoting port hands out no messages one by one"
+            return TransportError("GRPC_WANTED", address=door(addresses[0]), reason=reason)
         failure: RocketMQError | None = None
         for address in addresses:
             try:

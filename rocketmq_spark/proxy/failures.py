@@ -9,21 +9,14 @@ from typing import Final
 import grpc
 
 from rocketmq_spark.errors import OptionError, RocketMQError, TransportError
-from rocketmq_spark.remoting.doors import Doors, doors_of
+from rocketmq_spark.remoting.doors import KNOCK_TIMEOUT_MS, Doors, doors_of, speaks_http2
 from rocketmq_spark.remoting.secured import connect_with
-from rocketmq_spark.remoting.tcp import connect_tcp
 from rocketmq_spark.security import Tls
 from rocketmq_spark.wire.grpc.messaging_pb2 import Code, Status
 from rocketmq_spark.wire.grpc.refusal import refusal
 
 NOT_CONNECTED: Final = "failed to connect to all addresses"
 """How gRPC says that there was no connection to lose."""
-
-KNOCK_TIMEOUT_MS: Final = 1_000
-
-_PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
-_FRAME_TYPE_AT: Final = 3
-_SETTINGS: Final = 4
 
 _CODES: Final[Mapping[grpc.StatusCode, Code]] = {
     grpc.StatusCode.UNAUTHENTICATED: Code.UNAUTHORIZED,
@@ -75,7 +68,7 @@ def explained(error: TransportError, tls: Tls | None) -> RocketMQError:
 
 def _try_plain(address: str) -> None:
     """Raises what a server tells by what it takes. A port that takes neither may be one whose server is away."""
-    if not _speaks_http2(address):
+    if not speaks_http2(address):
         doors = doors_of(address)
         if doors == Doors(plain=False, tls=True):
             raise TransportError("TLS_WANTED", address=address)
@@ -88,10 +81,3 @@ def _try_secured(address: str, tls: Tls) -> None:
     only to who listens: what we would say is answered by a reset."""
     with closing(connect_with(tls)(address, KNOCK_TIMEOUT_MS)) as stream:
         stream.recv(1, KNOCK_TIMEOUT_MS)
-
-
-def _speaks_http2(address: str) -> bool:
-    with closing(connect_tcp(address, KNOCK_TIMEOUT_MS)) as stream:
-        stream.sendall(_PREFACE, KNOCK_TIMEOUT_MS)
-        frame = stream.recv(len(_PREFACE), KNOCK_TIMEOUT_MS) or b""
-        return frame[_FRAME_TYPE_AT : _FRAME_TYPE_AT + 1] == bytes((_SETTINGS,))

@@ -1,4 +1,5 @@
-"""Doors: whether a server takes plain connections, and whether it takes TLS. Asked when it has shut one on us.
+"""Doors: whether a server takes plain connections, and whether it takes TLS, or is no door of ours but one for gRPC.
+Asked when it has shut one on us.
 
 A server of RocketMQ that is to take no other than TLS, or no TLS, says nothing: it ends the connection. So does one
 that is being stopped, and whatever stands between it and us while it is away; only who knocks at both doors can tell.
@@ -11,6 +12,7 @@ from contextlib import closing
 from typing import Final, NamedTuple
 
 from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.remoting.stream import Buffer
 from rocketmq_spark.remoting.tcp import connect_tcp
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
@@ -18,6 +20,12 @@ from rocketmq_spark.wire.remoting.command import RemotingCommand
 KNOCK_TIMEOUT_MS: Final = 1_000
 KNOCK: Final = RemotingCommand(RequestCode.GET_BROKER_CLUSTER_INFO).frame(1)
 """A request that name servers answer and brokers refuse: an answer, both."""
+
+_PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+_SETTINGS: Final = b"\x04\x00\x00\x00\x00\x00"
+_SETTINGS_AT: Final = 3
+"""Behind its length: a frame's type, flags and stream, with which a server of HTTP/2 begins. Of RocketMQ's it would be
+one without a header, which there is not."""
 
 
 class Doors(NamedTuple):
@@ -50,3 +58,19 @@ def _shakes_hands(address: str) -> bool:
     except RocketMQError:
         return False
     return True
+
+
+def speaks_http2(address: str) -> bool:
+    """Whether who is there takes plain gRPC; never raises. One connection."""
+    try:
+        with closing(connect_tcp(address, KNOCK_TIMEOUT_MS)) as stream:
+            stream.sendall(_PREFACE, KNOCK_TIMEOUT_MS)
+            frame = stream.recv(len(_PREFACE), KNOCK_TIMEOUT_MS) or b""
+    except RocketMQError:
+        return False
+    return is_http2(frame)
+
+
+def is_http2(first: Buffer) -> bool:
+    """Whether a server speaks HTTP/2 that begins like this."""
+    return bytes(first[_SETTINGS_AT : _SETTINGS_AT + len(_SETTINGS)]) == _SETTINGS

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from rocketmq_spark.errors import OptionError, TransportError
-from rocketmq_spark.remoting.doors import Doors, doors_of
+from rocketmq_spark.remoting.doors import Doors, doors_of, is_http2
 from rocketmq_spark.remoting.stream import Buffer, Stream, reason_of
 from rocketmq_spark.remoting.tcp import connect_tcp
 from rocketmq_spark.security import Tls
@@ -54,7 +54,8 @@ def _connect_tls(tls: Tls, address: str, timeout_ms: int) -> Stream:
 
 class PlainStream:
     """``raw``; where the server ends it without having answered anything, because it wants TLS, that is
-    TransportError[TLS_WANTED]. Threads: as for any ``Stream``."""
+    TransportError[TLS_WANTED], and where it speaks HTTP/2 TransportError[GRPC_WANTED]. Threads: as for any ``Stream``.
+    """
 
     def __init__(self, raw: Stream, address: str) -> None:
         self.address = address
@@ -63,27 +64,31 @@ class PlainStream:
         """Whether something was sent; whether something has come, or we have ended it ourselves."""
 
     def recv(self, max_bytes: int, timeout_ms: int) -> bytes | None:
-        if self._is_settled:
-            return self._raw.recv(max_bytes, timeout_ms)
-        return self._first(self._raw.recv, max_bytes, timeout_ms)
+        received = self._received(self._raw.recv, max_bytes, timeout_ms)
+        if received and not self._is_settled:
+            self._settle(received)
+        return received
 
     def recv_into(self, room: memoryview, timeout_ms: int) -> int | None:
-        if self._is_settled:
-            return self._raw.recv_into(room, timeout_ms)
-        return self._first(self._raw.recv_into, room, timeout_ms)
+        received = self._received(self._raw.recv_into, room, timeout_ms)
+        if received and not self._is_settled:
+            self._settle(room[:received])
+        return received
 
-    def _first(self, receive: Callable[[A, int], R | None], argument: A, timeout_ms: int) -> R | None:
+    def _received(self, receive: Callable[[A, int], R | None], argument: A, timeout_ms: int) -> R | None:
         try:
             received = receive(argument, timeout_ms)
         except TransportError as error:
             self._check_doors(error)
             raise
-        if received is None:
-            return None
-        if not received:
+        if received is not None and not received:
             self._check_doors(None)
-        self._is_settled = True
         return received
+
+    def _settle(self, first: Buffer) -> None:
+        self._is_settled = True
+        if is_http2(first):
+            raise TransportError("GRPC_WANTED", address=self.address, reason="it speaks HTTP/2")
 
     def _check_doors(self, cause: TransportError | None) -> None:
         is_cut_off = self._is_asked and not self._is_settled
