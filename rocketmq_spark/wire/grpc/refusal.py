@@ -14,17 +14,27 @@ from rocketmq_spark.wire.remoting.refusal import access_refusal
 
 MAY_PASS: Final = frozenset(
     {
+        Code.MULTIPLE_RESULTS,  # of an acknowledgement that it says nothing of: it may be made twice
         Code.UNRECOGNIZED_CLIENT_TYPE,  # it has forgotten who we are, and is told again
-        Code.REQUEST_TIMEOUT,
-        Code.TOO_MANY_REQUESTS,
-        Code.INTERNAL_ERROR,
-        Code.INTERNAL_SERVER_ERROR,
-        Code.HA_NOT_AVAILABLE,
-        Code.PROXY_TIMEOUT,
-        Code.MASTER_PERSISTENCE_TIMEOUT,
-        Code.SLAVE_PERSISTENCE_TIMEOUT,
+        Code.ILLEGAL_POLLING_TIME,  # it came to the request when hardly any of its time was left
+        Code.REQUEST_TIMEOUT,  # by a server in between
+        Code.TOO_MANY_REQUESTS,  # the proxy, or a broker that says SYSTEM_BUSY
+        Code.INTERNAL_ERROR,  # what gRPC and gateways fail with
+        Code.INTERNAL_SERVER_ERROR,  # whatever else a broker refuses, and what goes wrong in the proxy
+        Code.HA_NOT_AVAILABLE,  # a broker's replicas; of what is written only, by now
+        Code.PROXY_TIMEOUT,  # its broker does not answer
+        Code.MASTER_PERSISTENCE_TIMEOUT,  # as HA_NOT_AVAILABLE
+        Code.SLAVE_PERSISTENCE_TIMEOUT,  # as HA_NOT_AVAILABLE
     }
 )
+"""What is not in here is final: it is about the request, the group or us, and the next one would be the same."""
+
+_MAY_PASS_WORDS: Final = re.compile("cannot find broker |deadline time remaining is not enough")
+"""With a code that says something else: a handle of a broker that is out of the route now, called invalid, and
+ILLEGAL_POLLING_TIME to clients whose version is below 5.0.3, called BAD_REQUEST.
+
+Source: ``proxy/service/message/ClusterMessageService.java``, ``proxy/grpc/v2/consumer/ReceiveMessageActivity.java``.
+"""
 
 _NO_GROUP: Final = re.compile(r"group not found|subscription group \S* ?(?:does )?not exist", re.IGNORECASE)
 _NO_READABLE_QUEUE: Final = "no readable queue"
@@ -36,8 +46,7 @@ def refusal(address: str, request: str, status: Status, *, topic: str = "") -> R
     """``topic``: that the request is about. The error's words are those of ``conditions``."""
     code, remark = status.code, status.message or "(no remark)"
     if code in {Code.UNAUTHORIZED, Code.FORBIDDEN} and remark != _NO_READABLE_QUEUE:
-        known = access_refusal(address, request, code, remark)
-        return known or BrokerError("CREDENTIALS_REFUSED", address=address, request=request, code=code, remark=remark)
+        return _not_let_in(address, request, code, remark)
     if remark == _NO_READABLE_QUEUE:
         return RouteError("NO_READABLE_QUEUE", topic=topic)
     if code == Code.TOPIC_NOT_FOUND:
@@ -46,7 +55,7 @@ def refusal(address: str, request: str, status: Status, *, topic: str = "") -> R
         return BrokerError("GROUP_NOT_SERVED", address=address, request=request, code=code, remark=remark)
     if code == Code.ILLEGAL_INVISIBLE_TIME:
         return OptionError("INVISIBLE_DURATION_REFUSED", address=address, remark=remark)
-    if code in MAY_PASS:
+    if code in MAY_PASS or _MAY_PASS_WORDS.search(remark):
         return BrokerError(
             "PROXY_FAILED", address=address, request=request, code=code, code_name=name_of(code), remark=remark
         )
@@ -55,9 +64,20 @@ def refusal(address: str, request: str, status: Status, *, topic: str = "") -> R
     )
 
 
+def _not_let_in(address: str, request: str, code: int, remark: str) -> BrokerError:
+    """By the words of ACL 2.0; where a gateway has others, its code says whether it knows who we are."""
+    known = access_refusal(address, request, code, remark)
+    if known is not None:
+        return known
+    if code == Code.FORBIDDEN:
+        return BrokerError("ACCESS_FORBIDDEN", address=address, request=request, code=code, remark=remark)
+    return BrokerError("CREDENTIALS_REFUSED", address=address, request=request, code=code, remark=remark)
+
+
 def is_unknown_handle(status: Status) -> bool:
     """Whether a message was asked about that is not ours any more: its time was over, or it was deleted."""
-    return status.code == Code.INVALID_RECEIPT_HANDLE or status.message.endswith(_MESSAGE_IS_GONE)
+    is_invalid = status.code == Code.INVALID_RECEIPT_HANDLE and not _MAY_PASS_WORDS.search(status.message)
+    return is_invalid or status.message.endswith(_MESSAGE_IS_GONE)
 
 
 def name_of(code: int) -> str:
