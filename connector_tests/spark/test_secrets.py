@@ -19,11 +19,13 @@ ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 240
 TOKEN = "a-token-that-nobody-sees"
 KEY_PASSWORD = "a-password-that-nobody-sees"
+QUEUES, SHARED, PROXIED = WAYS = ("queues", "messages", "messages-through-a-proxy")
+"""By which a job reads; its groups have these names."""
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[EmbeddedCluster]:
-    with EmbeddedCluster(acl=True, tls=True) as cluster:
+    with EmbeddedCluster(acl=True, tls=True, proxy=True) as cluster:
         yield cluster
 
 
@@ -31,24 +33,19 @@ def test_no_secret_is_in_anything_that_a_job_shows_or_leaves(
     cluster: EmbeddedCluster, topic: str, tmp_path: Path
 ) -> None:
     rocketmq_spark.send(cluster.namesrv_addr, topic, ["one", "two"], options=cluster.security_options)
-    user = cluster.create_user("spark-user", Right(f"Topic:{topic}", ("SUB", "GET")), Right("Group:g", ("SUB",)))
+    groups = [Right(f"Group:{group}", ("SUB",)) for group in (*WAYS, f"{SHARED}_{topic}")]
+    user = cluster.create_user("spark-user", Right(f"Topic:{topic}", ("SUB", "GET")), *groups)
     assert isinstance(user.secret_key, Secret)
-    client = encrypted_certificate(tmp_path)
-    options = {
-        **cluster.security_options,
-        **options_of(Security(user)),
-        **client,
-        "namesrvAddr": cluster.namesrv_addr,
-        "consumerGroup": "g",
-        "subscribe": topic,
-        "startingOffsets": "earliest",
-        "securityToken": TOKEN,
-    }
     folder = tmp_path / "job"
     folder.mkdir()
+    own = cluster.security_options | options_of(Security(user)) | {"subscribe": topic, "securityToken": TOKEN}
+    brokers = {"namesrvAddr": cluster.namesrv_addr, "startingOffsets": "earliest", **encrypted_certificate(tmp_path)}
+    by_message = {"loadBalance": "message", "spoolDir": str(tmp_path / "spool")}
+    servers = {QUEUES: brokers, SHARED: brokers | by_message, PROXIED: {"endpoints": cluster.endpoints} | by_message}
+    ways = {way: own | servers[way] | {"consumerGroup": way} for way in WAYS}
     done = subprocess.run(
         [sys.executable, "-m", "connector_tests.support.secret_job", str(folder)],
-        input=json.dumps(options),
+        input=json.dumps(ways),
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
@@ -79,7 +76,8 @@ def encrypted_certificate(folder: Path) -> dict[str, str]:
 
 def check_that_the_job_has_shown_something(shown: dict[str, bytes], topic: str) -> None:
     """Else there is nothing that a secret could be in."""
-    kinds = ("events/", "checkpoint/", "out/", "page-")
+    kinds = ["events/", "page-", f"{SHARED}/spool/", f"{PROXIED}/spool/"]
+    kinds += [f"{way}/{folder}/" for way in WAYS for folder in ("checkpoint", "out")]
     assert {kind for kind in kinds if not any(name.startswith(kind) for name in shown)} == set()
     assert b"CREDENTIALS_REFUSED" in shown["output"]
     assert b"BAD_OPTION_VALUE" in shown["output"]
@@ -89,4 +87,5 @@ def check_that_the_job_has_shown_something(shown: dict[str, bytes], topic: str) 
     assert b"SparkListenerSQLExecutionStart" in events
     pages = b"".join(data for name, data in shown.items() if name.startswith("page-"))
     assert b"WriteToMicroBatchDataSource" in pages or b"rocketmq" in pages.lower()
-    assert topic.encode() in b"".join(data for name, data in shown.items() if name.startswith("checkpoint/"))
+    for folder in (f"{QUEUES}/checkpoint/", f"{SHARED}/checkpoint/", f"{SHARED}/spool/", f"{PROXIED}/spool/"):
+        assert topic.encode() in b"".join(data for name, data in shown.items() if name.startswith(folder))

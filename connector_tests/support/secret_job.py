@@ -1,7 +1,8 @@
 """A job whose options hold secrets, and that shows of itself whatever Spark and the connector show: on its output, in
-its event log, its checkpoint, and the pages of Spark's UI, which it keeps as files.
+its event log, its checkpoint, its spool, and the pages of Spark's UI, which it keeps as files.
 
-Run as ``python -m connector_tests.support.secret_job FOLDER``; the options are JSON on standard input.
+Run as ``python -m connector_tests.support.secret_job FOLDER``; on standard input there are JSON options, of several
+queries by name.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ import sys
 import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from shutil import copytree
 from urllib.error import HTTPError
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from connector_tests.support.spark_session import test_session
 from rocketmq_spark.options import ReadOptions
@@ -27,7 +30,7 @@ MOST_PAGES = 60
 
 
 def main() -> None:
-    folder, options = Path(sys.argv[1]), json.load(sys.stdin)
+    folder, ways = Path(sys.argv[1]), json.load(sys.stdin)
     (folder / "events").mkdir()
     logging.basicConfig(level=logging.DEBUG)
     # It would log each call that PySpark makes with all its arguments, among them those of option(); the guide says so.
@@ -41,23 +44,41 @@ def main() -> None:
     }
     with test_session(folder, **settings) as spark:
         spark.sparkContext.setLogLevel("INFO")
-        run(spark, folder, options)
+        run(spark, folder, ways)
         for number, page in enumerate(pages_of(spark)):
             (folder / f"page-{number}.html").write_text(page, encoding="utf-8")
 
 
-def run(spark: SparkSession, folder: Path, options: Mapping[str, str]) -> None:
-    """A query that reads and is explained, one that fails, and one whose options are refused."""
+def run(spark: SparkSession, folder: Path, ways: Mapping[str, dict[str, str]]) -> None:
+    """By each way a query that reads and is explained, and one with another key; by the first also one that nobody
+    knows, and one whose options are refused. One after the other: Spark gives a query's process seconds to start."""
+    refused, bad = "[ROCKETMQ_CREDENTIALS_REFUSED]", "[ROCKETMQ_BAD_OPTION_VALUE]"
+    for way, options in ways.items():
+        query = started(spark, folder / way, options)
+        query.awaitTermination()
+        query.explain(True)
+        show([progress.json for progress in query.recentProgress])
+        show(RocketMQDataSource(dict(options)), ReadOptions.parse(options), vars(ReadOptions.parse(options)))
+        fail(spark, folder / f"{way}-failed", options | {"secretKey": options["secretKey"] + "x"}, refused)
+    first = next(iter(ways.values()))
+    fail(spark, folder / "failed", first | {"accessKey": "nobody"}, refused)
+    fail(spark, folder / "failed", first | {"subscribe": "a b"}, bad)
+
+
+def started(spark: SparkSession, folder: Path, options: Mapping[str, str]) -> StreamingQuery:
+    """A query that reads what is there, is explained, and keeps what is in its spool while it runs a batch."""
     frame = spark.readStream.format("rocketmq").options(**options).load()
     frame.explain(True)
-    query = frame.writeStream.format("parquet").option("path", str(folder / "out"))
-    running = query.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
-    running.awaitTermination()
-    running.explain(True)
-    show([progress.json for progress in running.recentProgress])
-    show(RocketMQDataSource(options), ReadOptions.parse(options), vars(ReadOptions.parse(options)))
-    for wrong in ({"accessKey": "nobody"}, {"secretKey": options["secretKey"] + "x"}, {"subscribe": "a b"}):
-        show(wrong.keys(), failure(spark, folder / "failed", {**options, **wrong}))
+    writer = frame.writeStream.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
+    if "spoolDir" not in options:
+        return writer.format("parquet").option("path", str(folder / "out")).start()
+
+    def write(batch: DataFrame, number: int) -> None:
+        ours = options["consumerGroup"]
+        copytree(Path(options["spoolDir"], ours), folder / "spool" / ours, dirs_exist_ok=True)
+        batch.write.mode("overwrite").parquet(str(folder / "out" / str(number)))
+
+    return writer.foreachBatch(write).start()
 
 
 def show(*shown: object) -> None:
@@ -65,14 +86,16 @@ def show(*shown: object) -> None:
     sys.stdout.write(" ".join(f"{one!s} {one!r}" for one in shown) + "\n")
 
 
-def failure(spark: SparkSession, folder: Path, options: Mapping[str, str]) -> str:
-    """What the query ends with."""
+def fail(spark: SparkSession, folder: Path, options: Mapping[str, str], condition: str) -> None:
+    """Show what the query ends with, in which ``condition`` is to be found."""
     try:
         query = spark.readStream.format("rocketmq").options(**options).load().writeStream.foreachBatch(nothing)
         query.option("checkpointLocation", str(folder)).trigger(availableNow=True).start().awaitTermination()
     except PySparkException as error:
         logging.getLogger().exception("it failed")
-        return f"{error!r} {error}"
+        assert condition in str(error), error
+        show(error)
+        return
     raise AssertionError("it did not fail")
 
 
