@@ -16,7 +16,7 @@ from rocketmq_spark.options.connection import options_of
 from rocketmq_spark.security import Secret, Security
 
 ROOT = Path(__file__).parents[2]
-TIMEOUT_S = 240
+TIMEOUT_S = 480
 TOKEN = "a-token-that-nobody-sees"
 KEY_PASSWORD = "a-password-that-nobody-sees"
 QUEUES, SHARED, PROXIED = WAYS = ("queues", "messages", "messages-through-a-proxy")
