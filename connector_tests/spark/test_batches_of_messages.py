@@ -1,5 +1,5 @@
-"""A batch of shared messages is the same rows however it is read: over gRPC what ``test_message_granularity`` tells of
-brokers, and over both when the workers that read it are killed."""
+"""A batch of shared messages is the same rows however it is read, and nobody else's while it runs: over gRPC what
+``test_message_granularity`` tells of brokers, and over both when the workers that read it are killed."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from pathlib import Path
 
 import pytest
 
+from connector_tests.spark import test_message_granularity as over_brokers
 from connector_tests.spark.conftest import StreamOf
-from connector_tests.spark.test_message_granularity import (
-    test_a_batch_that_is_read_twice_has_the_same_rows as test_a_batch_that_is_read_twice_has_the_same_rows,
-)
 from connector_tests.support.process_tree import written_bodies
 from connector_tests.support.run_to_end_job import DYING, run_to_end
 from connector_tests.support.streams import Stream, Topic
 from rocketmq_spark.embedded import EmbeddedCluster
 
 pytestmark = pytest.mark.story
+
+test_a_batch_that_is_read_twice_has_the_same_rows = over_brokers.test_a_batch_that_is_read_twice_has_the_same_rows
+test_a_batch_longer_than_the_invisibility_is_nobody_elses = (
+    over_brokers.test_a_batch_longer_than_the_invisibility_is_nobody_elses
+)
 
 SETTINGS = {"spark.master": "local[2,4]"}
 
@@ -26,6 +29,12 @@ SETTINGS = {"spark.master": "local[2,4]"}
 def cluster() -> Iterator[EmbeddedCluster]:
     with EmbeddedCluster(proxy=True) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def invisible_ms() -> int:
+    """The shortest that a proxy takes unless its operator has changed that."""
+    return 10_000
 
 
 @pytest.fixture

@@ -19,7 +19,11 @@ from connector_tests.support.streams import TIMEOUT_S, Stream, Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 
-INVISIBLE_MS = 4_000
+
+@pytest.fixture
+def invisible_ms() -> int:
+    """For how long, where a batch is to take three times that."""
+    return 4_000
 
 
 def test_available_now_reads_each_message_once(messages: Topic, stream: StreamOf) -> None:
@@ -46,14 +50,16 @@ def test_two_queries_share_the_messages_of_one_queue(
     assert Counter(ours.bodies() + theirs.bodies()) == Counter(sent)
 
 
-def test_a_batch_longer_than_the_invisibility_is_nobody_elses(messages: Topic, stream: StreamOf) -> None:
-    options = {"loadBalance": "message", "invisibleDurationMs": str(INVISIBLE_MS)}
+def test_a_batch_longer_than_the_invisibility_is_nobody_elses(
+    messages: Topic, stream: StreamOf, invisible_ms: int
+) -> None:
+    options = {"loadBalance": "message", "invisibleDurationMs": str(invisible_ms)}
     slow, other = stream("slow", **options), stream("other", **options)
     has_a_batch = threading.Event()
 
     def take_long() -> None:
         has_a_batch.set()
-        time.sleep(3 * INVISIBLE_MS / 1000)
+        time.sleep(3 * invisible_ms / 1000)
 
     slow.before_each_batch = take_long
     sent = messages.send(30)
