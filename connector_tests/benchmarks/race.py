@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from typing import Final
 
 from tqdm import tqdm
 
-from connector_tests.benchmarks.run import Contestant, Outcome, Run, failure_of
+from connector_tests.benchmarks.run import Contestant, Failure, Outcome, Run, failure_of
 
 SECONDS_BETWEEN_LINES_IN_A_LOG: Final = 10.0
 
@@ -33,6 +34,16 @@ def alternate(
                     if number:
                         yield Run(part, case, name, number, figures)
                 bar.update()
+
+
+def entered(
+    resources: ExitStack, racing: AbstractContextManager[Mapping[str, Contestant]], name: str
+) -> tuple[dict[str, Contestant], list[Failure]]:
+    """Contestants that are there as long as ``resources`` are; or why there are none."""
+    try:
+        return dict(resources.enter_context(racing)), []
+    except Exception as error:  # noqa: BLE001  # whatever it is, the others go on
+        return {}, [failure_of(name, error)]
 
 
 def progress_bar(what: str, runs: int) -> tqdm:

@@ -25,8 +25,8 @@ from connector_tests.benchmarks.names import (
     OURS,
 )
 from connector_tests.benchmarks.pulling import DECODE, DECODE_BODIES, PULL, PULL_AT_ONCE, java_pullers, read_apart
-from connector_tests.benchmarks.race import alternate
-from connector_tests.benchmarks.run import Contestant, Failure, Outcome, failure_of
+from connector_tests.benchmarks.race import alternate, entered
+from connector_tests.benchmarks.run import Contestant, Outcome
 from connector_tests.benchmarks.schemas import BODY_ONLY, LIKE_KAFKA
 from connector_tests.benchmarks.side import HEADED_TOPIC
 from connector_tests.benchmarks.spark import DEFAULT_SETTINGS, RECOMMENDED_SETTINGS, spark_session, stream_of
@@ -43,7 +43,7 @@ def read_base(workload: Workload, rounds: int, jars: Sequence[Path]) -> Iterator
         stand = resources.enter_context(open_stand(workload, with_kafka=bool(jars)))
         yield from stand.failures
         with spark_session(RECOMMENDED_SETTINGS, jars) as spark:
-            java, failures = java_beside(stand, resources)
+            java, failures = entered(resources, java_pullers(stand.rocketmq, workload.count), "Java pull consumers")
             yield from failures
             racing = connectors(spark, stand) | narrow(spark, stand) | pullers(stand) | java
             yield from alternate(PART, workload.name, racing, rounds)
@@ -65,17 +65,9 @@ def read_cold(workload: Workload, rounds: int, jars: Sequence[Path]) -> Iterator
         stand = resources.enter_context(open_stand(workload, with_kafka=bool(jars)))
         yield from stand.failures
         spark = resources.enter_context(spark_session(RECOMMENDED_SETTINGS, jars))
-        java, failures = java_beside(stand, resources)
+        java, failures = entered(resources, java_pullers(stand.rocketmq, workload.count), "Java pull consumers")
         yield from failures
         yield from alternate(PART, workload.name, connectors(spark, stand) | pullers(stand) | java, rounds)
-
-
-def java_beside(stand: Stand, resources: ExitStack) -> tuple[dict[str, Contestant], list[Failure]]:
-    """Java's pull consumers, as long as ``resources`` are; or why there are none."""
-    try:
-        return dict(resources.enter_context(java_pullers(stand.rocketmq, stand.workload.count))), []
-    except Exception as error:  # noqa: BLE001  # the others go on
-        return {}, [failure_of("Java pull consumers", error)]
 
 
 def connectors(spark: SparkSession, stand: Stand) -> dict[str, Contestant]:

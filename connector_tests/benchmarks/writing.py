@@ -18,9 +18,9 @@ from pyspark.sql import DataFrame, SparkSession
 from connector_tests.benchmarks.java_peers import java_peer
 from connector_tests.benchmarks.machine import Machine
 from connector_tests.benchmarks.names import JAVA_BATCHES, JAVA_BATCHES_AT_ONCE, KAFKA, OURS
-from connector_tests.benchmarks.race import alternate
+from connector_tests.benchmarks.race import alternate, entered
 from connector_tests.benchmarks.roles import BENCHMARK, BROKER, CLIENT, JVM
-from connector_tests.benchmarks.run import Contestant, Figures, Outcome, failure_of
+from connector_tests.benchmarks.run import Contestant, Figures, Outcome
 from connector_tests.benchmarks.side import TOPIC, Side
 from connector_tests.benchmarks.spark import RECOMMENDED_SETTINGS, jvm_pid, spark_session
 from connector_tests.benchmarks.stand import Stand, open_stand
@@ -41,12 +41,9 @@ def run_writing(workloads: Sequence[Workload], rounds: int, jars: Sequence[Path]
             stand = resources.enter_context(open_stand(workload.empty(), with_kafka=bool(jars)))
             yield from stand.failures
             spark = resources.enter_context(spark_session(RECOMMENDED_SETTINGS, jars))
-            racing = sinks(spark, stand, workload)
-            try:
-                racing |= resources.enter_context(java_producers(stand.rocketmq, workload))
-            except Exception as error:  # noqa: BLE001  # the others go on
-                yield failure_of("Java producer", error)
-            yield from alternate(PART, workload.name, racing, rounds)
+            java, failures = entered(resources, java_producers(stand.rocketmq, workload), "Java producer")
+            yield from failures
+            yield from alternate(PART, workload.name, sinks(spark, stand, workload) | java, rounds)
 
 
 def sinks(spark: SparkSession, stand: Stand, workload: Workload) -> dict[str, Contestant]:

@@ -8,7 +8,7 @@ who receives, and is asked again after a pause only.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
 
@@ -58,17 +58,18 @@ class Errands:
 
     def run(self) -> None:
         """Ask those for whom there is something, and who are neither just being asked nor have failed just now."""
-        for broker_name in self._wanted():
-            if self._troubles.may_ask(broker_name):
-                self._workers.begin(broker_name, partial(self._tell_all, broker_name))
+        self._begin(self._wanted(), self._tell_all)
 
     def move_spent(self) -> None:
         """Have what came again too often stored in the dead letter topic."""
         with self._news:
             broker_names = self._ledger.brokers_of(State.SPENT)
+        self._begin(broker_names, self._move)
+
+    def _begin(self, broker_names: Iterable[str], do: Callable[[str], None]) -> None:
         for broker_name in broker_names:
             if self._troubles.may_ask(broker_name):
-                self._workers.begin(broker_name, partial(self._move, broker_name))
+                self._workers.begin(broker_name, partial(do, broker_name))
 
     def _wanted(self) -> set[str]:
         with self._news:
