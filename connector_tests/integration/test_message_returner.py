@@ -4,9 +4,8 @@ nothing else of their batch does."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 
 import pytest
 from pyspark.sql import Row
@@ -15,6 +14,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 import rocketmq_spark
 from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.streams import Topic, eventually
+from connector_tests.support.ways import WAYS, Way, way_of
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.handles import Received
@@ -42,23 +42,9 @@ SCHEMA = StructType(
 )
 
 
-@dataclass(frozen=True)
-class Way:
-    """To the messages of a cluster."""
-
-    cluster: EmbeddedCluster
-    server: Mapping[str, str]
-
-
-@pytest.fixture(scope="module", params=["remoting", "grpc"])
+@pytest.fixture(scope="module", params=WAYS)
 def way(request: pytest.FixtureRequest) -> Iterator[Way]:
-    if request.param == "remoting":
-        brokers: EmbeddedCluster = request.getfixturevalue("rocketmq_cluster")
-        yield Way(brokers, {"namesrvAddr": brokers.namesrv_addr, "startingOffsets": "earliest"})
-        return
-    request.getfixturevalue("grpc_library")
-    with EmbeddedCluster(proxy=True, proxy_config={"minInvisibleTimeMillsForRecv": 1_000}) as proxied:
-        yield Way(proxied, {"endpoints": proxied.endpoints})
+    yield from way_of(request)
 
 
 @pytest.fixture
@@ -78,7 +64,7 @@ class Group:
     def receiver(self, **more: str) -> Receiver:
         """Has begun to receive."""
         options = ReadOptions.parse(self.options | more)
-        one = Receiver(options, transport_of(options), looks_once=True)
+        one = Receiver(options, transport_of(options))
         self._made.callback(one.stop)
         one.start()
         return one

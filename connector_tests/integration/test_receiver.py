@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from connector_tests.support.streams import Topic, eventually
+from connector_tests.support.ways import WAYS, Way, way_of
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.grpc_transport import GrpcTransport
-from rocketmq_spark.pop.handles import AnyHandle, Handle, Received, handles_from_json, handles_to_json
+from rocketmq_spark.pop.handles import ORDINARY, AnyHandle, Handle, Received, handles_from_json, handles_to_json
 from rocketmq_spark.pop.ledger import State
 from rocketmq_spark.pop.polls import Poll, Target
 from rocketmq_spark.pop.receiver import Receiver
@@ -42,23 +42,9 @@ UNTIL_REVIVED_S = 8.0
 ReceiverOf = Callable[..., Receiver]
 
 
-@dataclass(frozen=True)
-class Way:
-    """To the messages of a cluster."""
-
-    cluster: EmbeddedCluster
-    server: Mapping[str, str]
-
-
-@pytest.fixture(scope="module", params=["remoting", "grpc"])
+@pytest.fixture(scope="module", params=WAYS)
 def way(request: pytest.FixtureRequest) -> Iterator[Way]:
-    if request.param == "remoting":
-        brokers: EmbeddedCluster = request.getfixturevalue("rocketmq_cluster")
-        yield Way(brokers, {"namesrvAddr": brokers.namesrv_addr, "startingOffsets": "earliest"})
-        return
-    request.getfixturevalue("grpc_library")
-    with EmbeddedCluster(proxy=True, proxy_config={"minInvisibleTimeMillsForRecv": 1_000}) as proxied:
-        yield Way(proxied, {"endpoints": proxied.endpoints})
+    yield from way_of(request)
 
 
 @pytest.fixture
@@ -85,9 +71,9 @@ def receiver(options_of: OptionsOf) -> Iterator[ReceiverOf]:
     """Makes receivers of the test's topic in the test's group, which begin to receive at once if they are to."""
     with ExitStack() as made:
 
-        def make(*, starts: bool = True, **more: str) -> Receiver:
+        def make(*, starts: bool = True, looks_once: bool = False, **more: str) -> Receiver:
             options = options_of(**more)
-            one = Receiver(options, transport_of(options), looks_once=True)
+            one = Receiver(options, transport_of(options), looks_once=looks_once)
             made.callback(one.stop)
             if starts:
                 one.start()
@@ -112,6 +98,12 @@ def bodies(received: list[Received], options: ReadOptions) -> list[str]:
     return sorted(row["body"].decode() for row in rows(received, options))
 
 
+def where_from(handle: AnyHandle) -> str:
+    """The mark of the topic that the broker has handed it out from: a retry topic, if it comes again."""
+    assert isinstance(handle, Handle)
+    return handle.check_point.retry
+
+
 def handles(received: list[Received]) -> list[AnyHandle]:
     """As a later start reads them from the checkpoint."""
     text = json.dumps(handles_to_json(one.handle for one in received))
@@ -131,7 +123,7 @@ def test_what_is_proven_does_not_come_again(messages: Topic, receiver: ReceiverO
     batch = frozen(one, 100)
     assert bodies(batch, options_of()) == sorted(sent)
     one.prove(1)
-    eventually(lambda: one.is_dry, "nothing more")
+    eventually(lambda: one.count(State.PROVEN) == 0, "all acknowledged")
     assert_nothing_comes(one)
     assert (one.counts.received, one.counts.acknowledged, one.counts.expired) == (100, 100, 0)
 
@@ -223,10 +215,27 @@ def test_a_later_start_that_reads_something_else_goes_on_though_the_topic_is_gon
     other.close()
 
 
+def test_what_is_stored_after_who_looks_once_has_ended_is_there_for_the_next_at_once(
+    messages: Topic, receiver: ReceiverOf, options_of: OptionsOf
+) -> None:
+    """No poll that it has left behind takes it, which would be an attempt, and would take its time."""
+    first = receiver(looks_once=True)
+    eventually(lambda: first.is_dry, "nothing there")
+    first.stop()
+    sent = messages.send(20)
+    second, read = receiver(looks_once=True), list[Received]()
+    while not second.is_dry:
+        second.wait(1)
+        read += second.freeze(1, len(sent))
+        second.check()
+    assert bodies(read, options_of()) == sorted(sent)
+    assert {where_from(one.handle) for one in read} == {ORDINARY}, "else somebody had them before"
+
+
 def test_messages_of_other_tags_do_not_come(messages: Topic, receiver: ReceiverOf, options_of: OptionsOf) -> None:
     messages.send(5, tag="TagB")
     wanted = messages.send(5, tag="TagA")
-    one = receiver(subExpression="TagA")
+    one = receiver(looks_once=True, subExpression="TagA")
     assert bodies(frozen(one, 5), options_of()) == sorted(wanted)
     one.prove(1)
     eventually(lambda: one.is_dry, "nothing more")

@@ -38,9 +38,8 @@ def test_who_has_answered_may_take_its_time_and_who_had_something_is_asked_sever
 
 def test_who_reads_what_is_there_wants_to_know_soon_when_that_is_all() -> None:
     polls = polls_of(A, looks_once=True)
-    for has_found in (False, True):
-        assert {poll.poll_ms for poll in wanted(polls, A)} == {SHORT_POLL_MS}
-        polls.answered(A, has_found=has_found)
+    assert {poll.poll_ms for poll in wanted(polls, A)} == {SHORT_POLL_MS}
+    polls.answered(A, has_found=True)
     assert {poll.poll_ms for poll in wanted(polls, A)} == {SHORT_POLL_MS}
 
 
@@ -78,7 +77,33 @@ def test_it_is_dry_when_the_last_one_that_was_on_its_way_has_brought_nothing() -
         assert not polls.are_dry
     polls.answered(A, has_found=False)
     assert polls.are_dry
+
+
+def test_who_looks_once_leaves_no_poll_behind_at_who_has_nothing() -> None:
+    """It would take what is stored after the query's end, and nobody else would get that until its time is over."""
+    polls = polls_of(A, B, looks_once=True)
+    wanted(polls, A, B)
+    polls.answered(A, has_found=False)
+    polls.answered(B, has_found=True)
+    assert {poll.target for poll in wanted(polls, A, B)} == {B}
+    assert polls.on_the_way == WHILE_FOUND
+
+
+def test_who_looks_once_asks_again_where_something_was_given_up() -> None:
+    """It comes again."""
+    polls = polls_of(A, looks_once=True)
+    wanted(polls, A)
+    polls.answered(A, has_found=False)
+    polls.begin_again()
+    assert not polls.are_dry
     assert wanted(polls, A) == [Poll(A, MOST_MESSAGES, SHORT_POLL_MS)]
+
+
+def test_who_does_not_look_once_asks_who_has_nothing_again() -> None:
+    polls = polls_of(A)
+    wanted(polls, A)
+    polls.answered(A, has_found=False)
+    assert wanted(polls, A) == [Poll(A, MOST_MESSAGES, LONG_POLL_MS)]
     polls.answered(A, has_found=True)
     assert not polls.are_dry
 

@@ -52,7 +52,9 @@ class _Known:
 
 
 class Polls:
-    """See the module. ``looks_once``: the query reads what is there, and wants to know soon when that is all."""
+    """See the module. ``looks_once``: the query reads what is there, wants to know soon when that is all, and then has
+    no poll on its way: that would take what is stored after the query's end.
+    """
 
     def __init__(self, looks_once: bool) -> None:
         self._looks_once = looks_once
@@ -83,6 +85,8 @@ class Polls:
         """What is to be sent now, to targets that ``may_ask`` has, where there is room for so many messages."""
         for target in may_ask:
             one = self._known[target]
+            if self._looks_once and one.is_dry:
+                continue
             for _ in range(one.on_the_way, WHILE_FOUND if one.has_found else 1):
                 if room <= 0:
                     return
@@ -90,6 +94,11 @@ class Polls:
                 is_long = one.has_answered and not self._looks_once
                 one.on_the_way += 1
                 yield Poll(target, most, LONG_POLL_MS if is_long else SHORT_POLL_MS)
+
+    def begin_again(self) -> None:
+        """Who had nothing may have something again: what is given up comes again."""
+        for one in self._known.values():
+            one.is_dry = False
 
     def answered(self, target: Target, *, has_found: bool) -> None:
         """One poll is back."""

@@ -304,6 +304,7 @@ class Receiver:
         with self._news:
             if self._ledger.expire(self._clock()):
                 self._ahead.expired(self._ledger.waiting)
+                self._polls.begin_again()
             self._news.notify_all()
 
     def _ask(self) -> None:
