@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.resource_tracker import _resource_tracker
 from pathlib import Path
+from traceback import format_stack
 from typing import Any, ClassVar
 
 import psutil
@@ -60,7 +61,7 @@ class LeakCheck:
         yield
         deadline = time.monotonic() + grace_s
         while left := resources() - before - self._of_session - self._of_process:
-            assert time.monotonic() < deadline, "left behind: " + "; ".join(sorted(left))
+            assert time.monotonic() < deadline, "left behind: " + "; ".join(sorted(left)) + _where_threads_are()
             time.sleep(POLL_S)
 
 
@@ -73,6 +74,13 @@ def _threads() -> Iterator[str]:
     for thread in threading.enumerate():
         if thread.name.startswith(OUR_THREADS):
             yield f"thread {thread.name} ({thread.ident})"
+
+
+def _where_threads_are() -> str:
+    """Their innermost calls, for whoever has to find out why one stays."""
+    frames = sys._current_frames()
+    ours = (one for one in threading.enumerate() if one.name.startswith(OUR_THREADS) and one.ident in frames)
+    return "".join(f"\n{one.name}:\n{''.join(format_stack(frames[one.ident])[-4:])}" for one in ours if one.ident)
 
 
 def _processes() -> Iterator[str]:

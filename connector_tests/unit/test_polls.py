@@ -94,7 +94,7 @@ def test_who_looks_once_asks_again_where_something_was_given_up() -> None:
     polls = polls_of(A, looks_once=True)
     wanted(polls, A)
     polls.answered(A, has_found=False)
-    polls.begin_again()
+    polls.expect_more()
     assert not polls.are_dry
     assert wanted(polls, A) == [Poll(A, MOST_MESSAGES, SHORT_POLL_MS)]
 

@@ -95,8 +95,8 @@ class Polls:
                 one.on_the_way += 1
                 yield Poll(target, most, LONG_POLL_MS if is_long else SHORT_POLL_MS)
 
-    def begin_again(self) -> None:
-        """Who had nothing may have something again: what is given up comes again."""
+    def expect_more(self) -> None:
+        """Who had nothing may have something again: what went back comes again."""
         for one in self._known.values():
             one.is_dry = False
 

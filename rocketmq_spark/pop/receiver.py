@@ -45,6 +45,9 @@ LOOKING: Final = "look"
 LEFT_OVER: Final = "left-over"
 """The worker that gives back what others have left."""
 
+HANDED_OUT_AGAIN_MS: Final = 8_000
+"""Within which brokers hand out again what was given back or given up: they look for it now and then."""
+
 WATCH_INTERVAL_MS: Final = 1_000
 TICK_S: Final = 0.2
 
@@ -108,6 +111,8 @@ class Receiver:
         )
         self._inbox: SimpleQueue[Told | None] = SimpleQueue()
         self._due_ms: dict[Callable[[], None], int] = {}
+        self._again_until_ms: int | None = None
+        """What went back to brokers may come again until then."""
         self._has_looked = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rocketmq-pop", daemon=True)
@@ -135,9 +140,9 @@ class Receiver:
 
     @property
     def is_dry(self) -> bool:
-        """Whether there is nothing: neither at the brokers, nor here."""
+        """Whether there is nothing: neither at the brokers, nor here, nor on its way back to us."""
         with self._news:
-            return self._polls.are_dry and self._ledger.is_done
+            return self._polls.are_dry and self._ledger.is_done and self._again_until_ms is None
 
     def check(self) -> None:
         """Raises what went wrong for good, or for too long."""
@@ -205,10 +210,15 @@ class Receiver:
                 raise TransportError("RUN_ENDED", ended_for_ms=0)
             with self._news:
                 self._news.wait(TICK_S)
+        self._await_again()
 
     def try_to_give_back(self, handles: Sequence[AnyHandle]) -> None:
         """Once, by a worker; what fails comes again when its time is over."""
         self._workers.begin(LEFT_OVER, partial(self._errands.try_to_give_back, handles))
+        self._await_again()
+
+    def _await_again(self) -> None:
+        self._again_until_ms = self._clock() + HANDED_OUT_AGAIN_MS
 
     # ------------------------------------------------------------------------------------------ the end
 
@@ -302,9 +312,13 @@ class Receiver:
         if self._has_looked.is_set():
             self._errands.run()
         with self._news:
-            if self._ledger.expire(self._clock()):
+            now_ms = self._clock()
+            if self._ledger.expire(now_ms):
                 self._ahead.expired(self._ledger.waiting)
-                self._polls.begin_again()
+                self._await_again()
+            if self._again_until_ms is not None:
+                self._polls.expect_more()
+                self._again_until_ms = self._again_until_ms if now_ms < self._again_until_ms else None
             self._news.notify_all()
 
     def _ask(self) -> None:
