@@ -22,6 +22,10 @@ MOST_SHORT: Final = 32
 """A short answer counts SHORT, a full one takes one away; more than MOST_SHORT - SHORT lower the stride. So one large
 message among some hundred leaves it, because what it costs is one more pull, and a low stride costs many."""
 
+LONGEST_PATIENCE: Final = 64
+"""Times ``max_depth``: after at most so many full answers there is a probe again. One that fails holds up all behind it,
+for its rest is pulled after them."""
+
 FORGOTTEN: Final = 0.08
 """Of the size of a large answer, with each smaller one that follows: half of it after eight."""
 
@@ -63,6 +67,7 @@ class PullWindow:
         self._depth = 1
         self._stride: int | None = None
         self._full_answers = 0
+        self._patience = max_depth
         self._shortness = 0
         self._longest_short = 0
 
@@ -130,9 +135,10 @@ class PullWindow:
     def _width(self) -> int:
         if self._stride is None:
             return FIRST_STRIDE
-        if self._full_answers <= self._max_depth:
+        if self._full_answers <= self._patience:
             return self._stride
         self._full_answers = 0
+        self._patience = min(2 * self._patience, LONGEST_PATIENCE * self._max_depth)
         return min(2 * self._stride, MOST_MESSAGES)
 
     # ------------------------------------------------------------------------------------------ what came
@@ -235,7 +241,7 @@ class PullWindow:
     def _learn(self, stride: int, asked: int, covered: int) -> None:
         """Adapt the stride. What is left of a request, and the end of the range, say little: they ask for less."""
         if covered > stride:
-            self._stride, self._full_answers, self._shortness = covered, 0, 0
+            self._change_stride(covered)
         elif covered == stride:
             self._full(1)
         elif asked >= stride:
@@ -249,7 +255,11 @@ class PullWindow:
         self._longest_short = max(covered, self._longest_short if self._shortness else 0)
         self._shortness += SHORT
         if self._shortness >= MOST_SHORT:
-            self._stride, self._full_answers, self._shortness = self._longest_short, 0, 0
+            self._change_stride(self._longest_short)
+
+    def _change_stride(self, stride: int) -> None:
+        self._stride, self._full_answers, self._shortness = stride, 0, 0
+        self._patience = self._max_depth
 
     def _expect(self, count: int, largest_bytes: int) -> None:
         """Learn from ``count`` answers how large those may be that are in flight."""
