@@ -22,9 +22,12 @@ MOST_SHORT: Final = 32
 """A short answer counts SHORT, a full one takes one away; more than MOST_SHORT - SHORT lower the stride. So one large
 message among some hundred leaves it, because what it costs is one more pull, and a low stride costs many."""
 
+REFILLS: Final = 4
+"""A quarter of the depth is asked for at once: each time is a write, and the broker's threads wake."""
+
 LONGEST_PATIENCE: Final = 64
-"""Times ``max_depth``: after at most so many full answers there is a probe again. One that fails holds up all behind it,
-for its rest is pulled after them."""
+"""Times ``max_depth``: there is a probe again after so many full answers at most. One that fails holds up what is
+behind it, for its rest is pulled after that."""
 
 FORGOTTEN: Final = 0.08
 """Of the size of a large answer, with each smaller one that follows: half of it after eight."""
@@ -89,9 +92,13 @@ class PullWindow:
     # ------------------------------------------------------------------------------------------ what to pull
 
     def to_pull(self) -> list[PullRequest]:
-        """Requests to send now, in the queue's order, as far as the depth allows. Each is in flight from then on."""
+        """Requests to send now, in the queue's order, as far as the depth allows. Each is in flight from then on. While
+        most pulls are in flight there are no new ones: some are asked for together."""
         requests = self._idle_ones() if self._has_idle else []
-        room = max(self._room(self._incomplete), self._incomplete == 0)
+        room = self._room(self._incomplete)
+        if self._incomplete and room * REFILLS < self.depth:
+            return requests
+        room = max(room, self._incomplete == 0)
         while room > 0 and self._opened_to < self._end_offset:
             requests.append(self._open(self._opened_to + self._width()))
             room -= 1
