@@ -112,6 +112,10 @@ class SimulatedNetwork:
         self.held = {QUEUE: NO_END}
         """What the broker says that the queue holds. By default no more than the answers to pulls say."""
 
+    @property
+    def in_flight(self) -> int:
+        return len(self._in_flight)
+
     def pull(
         self, queue: MessageQueue, requests: Sequence[PullRequest], address: str | None = None
     ) -> list[Completion]:

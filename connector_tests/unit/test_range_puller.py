@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -56,12 +57,16 @@ class Run:
         waited: Callable[[str], OutageNotes] | None = None,
         began_ms: int = BEGAN_MS,
         silent_ms: int = 0,
+        brings_more: Callable[[], bool] = lambda: False,
     ) -> None:
         """``silent_ms``: for so long no name server answers."""
         self.clock = ManualClock(began_ms)
         self._began_ms = began_ms
         self.network = SimulatedNetwork(
-            answer, self.clock, no_route=lambda: NO_NAME_SERVER if self.took_ms < silent_ms else None
+            answer,
+            self.clock,
+            no_route=lambda: NO_NAME_SERVER if self.took_ms < silent_ms else None,
+            brings_more=brings_more,
         )
         wanted = QueueRange(QUEUE, begin, end)
         self.puller = RangePuller(
@@ -713,3 +718,20 @@ def test_an_executor_waits_as_long_as_the_options_say_and_for_what_others_have_w
 
     assert limit_ms <= attempt_ms() <= limit_ms + PULLING.longest_ms
     assert attempt_ms() == 0
+
+
+def least_in_flight(brings_more: Callable[[], bool]) -> int:
+    """While somebody has something in hand, in the middle of a long range."""
+    run = Run(SimulatedQueue(max_offset=200_000).pull, end=200_000, brings_more=brings_more)
+    counts = [
+        run.network.in_flight for pulled in run.puller.pulled() if 20_000 < pulled.end_offset < 200_000 - 32 * MAX_DEPTH
+    ]
+    assert len(counts) > 4_000
+    return min(counts)
+
+
+@pytest.mark.parametrize("answers_at_once", [1, 4, 16])
+def test_while_what_came_is_decoded_the_broker_has_most_of_the_pulls(answers_at_once: int) -> None:
+    """It used to have none: what came was decoded first, and a probe that fails holds up all behind it."""
+    turns = cycle([True] * (answers_at_once - 1) + [False])
+    assert least_in_flight(lambda: next(turns)) > MAX_DEPTH * 2 // 3

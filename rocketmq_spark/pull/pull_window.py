@@ -22,6 +22,13 @@ MOST_SHORT: Final = 32
 """A short answer counts SHORT, a full one takes one away; more than MOST_SHORT - SHORT lower the stride. So one large
 message among some hundred leaves it, because what it costs is one more pull, and a low stride costs many."""
 
+REFILLS: Final = 4
+"""A quarter of the depth is asked for at once: each time is a write, and the broker's threads wake."""
+
+LONGEST_PATIENCE: Final = 64
+"""Times ``max_depth``: there is a probe again after so many full answers at most. One that fails holds up what is
+behind it, for its rest is pulled after that."""
+
 FORGOTTEN: Final = 0.08
 """Of the size of a large answer, with each smaller one that follows: half of it after eight."""
 
@@ -63,6 +70,7 @@ class PullWindow:
         self._depth = 1
         self._stride: int | None = None
         self._full_answers = 0
+        self._patience = max_depth
         self._shortness = 0
         self._longest_short = 0
 
@@ -84,9 +92,13 @@ class PullWindow:
     # ------------------------------------------------------------------------------------------ what to pull
 
     def to_pull(self) -> list[PullRequest]:
-        """Requests to send now, in the queue's order, as far as the depth allows. Each is in flight from then on."""
+        """Requests to send now, in the queue's order, as far as the depth allows. Each is in flight from then on. While
+        most pulls are in flight there are no new ones: some are asked for together."""
         requests = self._idle_ones() if self._has_idle else []
-        room = max(self._room(self._incomplete), self._incomplete == 0)
+        room = self._room(self._incomplete)
+        if self._incomplete and room * REFILLS < self.depth:
+            return requests
+        room = max(room, self._incomplete == 0)
         while room > 0 and self._opened_to < self._end_offset:
             requests.append(self._open(self._opened_to + self._width()))
             room -= 1
@@ -130,9 +142,10 @@ class PullWindow:
     def _width(self) -> int:
         if self._stride is None:
             return FIRST_STRIDE
-        if self._full_answers <= self._max_depth:
+        if self._full_answers <= self._patience:
             return self._stride
         self._full_answers = 0
+        self._patience = min(2 * self._patience, LONGEST_PATIENCE * self._max_depth)
         return min(2 * self._stride, MOST_MESSAGES)
 
     # ------------------------------------------------------------------------------------------ what came
@@ -235,7 +248,7 @@ class PullWindow:
     def _learn(self, stride: int, asked: int, covered: int) -> None:
         """Adapt the stride. What is left of a request, and the end of the range, say little: they ask for less."""
         if covered > stride:
-            self._stride, self._full_answers, self._shortness = covered, 0, 0
+            self._change_stride(covered)
         elif covered == stride:
             self._full(1)
         elif asked >= stride:
@@ -249,7 +262,11 @@ class PullWindow:
         self._longest_short = max(covered, self._longest_short if self._shortness else 0)
         self._shortness += SHORT
         if self._shortness >= MOST_SHORT:
-            self._stride, self._full_answers, self._shortness = self._longest_short, 0, 0
+            self._change_stride(self._longest_short)
+
+    def _change_stride(self, stride: int) -> None:
+        self._stride, self._full_answers, self._shortness = stride, 0, 0
+        self._patience = self._max_depth
 
     def _expect(self, count: int, largest_bytes: int) -> None:
         """Learn from ``count`` answers how large those may be that are in flight."""

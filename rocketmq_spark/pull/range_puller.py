@@ -130,10 +130,12 @@ class RangePuller:
         nobody has served the queue for too long, BrokerError for any other refusal, RemoteProtocolError[PULL_STALLED]
         for answers that lead nowhere.
         """
+        self._send()
         while not self._window.is_finished:
-            self._send()
             self._take_answers()
-            yield from self._window.deliver()
+            ready = self._window.deliver()
+            self._send()  # before what came is decoded: the broker goes on meanwhile
+            yield from ready
 
     def _send(self) -> None:
         requests = self._window.to_pull()
