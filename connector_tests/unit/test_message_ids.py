@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from rocketmq_spark.sink.message_ids import column_ids, id_prefix
 
@@ -19,6 +22,34 @@ def test_an_id_of_columns_is_made_of_the_length_and_text_of_each_value_and_nothi
     columns = [pa.array(["ab", None, "a", None]), pa.array([7, 12, None, None], pa.int64())]
     texts = [b"2:ab1:7", b"-2:12", b"1:a-", b"--"]
     assert column_ids(columns).tolist() == [id_made_of(text) for text in texts]
+
+
+MICROSECONDS = 1_700_000_000_123_456
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "text"),
+    [
+        (pa.binary(), b"\xff\x00", b"\xff\x00"),
+        (pa.large_binary(), b"\xff\x00", b"\xff\x00"),
+        (pa.bool_(), True, b"true"),
+        (pa.date32(), datetime.date(2024, 2, 29), b"2024-02-29"),
+        (pa.int8(), -7, b"-7"),
+        (pa.int16(), -7, b"-7"),
+        (pa.int32(), -7, b"-7"),
+        (pa.int64(), -7, b"-7"),
+        (pa.string(), "é", "é".encode()),
+        (pa.large_string(), "é", "é".encode()),
+        (pa.timestamp("us", "UTC"), MICROSECONDS, b"%d" % MICROSECONDS),
+        (pa.timestamp("us", "Europe/Berlin"), MICROSECONDS, b"%d" % MICROSECONDS),
+    ],
+)
+def test_each_type_of_column_has_one_text_for_a_value(type_: pa.DataType, value: Any, text: bytes) -> None:
+    """Bytes ended the task unless they were UTF-8; a timestamp's text had the session's time zone in it."""
+    assert column_ids([pa.array([value, None], type_)]).tolist() == [
+        id_made_of(b"%d:%b" % (len(text), text)),
+        id_made_of(b"-"),
+    ]
 
 
 def test_no_row_has_no_id() -> None:

@@ -39,8 +39,17 @@ def row_ids(prefix: bytes, first_row: int, row_count: int) -> MessageIds:
 
 def column_ids(columns: Sequence[pa.Array]) -> MessageIds:
     """Ids that are made of the values of these columns and nothing else; null is a value of its own."""
-    texts = [column.cast(pa.string()).cast(pa.binary()).to_pylist() for column in columns]
+    texts = [_texts(column).to_pylist() for column in columns]
     return np.array([_id_of(values) for values in zip(*texts, strict=True)], "S32")
+
+
+def _texts(values: pa.Array) -> pa.BinaryArray:
+    """What ids are made of, whatever the session's time zone is: bytes as they are, of a timestamp its microseconds."""
+    if pa.types.is_timestamp(values.type):
+        values = values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64())
+    if pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type):
+        return values.cast(pa.binary())
+    return values.cast(pa.string()).cast(pa.binary())
 
 
 def _id_of(values: Sequence[bytes | None]) -> bytes:
