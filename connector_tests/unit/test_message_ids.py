@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rocketmq_spark.sink.message_ids import column_ids, id_prefix
+from rocketmq_spark.errors import OptionError
+from rocketmq_spark.sink.message_ids import column_ids, id_prefix, micro_batch
 
 
 def id_made_of(text: bytes) -> bytes:
@@ -55,6 +56,22 @@ def test_each_type_of_column_has_one_text_for_a_value(type_: pa.DataType, value:
 def test_no_row_has_no_id() -> None:
     none = column_ids([pa.array([], pa.string())])
     assert (len(none), none.dtype) == (0, np.dtype("S32"))
+
+
+def test_a_micro_batch_is_known_by_its_query_and_its_number() -> None:
+    assert micro_batch("q", "7", of_columns=False) == "query q batch 7"
+
+
+@pytest.mark.parametrize("known", [(None, "7"), ("q", None), (None, None)])
+def test_a_micro_batch_that_is_not_known_has_no_ids_but_those_of_columns(known: tuple[str | None, str | None]) -> None:
+    """All batches would have been the rows of 'query None batch None', with the same ids."""
+    with pytest.raises(OptionError) as raised:
+        micro_batch(*known, of_columns=False)
+    assert str(raised.value) == (
+        f"[ROCKETMQ_NO_BATCH_ID] Ids need query and batch, of which Spark says {known[0]} and {known[1]}. "
+        "Set 'messageIdColumns'."
+    )
+    assert micro_batch(*known, of_columns=True) == f"query {known[0]} batch {known[1]}"
 
 
 def test_ids_of_a_task_begin_with_digits_in_upper_case() -> None:

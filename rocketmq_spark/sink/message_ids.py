@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from rocketmq_spark.errors import OptionError
 from rocketmq_spark.wire.arrow.message_encoder import MessageIds
 
 _PREFIX_BYTES: Final = 10
@@ -21,6 +22,14 @@ _PREFIX_DIGITS: Final = 2 * _PREFIX_BYTES
 _LAYOUT: Final = np.dtype([("prefix", f"S{_PREFIX_DIGITS}"), ("high", "S4"), ("middle", "S4"), ("low", "S4")])
 _DIGITS: Final = np.frombuffer(hexlify(np.arange(1 << 16, dtype=">u2").tobytes()).upper(), "S4")
 """Four hex digits for each number of 16 bits."""
+
+
+def micro_batch(query_id: str | None, batch_id: str | None, *, of_columns: bool) -> str:
+    """The job that a micro-batch is. Raises OptionError[NO_BATCH_ID] where Spark leaves out which one it is, unless ids
+    are made ``of_columns``: all batches would have the same."""
+    if (query_id is None or batch_id is None) and not of_columns:
+        raise OptionError("NO_BATCH_ID", query=str(query_id), batch=str(batch_id))
+    return f"query {query_id} batch {batch_id}"
 
 
 def id_prefix(job: str, partition_id: int) -> bytes:
