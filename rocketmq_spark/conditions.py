@@ -71,6 +71,9 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "rocketmq_spark needs PySpark 4.2 or newer, on the driver and on the cluster: pip install "
             "'pyspark>=4.2,<4.4'.",
         ),
+        "NO_BATCH_ID": Condition(
+            "Ids need query and batch, of which Spark says {query} and {batch}.", "Set 'messageIdColumns'."
+        ),
         "NOT_THERE_YET": Condition("format('rocketmq') reads streams; it has no {subject} yet.", "{instead}"),
         "NATIVE_NOT_BUILT": Condition(
             "{variable} asks for the native decoder, which cannot be loaded: {problem}.",
@@ -204,8 +207,7 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         ),
         "IN_ORDER": Condition("{what} is FIFO, and shared messages come in no order.", "Use 'loadBalance' 'queue'."),
         "NOT_DURABLE": Condition(
-            "{address} has stored messages for {queue} and says {status} ({code}): they are not as safe as it is set "
-            "up to make them.",
+            "{address} has stored messages for {queue} and says {status} ({code}): less safely than it is set up to.",
             "Look at its disk and its replicas, or set 'acceptNotDurable' to true to count that as stored.",
         ),
         "CREDENTIALS_MISSING": Condition(

@@ -68,7 +68,7 @@ def write(
 ) -> Time:
     clock = clock or Time()
     options = WriteOptions.parse({"namesrvAddr": NAME_SERVER, "clusterTimeoutMs": "10000", **given})
-    sender = BatchSender(options, cluster.pool, clock, clock.sleep, known)
+    sender = BatchSender(options, cluster.pool, clock, clock.sleep, known, first_turn=lambda: 0)
     for batch in batches:
         sender.send(batch)
     sender.finish()
@@ -89,6 +89,25 @@ def test_a_batch_goes_to_the_next_queue_with_the_producer_group(cluster: Scripte
     write(cluster, BATCHES, producerGroup="G")
     assert (at_a.bodies(), at_b.bodies()) == (BODIES[0::2], BODIES[1::2])
     assert {(one.fields["a"], one.fields["b"], one.fields["m"]) for one in at_a.requests} == {("G", "T", "true")}
+
+
+def test_tasks_begin_with_different_queues(cluster: ScriptedCluster) -> None:
+    """Each began with the first queue of the first broker: what fits into a batch went there, of all tasks."""
+    at_a, at_b = Answers(cluster.brokers["a"]), Answers(cluster.brokers["b"])
+    for _ in range(60):
+        a_task = BatchSender(WriteOptions.parse({"namesrvAddr": NAME_SERVER}), cluster.pool)
+        a_task.send(BATCHES[0])
+        a_task.finish()
+    assert len(at_a.requests) + len(at_b.requests) == 60
+    assert min(len(at_a.requests), len(at_b.requests)) > 5
+
+
+def test_each_topic_has_its_turns(cluster: ScriptedCluster) -> None:
+    """Topics that took turns with each other had one broker each."""
+    at_a, at_b = Answers(cluster.brokers["a"]), Answers(cluster.brokers["b"])
+    write(cluster, [replace(batch, topic="TU"[number % 2]) for number, batch in enumerate(BATCHES)])
+    for at_one in (at_a, at_b):
+        assert sorted(request.fields["b"] for request in at_one.requests) == ["T", "U"]
 
 
 def test_several_batches_are_on_their_way_at_once_and_never_more_bytes_than_allowed(

@@ -27,6 +27,13 @@ def test_a_row_that_cannot_be_sent_becomes_a_message_that_says_what_it_was() -> 
     }
 
 
+def test_a_topic_that_is_no_text_is_told_as_java_would_read_it() -> None:
+    topics = pa.Array.from_buffers(pa.string(), 1, pa.array([b"a\xff"], pa.binary()).buffers())
+    batch = pa.record_batch([pa.array([b"body"]), topics, pa.array(["t"])], names=["b", "t", "g"])
+    letters = dead_letters(outgoing_rows(batch, POSITIONS, None, 0), {0: "why"}, "a", "DEAD", max_body_bytes=8)
+    assert letters.texts["UNSENDABLE_TOPIC"].to_pylist() == ["a\ufffd".encode()]
+
+
 @pytest.mark.parametrize("problems", [{}, {3: "it has no topic"}])
 def test_whatever_is_missing_the_messages_have_the_types_of_others(problems: dict[int, str]) -> None:
     batch = pa.record_batch([BODIES, TOPICS, pa.array([""] * 4)], names=["b", "t", "g"])

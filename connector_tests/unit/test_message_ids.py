@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
-from rocketmq_spark.sink.message_ids import column_ids, id_prefix
+from rocketmq_spark.errors import OptionError
+from rocketmq_spark.sink.message_ids import column_ids, id_prefix, micro_batch
 
 
 def id_made_of(text: bytes) -> bytes:
@@ -21,9 +25,53 @@ def test_an_id_of_columns_is_made_of_the_length_and_text_of_each_value_and_nothi
     assert column_ids(columns).tolist() == [id_made_of(text) for text in texts]
 
 
+MICROSECONDS = 1_700_000_000_123_456
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "text"),
+    [
+        (pa.binary(), b"\xff\x00", b"\xff\x00"),
+        (pa.large_binary(), b"\xff\x00", b"\xff\x00"),
+        (pa.bool_(), True, b"true"),
+        (pa.date32(), datetime.date(2024, 2, 29), b"2024-02-29"),
+        (pa.int8(), -7, b"-7"),
+        (pa.int16(), -7, b"-7"),
+        (pa.int32(), -7, b"-7"),
+        (pa.int64(), -7, b"-7"),
+        (pa.string(), "é", "é".encode()),
+        (pa.large_string(), "é", "é".encode()),
+        (pa.timestamp("us", "UTC"), MICROSECONDS, b"%d" % MICROSECONDS),
+        (pa.timestamp("us", "Europe/Berlin"), MICROSECONDS, b"%d" % MICROSECONDS),
+    ],
+)
+def test_each_type_of_column_has_one_text_for_a_value(type_: pa.DataType, value: Any, text: bytes) -> None:
+    """Bytes ended the task unless they were UTF-8; a timestamp's text had the session's time zone in it."""
+    assert column_ids([pa.array([value, None], type_)]).tolist() == [
+        id_made_of(b"%d:%b" % (len(text), text)),
+        id_made_of(b"-"),
+    ]
+
+
 def test_no_row_has_no_id() -> None:
     none = column_ids([pa.array([], pa.string())])
     assert (len(none), none.dtype) == (0, np.dtype("S32"))
+
+
+def test_a_micro_batch_is_known_by_its_query_and_its_number() -> None:
+    assert micro_batch("q", "7", of_columns=False) == "query q batch 7"
+
+
+@pytest.mark.parametrize("known", [(None, "7"), ("q", None), (None, None)])
+def test_a_micro_batch_that_is_not_known_has_no_ids_but_those_of_columns(known: tuple[str | None, str | None]) -> None:
+    """All batches would have been the rows of 'query None batch None', with the same ids."""
+    with pytest.raises(OptionError) as raised:
+        micro_batch(*known, of_columns=False)
+    assert str(raised.value) == (
+        f"[ROCKETMQ_NO_BATCH_ID] Ids need query and batch, of which Spark says {known[0]} and {known[1]}. "
+        "Set 'messageIdColumns'."
+    )
+    assert micro_batch(*known, of_columns=True) == f"query {known[0]} batch {known[1]}"
 
 
 def test_ids_of_a_task_begin_with_digits_in_upper_case() -> None:

@@ -41,6 +41,19 @@ def test_several_keys_are_one_text_and_nulls_among_them_are_left_out() -> None:
     assert only_null.texts["KEYS"].to_pylist() == [None]
 
 
+@pytest.mark.parametrize("text", [pa.string(), pa.large_string()])
+def test_several_keys_may_be_large_strings_and_no_text(text: pa.DataType) -> None:
+    """With spark.sql.execution.arrow.useLargeVarTypes they could not be joined."""
+    large = text == pa.large_string()
+    values = pa.array([b"out", b"a", b"\xff", b"c", None], pa.large_binary() if large else pa.binary())
+    keys = pa.ListArray.from_arrays([0, 1, 3, 4], pa.Array.from_buffers(text, 4, values.buffers()))[1:]
+    rows = outgoing_rows(batch(keys, pa.array([b"b"] * 2)), POSITIONS, None, 0)
+    assert rows.texts["KEYS"].to_pylist() == [b"a \xff", b"c"]
+    with_null = pa.ListArray.from_arrays([0, 3, 5], pa.Array.from_buffers(text, 5, values.buffers()))
+    rows = outgoing_rows(batch(with_null, pa.array([b"b"] * 2)), POSITIONS, None, 0)
+    assert rows.texts["KEYS"].to_pylist() == [b"out a \xff", b"c"]
+
+
 @pytest.mark.parametrize(
     ("sizes", "ranges"),
     [

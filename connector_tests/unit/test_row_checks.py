@@ -91,6 +91,50 @@ def test_what_a_broker_takes_is_no_problem() -> None:
     assert problems(rows_of({}, full, without, {"tags": "\x01", "keys": " "}, placed, {"delaySeconds": 1})) == {}
 
 
+def unchecked(values: list[bytes | None]) -> pa.StringArray:
+    """Text as Spark hands it over: what is cast to a string is not looked at."""
+    return pa.Array.from_buffers(pa.string(), len(values), pa.array(values, pa.binary()).buffers())
+
+
+MALFORMED = [b"ok", b"a\xff\x02", None, "é".encode()]
+
+
+@pytest.mark.parametrize(
+    ("column", "problem"),
+    [
+        ("topic", "'a\ufffd\\x02' " + NO_TOPIC),
+        ("tags", "its TAGS are not in UTF-8"),
+        ("keys", "its KEYS are not in UTF-8"),
+        ("shardingKey", "its __SHARDINGKEY are not in UTF-8"),
+        ("brokerName", "its brokerName is not in UTF-8"),
+    ],
+)
+def test_text_that_is_none_is_found_in_its_row(column: str, problem: str) -> None:
+    """It travelled as it was, or was an error of Python's that named no row."""
+    columns = {name: pa.array([GOOD.get(name)] * 4, type_) for name, type_ in SCHEMA.items()}
+    columns["queueId"] = pa.array([0] * 4 if column == "brokerName" else [None] * 4, pa.int32())
+    columns[column] = unchecked(MALFORMED)
+    rows = outgoing_rows(pa.record_batch(columns), {name: position for position, name in enumerate(columns)}, None, 0)
+    assert problems(rows)[1] == problem
+
+
+@pytest.mark.parametrize(
+    ("names", "values", "problem"),
+    [
+        (MALFORMED[:2], MALFORMED[::3], "its property 'a\ufffd\\x02' is not in UTF-8"),
+        (MALFORMED[::3], MALFORMED[:2], "its property 'é' is not in UTF-8"),
+    ],
+    ids=["name", "value"],
+)
+def test_a_property_that_is_no_text_is_found_in_its_row(
+    names: list[bytes | None], values: list[bytes | None], problem: str
+) -> None:
+    columns = {"body": pa.array([b"a", b"b"]), "topic": pa.array(["T", "T"])}
+    columns["properties"] = pa.MapArray.from_arrays([0, 1, 2], unchecked(names), unchecked(values))
+    rows = outgoing_rows(pa.record_batch(columns), {name: position for position, name in enumerate(columns)}, None, 0)
+    assert problems(rows) == {1: problem}
+
+
 def test_of_a_slice_the_rows_are_counted_from_its_beginning() -> None:
     names = {name: position for position, name in enumerate(NAMES)}
     columns = {name: pa.array([GOOD.get(name)] * 3, type_) for name, type_ in SCHEMA.items()}

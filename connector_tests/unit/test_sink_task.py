@@ -78,6 +78,25 @@ def test_what_is_encoded_at_once_has_no_part_in_the_ids(monkeypatch: pytest.Monk
     assert [message.properties["UNIQ_KEY"] for message in written(arrow(b"aa", b"bb", b"cc"))] == ids
 
 
+@pytest.mark.parametrize("column", ["tags", "shardingKey", "topic"])
+def test_a_row_with_text_that_is_none_is_named(column: str) -> None:
+    """Of a delayed row, a key or a topic it was a UnicodeDecodeError without a row."""
+    malformed = pa.Array.from_buffers(pa.string(), 2, pa.array([b"ok", b"\xff"], pa.binary()).buffers())
+    arrays = {"body": pa.array([b"a", b"b"]), "delayLevel": pa.array([1, 1], pa.int32()), column: malformed}
+    columns = Columns({name: position for position, name in enumerate(arrays)})
+    options = replace(OPTIONS, topic=None) if column == "topic" else OPTIONS
+    sent = Sent()
+    with pytest.raises(LocalProtocolError, match=r"^\[ROCKETMQ_UNSENDABLE_ROW\] Row 1 of partition 3 "):
+        write_rows([pa.record_batch(arrays)], columns, TASK, options, sent)
+    assert sent.batches == []
+    dead = replace(options, dead_letter_topic="DEAD")
+    assert write_rows([pa.record_batch(arrays)], columns, TASK, dead, sent) == 2
+    assert [(batch.topic, batch.first_row) for batch in sent.batches] == [
+        ("ok" if options.topic is None else "T", 0),
+        ("DEAD", 1),
+    ]
+
+
 @pytest.mark.parametrize("encoded_bytes", [tasks.ENCODED_BYTES, 4], ids=["at once", "in pieces"])
 def test_a_row_that_no_broker_takes_is_named_and_nothing_beside_it_is_sent(
     monkeypatch: pytest.MonkeyPatch, encoded_bytes: int

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
-from collections.abc import Callable, MutableMapping
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
+from secrets import randbits
 from typing import Final
 
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError
@@ -44,6 +46,9 @@ IN_FLIGHT_BYTES: Final = 4 * 1024 * 1024
 
 Sleep = Callable[[float], None]
 
+ANY_TURN: Final = partial(randbits, 16)
+"""With which of a topic's queues a task begins: few rows are one batch, and all tasks' would go to the first queue."""
+
 _known: Final[dict[tuple[str, ...], dict[str, TopicRoute]]] = {}
 """Topics that this process has written to, by name servers: the next task may begin while their brokers are away."""
 
@@ -68,6 +73,7 @@ class BatchSender:
         clock: Clock = monotonic_ms,
         sleep: Sleep = time.sleep,
         known: MutableMapping[str, TopicRoute] | None = None,
+        first_turn: Callable[[], int] = ANY_TURN,
     ) -> None:
         self._options = options
         self._pool = pool
@@ -80,7 +86,7 @@ class BatchSender:
         self._brokers = Patience(outlook_of_write)
         self._in_flight: deque[_Sent] = deque()
         self._bytes_in_flight = 0
-        self._turn = count()
+        self._turns: defaultdict[str, Iterator[int]] = defaultdict(lambda: count(first_turn()))
         self._sharded: dict[str, tuple[MessageQueue, ...]] = {}
 
     @staticmethod
@@ -228,7 +234,7 @@ class BatchSender:
             self._sleep(pause_ms / 1000)
 
     def _next_queue(self, topic: str) -> MessageQueue:
-        """Any of the topic's, in turn; of brokers that have failed lately only where there is no other.
+        """Any of the topic's, in turn from any on; of brokers that have failed lately only where there is no other.
 
         Raises RouteError[NO_MASTER | NO_WRITABLE_QUEUE], and what a route does.
         """
@@ -242,7 +248,7 @@ class BatchSender:
             raise RouteError("NO_WRITABLE_QUEUE", topic=topic)
         now_ms = self._clock()
         good = [queue for queue in queues if self._brokers.may_try(queue.broker_name, now_ms)] or queues
-        return good[next(self._turn) % len(good)]
+        return good[next(self._turns[topic]) % len(good)]
 
 
 def _subject(batch: SendBatch) -> str:

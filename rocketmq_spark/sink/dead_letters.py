@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from rocketmq_spark.sink.outgoing_rows import OutgoingRows
+from rocketmq_spark.wire.message.properties import decode_utf8
 
 PROBLEM: Final = "UNSENDABLE_PROBLEM"
 ROW: Final = "UNSENDABLE_ROW"
@@ -28,10 +29,10 @@ def dead_letters(
     positions = np.array(list(problems), np.int64)
     bad = rows.take(positions)
     bodies = [(body or NO_BODY)[:max_body_bytes] for body in bad.bodies.to_pylist()]
-    texts: dict[str, list[str | None]] = {
+    texts: dict[str, list[str]] = {
         PROBLEM: [*problems.values()],
         ROW: [f"row {number} of {where}" for number in bad.numbers.tolist()],
-        TOPIC: [name or None for name in bad.topics.to_pylist()],
+        TOPIC: [decode_utf8(name or b"") for name in bad.topics.cast(pa.binary()).to_pylist()],
     }
     return OutgoingRows(
         bad.numbers,
@@ -42,5 +43,6 @@ def dead_letters(
     )
 
 
-def _text(value: str | None) -> bytes | None:
-    return None if value is None else value.translate(_SEPARATORS)[:_TEXT_LIMIT].encode()
+def _text(value: str) -> bytes | None:
+    """As a property has it, which is none where it is empty."""
+    return value.translate(_SEPARATORS)[:_TEXT_LIMIT].encode() if value else None

@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from rocketmq_spark.errors import OptionError
 from rocketmq_spark.wire.arrow.message_encoder import MessageIds
 
 _PREFIX_BYTES: Final = 10
@@ -21,6 +22,14 @@ _PREFIX_DIGITS: Final = 2 * _PREFIX_BYTES
 _LAYOUT: Final = np.dtype([("prefix", f"S{_PREFIX_DIGITS}"), ("high", "S4"), ("middle", "S4"), ("low", "S4")])
 _DIGITS: Final = np.frombuffer(hexlify(np.arange(1 << 16, dtype=">u2").tobytes()).upper(), "S4")
 """Four hex digits for each number of 16 bits."""
+
+
+def micro_batch(query_id: str | None, batch_id: str | None, *, of_columns: bool) -> str:
+    """The job that a micro-batch is. Raises OptionError[NO_BATCH_ID] where Spark leaves out which one it is, unless ids
+    are made ``of_columns``: all batches would have the same."""
+    if (query_id is None or batch_id is None) and not of_columns:
+        raise OptionError("NO_BATCH_ID", query=str(query_id), batch=str(batch_id))
+    return f"query {query_id} batch {batch_id}"
 
 
 def id_prefix(job: str, partition_id: int) -> bytes:
@@ -39,8 +48,17 @@ def row_ids(prefix: bytes, first_row: int, row_count: int) -> MessageIds:
 
 def column_ids(columns: Sequence[pa.Array]) -> MessageIds:
     """Ids that are made of the values of these columns and nothing else; null is a value of its own."""
-    texts = [column.cast(pa.string()).cast(pa.binary()).to_pylist() for column in columns]
+    texts = [_texts(column).to_pylist() for column in columns]
     return np.array([_id_of(values) for values in zip(*texts, strict=True)], "S32")
+
+
+def _texts(values: pa.Array) -> pa.BinaryArray:
+    """What ids are made of, whatever the session's time zone is: bytes as they are, of a timestamp its microseconds."""
+    if pa.types.is_timestamp(values.type):
+        values = values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64())
+    if pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type):
+        return values.cast(pa.binary())
+    return values.cast(pa.string()).cast(pa.binary())
 
 
 def _id_of(values: Sequence[bytes | None]) -> bytes:

@@ -27,9 +27,8 @@ from rocketmq_spark.sink.columns import (
 from rocketmq_spark.wire.arrow.message_encoder import lengths_of
 from rocketmq_spark.wire.arrow.slices import Mask, Numbers, Positions
 
-KEY_SEPARATOR: Final = " "
 SHARDING_KEY_PROPERTY: Final = "__SHARDINGKEY"
-
+_KEY_SEPARATOR: Final = pa.scalar(b" ", pa.binary())
 
 DELAYS: Final[Mapping[str, str]] = MappingProxyType(
     {DELAY_LEVEL: "DELAY", DELAY_SECONDS: "TIMER_DELAY_SEC", DELIVER_TIMESTAMP: "TIMER_DELIVER_MS"}
@@ -135,8 +134,9 @@ def _keys(values: pa.Array | None) -> pa.BinaryArray | None:
     """Several keys as one text; nulls among them are left out."""
     if values is None or not pa.types.is_nested(values.type):
         return _as_binary(values)
+    values = values.cast(pa.list_(pa.binary()))
     if values.flatten().null_count:
         lists = ([key for key in keys if key is not None] if keys else None for keys in values.to_pylist())
-        values = pa.array(lists, pa.list_(pa.string()))
-    joined = pc.binary_join(values, KEY_SEPARATOR)
-    return _as_binary(pc.if_else(pc.equal(pc.list_value_length(values), 0), None, joined))
+        values = pa.array(lists, values.type)
+    joined = pc.binary_join(values, _KEY_SEPARATOR)
+    return pc.if_else(pc.equal(pc.list_value_length(values), 0), None, joined)

@@ -12,7 +12,12 @@ import pyarrow.compute as pc
 from rocketmq_spark.sink.outgoing_rows import DELAYS, OutgoingRows
 from rocketmq_spark.wire.arrow.message_encoder import lengths_of, property_bytes
 from rocketmq_spark.wire.arrow.slices import Mask
-from rocketmq_spark.wire.message.properties import NAME_VALUE_SEPARATOR, PROPERTIES_LIMIT_BYTES, PROPERTY_SEPARATOR
+from rocketmq_spark.wire.message.properties import (
+    NAME_VALUE_SEPARATOR,
+    PROPERTIES_LIMIT_BYTES,
+    PROPERTY_SEPARATOR,
+    decode_utf8,
+)
 
 PROPERTIES_ROOM_BYTES: Final = 512
 """For what brokers add of their own, such as their cluster's name."""
@@ -34,6 +39,7 @@ TAKEN_NAMES: Final = frozenset(
 """Properties that RocketMQ has taken for itself: what Java's client refuses as a property of a user, what it writes of
 its own beside these, and what makes a message a whole batch. Source: ``common/message/MessageConst.java``."""
 
+_TAKEN: Final = pa.array(sorted(TAKEN_NAMES)).cast(pa.binary())
 _TOPIC: Final = r"^[%|a-zA-Z0-9_-]{1,127}$"
 
 Found = Iterator[tuple[int, str]]
@@ -73,12 +79,13 @@ def _topic_problems(topics: pa.StringArray) -> Found:
     yield from _where(topics.is_null(), "its topic is null")
     good = pc.match_substring_regex(topics, _TOPIC)
     for position in np.flatnonzero(_mask(pc.invert(good))):
-        name = topics[int(position)].as_py()
-        yield int(position), f"{name!r} is no topic's name (letters, digits and %|_-, at most 127)"
+        name = _shown(topics.cast(pa.binary()), int(position))
+        yield int(position), f"{name} is no topic's name (letters, digits and %|_-, at most 127)"
 
 
 def _text_problems(name: str, values: pa.BinaryArray) -> Found:
     yield from _where(pc.equal(pc.binary_length(values), 0), f"its {name} are empty, and RocketMQ would drop them")
+    yield from _where(_are_malformed(values), f"its {name} are not in UTF-8")
     yield from _where(_has_separator(values), f"its {name} contain a separator (0x02)")
 
 
@@ -88,7 +95,8 @@ def _property_problems(maps: pa.MapArray) -> Found:
     names = maps.keys[span].cast(pa.binary())
     values = maps.items[span].cast(pa.binary())
     checks = (
-        (pc.is_in(maps.keys[span], pa.array(sorted(TAKEN_NAMES))), "is RocketMQ's own"),
+        (_are_malformed(names) | _are_malformed(values), "is not in UTF-8"),
+        (pc.is_in(names, _TAKEN), "is RocketMQ's own"),
         (pc.equal(pc.binary_length(names), 0), "has no name"),
         (pc.or_(_has_separator(names), pc.match_substring(names, NAME_VALUE_SEPARATOR)), "has a separator in its name"),
         (pc.fill_null(pc.equal(pc.binary_length(values), 0), True), "is empty or null, and RocketMQ would drop it"),
@@ -97,7 +105,7 @@ def _property_problems(maps: pa.MapArray) -> Found:
     for found, problem in checks:
         for entry in np.flatnonzero(_mask(found)):
             row = int(np.searchsorted(begins, begins[0] + entry, "right")) - 1
-            yield row, f"its property {maps.keys[span][int(entry)].as_py()!r} {problem}"
+            yield row, f"its property {_shown(names, int(entry))} {problem}"
 
 
 def _delay_problems(rows: OutgoingRows) -> Found:
@@ -112,6 +120,7 @@ def _delay_problems(rows: OutgoingRows) -> Found:
 
 
 def _queue_problems(broker_names: pa.StringArray, queue_ids: pa.Int32Array) -> Found:
+    yield from _where(_are_malformed(broker_names.cast(pa.binary())), "its brokerName is not in UTF-8")
     yield from _where(pc.less(queue_ids, 0), "its queueId is below 0")
     yield from _where(
         pc.xor(broker_names.is_null(), queue_ids.is_null()), "it has one of brokerName and queueId without the other"
@@ -120,6 +129,28 @@ def _queue_problems(broker_names: pa.StringArray, queue_ids: pa.Int32Array) -> F
 
 def _has_separator(values: pa.BinaryArray) -> pa.BooleanArray:
     return pc.match_substring(values, PROPERTY_SEPARATOR)
+
+
+def _are_malformed(values: pa.BinaryArray) -> Mask:
+    """Which are no text: Spark does not look at bytes that it casts to a string. One by one only where any is so."""
+    try:
+        values.cast(pa.string())
+    except pa.ArrowInvalid:
+        return np.array([value is not None and not _is_utf8(value) for value in values.to_pylist()])
+    return np.zeros(len(values), bool)
+
+
+def _is_utf8(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _shown(values: pa.BinaryArray, position: int) -> str:
+    """Text for an error, as Java would read it."""
+    return repr(decode_utf8(values[position].as_py()))
 
 
 def _where(found: Mask | pa.BooleanArray, problem: str) -> Found:

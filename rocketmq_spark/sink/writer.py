@@ -56,7 +56,7 @@ class RocketMQWriter(DataSourceArrowWriter):
 class RocketMQStreamWriter(DataSourceStreamArrowWriter):
     """Writes micro-batches. A micro-batch that is written again has the ids that it had, row by row.
 
-    Raises what ``resolve_columns`` does.
+    Raises what ``resolve_columns`` does, and in a task OptionError[NO_BATCH_ID].
     """
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
@@ -65,8 +65,12 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
 
     @raising_alone
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Stored:
+        from rocketmq_spark.sink.message_ids import micro_batch
+
         context = _task_context()
-        job = f"query {context.getLocalProperty(QUERY_ID)} batch {context.getLocalProperty(BATCH_ID)}"
+        of_columns = bool(self._options.message_id_columns)
+        query_id, batch_id = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
+        job = micro_batch(query_id, batch_id, of_columns=of_columns)
         return _write(iterator, self._columns, job, self._options)
 
 
