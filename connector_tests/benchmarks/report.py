@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Final
 
+from connector_tests.benchmarks.bounds import BOUNDS
 from connector_tests.benchmarks.figures import (
     A_SECOND,
     HELD,
@@ -81,6 +82,7 @@ def report(runs: Sequence[Run], failures: Sequence[Failure], environment: Mappin
         "# Benchmark\n\nWritten by `make bench`. Medians of all rounds, in brackets the smallest and the largest.\n",
         _environment(environment),
         _failures(failures),
+        _bounds(runs),
         f"![Rows a second]({chart})\n" if cases(runs, "reading") else "",
         *(section(runs, case) for case in cases(runs, "reading") for section in (_reading, _wall)),
         *(_writing(runs, case) for case in cases(runs, "writing")),
@@ -130,6 +132,12 @@ def _failures(failures: Sequence[Failure]) -> str:
         return ""
     lines = [f"* **{failure.name}** did not take part: {failure.problem}" for failure in failures]
     return "\n".join(lines) + "\n"
+
+
+def _bounds(runs: Sequence[Run]) -> str:
+    """What had to be shown, and whether it was."""
+    header = ("what", "wanted", "measured", "")
+    return "## What it should show\n\n" + table(header, (bound.cells(runs) for bound in BOUNDS))
 
 
 def _reading(runs: Sequence[Run], case: str) -> str:
