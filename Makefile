@@ -9,8 +9,9 @@ BENCH_STAMP := $(VENV)/.installed-bench
 NATIVE_STAMP := native/target/.installed
 NATIVE_SOURCES := $(wildcard native/src/*.rs) native/Cargo.toml native/Cargo.lock setup.py setup.cfg
 CARGO_ARGS := --locked --manifest-path native/Cargo.toml
+NATIVE_WHERE_CARGO_IS := $(if $(shell command -v cargo 2>/dev/null),native)
 
-.PHONY: demo test test-stories test-versions test-long mutate mutate-sample bench bench-quick check docs stubs native wheel check-native \
+.PHONY: demo test test-stories test-versions test-long mutate mutate-sample bench bench-quick compiled check docs stubs native wheel check-native \
 	fuzz-native clean
 
 $(STAMP): setup.py
@@ -46,10 +47,13 @@ mutate: $(STAMP) ## mutation tests of the pure modules, long; ROOM=name: of one 
 mutate-sample: $(STAMP) ## those of a few functions
 	$(BIN)/python tools/mutate.py --sample
 
-bench: $(BENCH_STAMP) ## beside Java's consumers and Spark's Kafka connector, 45 minutes; writes docs/benchmarks
+compiled: $(STAMP) ## the package's bytecode, as pip writes it where it installs
+	$(BIN)/python -m compileall -q rocketmq_spark pyspark_rocketmq.py
+
+bench: $(BENCH_STAMP) $(NATIVE_WHERE_CARGO_IS) compiled ## beside Java's clients and Spark's Kafka connector, an hour; writes docs/benchmarks
 	$(BIN)/python -m connector_tests.benchmarks $(BENCH)
 
-bench-quick: $(BENCH_STAMP) ## the same with fewer messages and rounds, 5 minutes; writes build/benchmarks
+bench-quick: $(BENCH_STAMP) $(NATIVE_WHERE_CARGO_IS) compiled ## the same with fewer messages and rounds, 5 minutes; writes build/benchmarks
 	$(BIN)/python -m connector_tests.benchmarks --quick --into build/benchmarks $(BENCH)
 
 check: $(STAMP) ## lint, format, types, layers, generated docs

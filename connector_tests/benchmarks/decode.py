@@ -22,6 +22,7 @@ import pyarrow as pa
 from connector_tests.benchmarks.apart import run_apart
 from connector_tests.benchmarks.figures import cases, contestants, rates, summary
 from connector_tests.benchmarks.run import Run
+from connector_tests.benchmarks.schemas import LIKE_KAFKA
 from connector_tests.support.message_bytes import Record, pull_body
 from rocketmq_spark.source.partition_reader import BATCH_BYTES
 from rocketmq_spark.wire.arrow.column_table import COLUMNS, DEFAULT_COLUMNS, default_columns
@@ -36,9 +37,12 @@ PULL_MESSAGES: Final = (32, 1024)
 """32 is what a broker gives by default, 1024 what one may be set to."""
 
 OFFSET: Final = "queueOffset"
+ALL: Final = f"all {len(COLUMNS)}"
 PROJECTIONS: Final[dict[str, tuple[str, ...]]] = {
     f"default {len(DEFAULT_COLUMNS)}": DEFAULT_COLUMNS,
-    f"all {len(COLUMNS)}": tuple(COLUMNS),
+    f"default {len(DEFAULT_COLUMNS)} and properties": default_columns(include_properties=True),
+    ALL: tuple(COLUMNS),
+    "Kafka's": tuple(LIKE_KAFKA.names),
     "queueOffset, body": (OFFSET, "body"),
 }
 SINGLE: Final[dict[str, tuple[str, ...]]] = {OFFSET: (OFFSET,)} | {

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
+from connector_tests.benchmarks.roles import JVM, WORKER, cpu_s
 from connector_tests.benchmarks.run import Run
 
 MEMORY_PEAK: Final = "worker peak_rss_mib"
@@ -59,6 +60,14 @@ def rates(runs: Iterable[Run], seconds: str = "seconds") -> list[float]:
 def a_million(runs: Iterable[Run], figure: str) -> list[float]:
     """A figure for each million rows."""
     return [run.figures[figure] / run.figures["rows"] * 1e6 for run in runs if figure in run.figures]
+
+
+def spark_cpu_s(runs: Iterable[Run]) -> list[float]:
+    """What Spark's JVM and its workers took for a million rows, of each run that had the first; of others are none."""
+    queries = [run for run in runs if cpu_s(JVM) in run.figures]
+    return [
+        (run.figures[cpu_s(JVM)] + run.figures.get(cpu_s(WORKER), 0.0)) / run.figures["rows"] * 1e6 for run in queries
+    ]
 
 
 def memory_figures(rss_bytes: Sequence[int]) -> dict[str, float]:

@@ -21,7 +21,7 @@ from connector_tests.benchmarks.machine import Machine
 from connector_tests.benchmarks.names import JAVA_PULL, LITE_PULL
 from connector_tests.benchmarks.roles import BROKER, CLIENT, cpu_s
 from connector_tests.benchmarks.run import Contestant, Figures
-from connector_tests.benchmarks.schemas import BODY_ONLY, DEFAULT
+from connector_tests.benchmarks.schemas import BODY_ONLY, DEFAULT, LIKE_KAFKA
 from connector_tests.benchmarks.side import TOPIC, Side
 from connector_tests.benchmarks.usage import Usage
 from rocketmq_spark.embedded.jars import rocketmq_class_path
@@ -36,6 +36,7 @@ from rocketmq_spark.source.partition_reader import read_ranges
 PULL: Final = "pull"
 PULL_AT_ONCE: Final = "pull at once"
 DECODE: Final = "decode"
+DECODE_LIKE_KAFKA: Final = "decode Kafka's columns"
 DECODE_BODIES: Final = "decode body and queueOffset"
 
 
@@ -112,6 +113,7 @@ KINDS: Final[Mapping[str, Callable[[ReadOptions, int, int, int], Figures]]] = {
     PULL: partial(pull_all, 1),
     PULL_AT_ONCE: partial(pull_all, psutil.cpu_count()),
     DECODE: partial(decode_all, DEFAULT),
+    DECODE_LIKE_KAFKA: partial(decode_all, LIKE_KAFKA),
     DECODE_BODIES: partial(decode_all, BODY_ONLY),
 }
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
-from typing import Final
-
-from tqdm import tqdm
+from typing import TYPE_CHECKING, Final
 
 from connector_tests.benchmarks.run import Contestant, Failure, Outcome, Run, failure_of
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
 SECONDS_BETWEEN_LINES_IN_A_LOG: Final = 10.0
 
@@ -48,5 +49,7 @@ def entered(
 
 def progress_bar(what: str, runs: int) -> tqdm:
     """Drawn anew after every run on a terminal, elsewhere seldom: each time is a line there."""
+    from tqdm import tqdm  # who only names contestants does not need it
+
     seconds_between = 0.1 if sys.stderr.isatty() else SECONDS_BETWEEN_LINES_IN_A_LOG
     return tqdm(total=runs, desc=what, unit="run", mininterval=seconds_between)

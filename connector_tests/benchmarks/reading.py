@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -18,13 +19,24 @@ from connector_tests.benchmarks.names import (
     OUR_BODY_DECODES,
     OUR_DECODES,
     OUR_LIKE_KAFKA,
+    OUR_LIKE_KAFKA_DECODES,
     OUR_MAPS,
     OUR_PULLS,
     OUR_PULLS_AT_ONCE,
     OUR_RARE,
     OURS,
+    PYTHON_SUFFIX,
 )
-from connector_tests.benchmarks.pulling import DECODE, DECODE_BODIES, PULL, PULL_AT_ONCE, java_pullers, read_apart
+from connector_tests.benchmarks.pulling import (
+    DECODE,
+    DECODE_BODIES,
+    DECODE_LIKE_KAFKA,
+    PULL,
+    PULL_AT_ONCE,
+    java_pullers,
+    read_apart,
+)
+from connector_tests.benchmarks.python_decoded import PythonDecodedSource
 from connector_tests.benchmarks.race import alternate, entered
 from connector_tests.benchmarks.run import Contestant, Outcome
 from connector_tests.benchmarks.schemas import BODY_ONLY, LIKE_KAFKA
@@ -35,6 +47,8 @@ from connector_tests.benchmarks.throughput import read_all
 from connector_tests.benchmarks.workload import RARE_EVERY, RARE_TAG, Workload
 
 PART: Final = "reading"
+ROUNDS_OF_DEFAULTS: Final = 2
+"""With Spark's default settings nothing has been different yet."""
 
 
 def read_base(workload: Workload, rounds: int, jars: Sequence[Path]) -> Iterator[Outcome]:
@@ -45,15 +59,15 @@ def read_base(workload: Workload, rounds: int, jars: Sequence[Path]) -> Iterator
         with spark_session(RECOMMENDED_SETTINGS, jars) as spark:
             java, failures = entered(resources, java_pullers(stand.rocketmq, workload.count), "Java pull consumers")
             yield from failures
-            racing = connectors(spark, stand) | narrow(spark, stand) | pullers(stand) | java
-            yield from alternate(PART, workload.name, racing, rounds)
+            spark.dataSource.register(PythonDecodedSource)
+            yield from alternate(PART, workload.name, everybody(spark, stand) | java, rounds)
         with spark_session(DEFAULT_SETTINGS, jars) as spark:
             racing = {f"{name}{DEFAULTS_SUFFIX}": run for name, run in connectors(spark, stand).items()}
-            yield from alternate(PART, workload.name, racing, rounds)
+            yield from alternate(PART, workload.name, racing, min(rounds, ROUNDS_OF_DEFAULTS))
 
 
 def read_variation(workload: Workload, rounds: int, jars: Sequence[Path]) -> Iterator[Outcome]:
-    """With the two connectors and their default columns."""
+    """With the two connectors, see ``connectors``."""
     with open_stand(workload, with_kafka=bool(jars)) as stand, spark_session(RECOMMENDED_SETTINGS, jars) as spark:
         yield from stand.failures
         yield from alternate(PART, workload.name, connectors(spark, stand), rounds)
@@ -70,20 +84,27 @@ def read_cold(workload: Workload, rounds: int, jars: Sequence[Path]) -> Iterator
         yield from alternate(PART, workload.name, connectors(spark, stand) | pullers(stand) | java, rounds)
 
 
+def everybody(spark: SparkSession, stand: Stand) -> dict[str, Contestant]:
+    """But Java's clients."""
+    return connectors(spark, stand) | narrow(spark, stand) | decoded_in_python(spark, stand) | pullers(stand)
+
+
 def connectors(spark: SparkSession, stand: Stand) -> dict[str, Contestant]:
-    """Both with their default columns."""
+    """Both with their default columns; ours with what Kafka's tell too."""
     ours, rows = stand.rocketmq, stand.workload.count
-    racing: dict[str, Contestant] = {OURS: lambda: read_all(spark, ours, stream_of(spark, ours), rows)}
+    racing: dict[str, Contestant] = {
+        OURS: lambda: read_all(spark, ours, stream_of(spark, ours), rows),
+        OUR_LIKE_KAFKA: lambda: read_all(spark, ours, stream_of(spark, ours, LIKE_KAFKA), rows),
+    }
     if (kafka := stand.kafka) is not None:
         racing[KAFKA] = lambda: read_all(spark, kafka, stream_of(spark, kafka), rows)
     return racing
 
 
 def narrow(spark: SparkSession, stand: Stand) -> dict[str, Contestant]:
-    """Both with two columns; ours with what Kafka's columns tell, with the map of properties, and with a tag filter."""
+    """Both with two columns, and with the map of properties, or headers; ours with a tag filter."""
     ours, rows = stand.rocketmq, stand.workload.count
     racing: dict[str, Contestant] = {
-        OUR_LIKE_KAFKA: lambda: read_all(spark, ours, stream_of(spark, ours, LIKE_KAFKA), rows),
         OUR_MAPS: lambda: read_all(spark, ours, stream_of(spark, ours, includeProperties="true"), rows),
         OUR_BODIES: lambda: read_all(spark, ours, stream_of(spark, ours, BODY_ONLY), rows),
         OUR_RARE: lambda: read_all(
@@ -98,6 +119,17 @@ def narrow(spark: SparkSession, stand: Stand) -> dict[str, Contestant]:
     return racing
 
 
+def decoded_in_python(spark: SparkSession, stand: Stand) -> dict[str, Contestant]:
+    """Ours with all kinds of columns once more."""
+    ours, rows = replace(stand.rocketmq, source=PythonDecodedSource.name()), stand.workload.count
+    racing: dict[str, Contestant] = {
+        OURS: lambda: read_all(spark, ours, stream_of(spark, ours), rows),
+        OUR_LIKE_KAFKA: lambda: read_all(spark, ours, stream_of(spark, ours, LIKE_KAFKA), rows),
+        OUR_MAPS: lambda: read_all(spark, ours, stream_of(spark, ours, includeProperties="true"), rows),
+    }
+    return {f"{name}{PYTHON_SUFFIX}": run for name, run in racing.items()}
+
+
 def pullers(stand: Stand) -> dict[str, Contestant]:
     """What our executors do, without Spark."""
     ours, queues, rows = stand.rocketmq, stand.workload.queues, stand.workload.count
@@ -105,5 +137,6 @@ def pullers(stand: Stand) -> dict[str, Contestant]:
         OUR_PULLS: lambda: read_apart(PULL, ours, queues, rows),
         OUR_PULLS_AT_ONCE: lambda: read_apart(PULL_AT_ONCE, ours, queues, rows),
         OUR_DECODES: lambda: read_apart(DECODE, ours, queues, rows),
+        OUR_LIKE_KAFKA_DECODES: lambda: read_apart(DECODE_LIKE_KAFKA, ours, queues, rows),
         OUR_BODY_DECODES: lambda: read_apart(DECODE_BODIES, ours, queues, rows),
     }

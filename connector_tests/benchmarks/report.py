@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Final
 
+from connector_tests.benchmarks.bounds import BOUNDS
 from connector_tests.benchmarks.figures import (
     A_SECOND,
     HELD,
@@ -18,6 +19,7 @@ from connector_tests.benchmarks.figures import (
     rates,
     ratio,
     rounded,
+    spark_cpu_s,
     summary,
     values,
 )
@@ -27,23 +29,42 @@ from connector_tests.benchmarks.names import (
     JAVA_BATCHES,
     KAFKA,
     KAFKA_HEADERS,
+    KAFKA_VALUES,
     LITE_PULL,
     OUR_BODIES,
     OUR_BODY_DECODES,
     OUR_DECODES,
+    OUR_LIKE_KAFKA,
+    OUR_LIKE_KAFKA_DECODES,
     OUR_MAPS,
     OUR_PULLS,
     OUR_PULLS_AT_ONCE,
     OURS,
+    PYTHON_SUFFIX,
 )
-from connector_tests.benchmarks.roles import BROKER, CLIENT, JVM, PLANNING, WORKER, cpu_s
+from connector_tests.benchmarks.roles import BROKER, CLIENT, JVM, PLANNING, RUNNER, WORKER, cpu_s
 from connector_tests.benchmarks.run import Failure, Run
 from connector_tests.benchmarks.wall import Wall, wall
 
 Row = Sequence[str]
 
+PEERS: Final[Mapping[str, str]] = {OUR_MAPS: KAFKA_HEADERS, OUR_BODIES: KAFKA_VALUES}
+"""Whom ours is compared to that reads other columns than Kafka's connector does by default, decoded by whomever."""
+
+DECODES: Final[Mapping[str, str]] = {
+    OURS: OUR_DECODES,
+    OUR_LIKE_KAFKA: OUR_LIKE_KAFKA_DECODES,
+    OUR_BODIES: OUR_BODY_DECODES,
+}
+"""Queries whose processor time is told apart, and the client that pulls and decodes the same columns."""
+
 IDLE_LIMIT: Final = 2.0
 """Requests a second."""
+
+READING: Final = f"""To {KAFKA}: with the same kind of columns, so properties beside headers, and body and queueOffset
+beside value and offset. Spark CPU: of its Python workers and its JVM.
+
+"""
 
 WALL: Final = """CPU seconds for a million rows, and their share of what the machine had: seconds times cores.
 
@@ -61,6 +82,7 @@ def report(runs: Sequence[Run], failures: Sequence[Failure], environment: Mappin
         "# Benchmark\n\nWritten by `make bench`. Medians of all rounds, in brackets the smallest and the largest.\n",
         _environment(environment),
         _failures(failures),
+        _bounds(runs),
         f"![Rows a second]({chart})\n" if cases(runs, "reading") else "",
         *(section(runs, case) for case in cases(runs, "reading") for section in (_reading, _wall)),
         *(_writing(runs, case) for case in cases(runs, "writing")),
@@ -112,6 +134,12 @@ def _failures(failures: Sequence[Failure]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _bounds(runs: Sequence[Run]) -> str:
+    """What had to be shown, and whether it was."""
+    header = ("what", "wanted", "measured", "")
+    return "## What it should show\n\n" + table(header, (bound.cells(runs) for bound in BOUNDS))
+
+
 def _reading(runs: Sequence[Run], case: str) -> str:
     """Rates of whole queries and of their batches alone, with what they cost."""
     racing = contestants(runs, "reading", case)
@@ -125,16 +153,20 @@ def _reading(runs: Sequence[Run], case: str) -> str:
         "broker CPU s/M",
         "worker CPU s/M",
         "planning CPU s/M",
+        "source runner CPU s/M",
         "JVM CPU s/M",
+        "Spark CPU s/M",
+        f"to {KAFKA}",
         "sent MB/M",
         "worker MiB",
     )
-    return f"## Reading {case}\n\n" + table(header, (_reader_row(name, racing) for name in racing))
+    return f"## Reading {case}\n\n{READING}" + table(header, (_reader_row(name, racing) for name in racing))
 
 
 def _reader_row(name: str, racing: Mapping[str, list[Run]]) -> Row:
     mine, kafka, lite_pull = racing[name], racing.get(_peer(name, racing), []), racing.get(LITE_PULL, [])
     whole, batches = summary(rates(mine)), summary(rates(mine, "batch_seconds"))
+    used = summary(spark_cpu_s(mine))
     return (
         name,
         str(whole),
@@ -145,7 +177,10 @@ def _reader_row(name: str, racing: Mapping[str, list[Run]]) -> Row:
         _middle(a_million(mine, cpu_s(BROKER))),
         _middle(a_million(mine, cpu_s(WORKER))),
         _middle(a_million(mine, cpu_s(PLANNING))),
+        _middle(a_million(mine, cpu_s(RUNNER))),
         _middle(a_million(mine, cpu_s(JVM)) or a_million(mine, cpu_s(CLIENT))),
+        "" if used is None else rounded(used.median),
+        times(ratio(used, summary(spark_cpu_s(kafka)))),
         _middle(a_million(mine, "broker written_mb")),
         _middle(values(mine, "worker peak_rss_mib")),
     )
@@ -183,23 +218,21 @@ def _writer_row(name: str, racing: Mapping[str, list[Run]]) -> Row:
 
 
 def _peer(name: str, racing: Collection[str]) -> str:
-    """Spark's Kafka connector with the same settings, and where ours has properties with headers."""
-    if name == OUR_MAPS and KAFKA_HEADERS in racing:
-        return KAFKA_HEADERS
-    return f"{KAFKA}{DEFAULTS_SUFFIX}" if name.endswith(DEFAULTS_SUFFIX) else KAFKA
+    """Spark's Kafka connector with the same settings, and where it took part so with the same kind of columns."""
+    if name.endswith(DEFAULTS_SUFFIX):
+        return f"{KAFKA}{DEFAULTS_SUFFIX}"
+    peer = PEERS.get(name.removesuffix(PYTHON_SUFFIX), KAFKA)
+    return peer if peer in racing else KAFKA
 
 
 def _wall(runs: Sequence[Run], case: str) -> str:
     """Where the processor time goes, ours and of our pulls alone beside Kafka's; only where somebody did our parts."""
     racing = contestants(runs, "reading", case)
-    if not {OURS, OUR_BODIES, OUR_PULLS, OUR_PULLS_AT_ONCE, OUR_DECODES, OUR_BODY_DECODES} <= racing.keys():
+    if not {*DECODES, *DECODES.values(), OUR_PULLS, OUR_PULLS_AT_ONCE} <= racing.keys():
         return ""
     pulls, pulls_at_once = racing[OUR_PULLS], racing[OUR_PULLS_AT_ONCE]
-    found = {
-        OURS: wall(racing[OURS], pulls, racing[OUR_DECODES]),
-        OUR_BODIES: wall(racing[OUR_BODIES], pulls, racing[OUR_BODY_DECODES]),
-        OUR_PULLS_AT_ONCE: wall(pulls_at_once, pulls_at_once),
-    }
+    found = {query: wall(racing[query], pulls, racing[decodes]) for query, decodes in DECODES.items()}
+    found[OUR_PULLS_AT_ONCE] = wall(pulls_at_once, pulls_at_once)
     if KAFKA in racing:
         found[KAFKA] = wall(racing[KAFKA])
     header = ("", *(cell for name in found for cell in (f"{name}, s/M", "share")))

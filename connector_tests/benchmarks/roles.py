@@ -8,6 +8,7 @@ BROKER: Final = "broker"
 JVM: Final = "JVM"
 WORKER: Final = "worker"
 PLANNING: Final = "planning"
+RUNNER: Final = "source runner"
 CLIENT: Final = "client"
 BENCHMARK: Final = "benchmark"
 

@@ -48,7 +48,7 @@ def jvm_pid(spark: SparkSession) -> int:
 def stream_of(spark: SparkSession, side: Side, schema: str | StructType | None = None, **options: str) -> DataFrame:
     """The side's topic from its beginning, for a group that nobody has used."""
     reader = spark.readStream.format(side.source).options(**side.options).options(**options)
-    if side.source == "rocketmq":
+    if "namesrvAddr" in side.options:
         reader = reader.option("consumerGroup", f"benchmark-{uuid.uuid4().hex}")
     return (reader if schema is None else reader.schema(schema)).load()
 

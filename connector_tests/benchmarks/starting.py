@@ -10,20 +10,24 @@ import sys
 import uuid
 from collections.abc import Iterator, Mapping
 from functools import partial
-from time import perf_counter
+from time import perf_counter, time
 from typing import Final
 
 from connector_tests.benchmarks.apart import run_apart
 from connector_tests.benchmarks.names import EMPTY, OURS
 from connector_tests.benchmarks.race import alternate
 from connector_tests.benchmarks.rocketmq_side import rocketmq_side
-from connector_tests.benchmarks.roles import PLANNING, cpu_s
+from connector_tests.benchmarks.roles import PLANNING, RUNNER, cpu_s
 from connector_tests.benchmarks.run import Contestant, Figures, Outcome
 from connector_tests.benchmarks.workload import Workload
 
 PART: Final = "starting"
 CASE: Final = "a query of one batch"
 ROWS: Final = 100
+FIRST_BATCH: Final = "first batch after start_s"
+"""The figure that says how long nobody sees anything of a query."""
+SAMPLE_INTERVAL_S: Final = 0.1
+"""A source runner ends with its query, soon after its first batch."""
 
 
 def run_starting(rounds: int) -> Iterator[Outcome]:
@@ -44,8 +48,8 @@ def start_apart(source: str, options: Mapping[str, str]) -> Figures:
 
 
 def start_here(source: str, options: Mapping[str, str]) -> Figures:
-    """Seconds of ``load()``, and from ``start()`` to the end of the first batch; the processor time that Spark's Python
-    processes for planning took for each."""
+    """Seconds of ``load()``, from ``start()`` to the query's end, and from ``start()`` to the end of its first batch;
+    the processor time that Spark's Python processes for planning took for each, and the source runner."""
     from connector_tests.benchmarks.empty_source import EmptySource
     from connector_tests.benchmarks.spark import RECOMMENDED_SETTINGS, checkpoint, jvm_pid, spark_session
     from connector_tests.benchmarks.throughput import batches_of
@@ -58,8 +62,8 @@ def start_here(source: str, options: Mapping[str, str]) -> Figures:
             stream = spark.readStream.format(source).options(**options).load()
             load_s = perf_counter() - begin
         writer = stream.writeStream.format("noop").option("checkpointLocation", folder).trigger(availableNow=True)
-        with Usage({}, jvm_pid(spark)) as running:
-            begin = perf_counter()
+        with Usage({}, jvm_pid(spark), SAMPLE_INTERVAL_S) as running:
+            begin, begin_s = perf_counter(), time()
             query = writer.start()
             query.awaitTermination()
             query_s = perf_counter() - begin
@@ -67,10 +71,12 @@ def start_here(source: str, options: Mapping[str, str]) -> Figures:
         assert rows, "no rows"
         return {
             "load_s": load_s,
-            "load planning cpu_s": loading.figures().get(cpu_s(PLANNING), 0.0),
+            f"load {cpu_s(PLANNING)}": loading.figures().get(cpu_s(PLANNING), 0.0),
             "query_s": query_s,
+            FIRST_BATCH: first_end_s - begin_s,
             "first batch_s": first_end_s - first_begin_s,
-            "query planning cpu_s": running.figures().get(cpu_s(PLANNING), 0.0),
+            f"query {cpu_s(PLANNING)}": running.figures().get(cpu_s(PLANNING), 0.0),
+            f"query {cpu_s(RUNNER)}": running.figures().get(cpu_s(RUNNER), 0.0),
         }
 
 

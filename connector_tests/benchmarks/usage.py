@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -11,11 +11,13 @@ from typing import Final, Self
 import psutil
 
 from connector_tests.benchmarks.figures import memory_figures
-from connector_tests.benchmarks.roles import BROKER, PLANNING, WORKER, cpu_s
+from connector_tests.benchmarks.roles import BROKER, PLANNING, RUNNER, WORKER, cpu_s
 from connector_tests.benchmarks.sampler import Sampler
 
 SAMPLE_INTERVAL_S: Final = 0.25
 TASK_MODULE: Final = "pyspark.worker"
+RUNNER_MODULE: Final = "pyspark.sql.streaming.python_streaming_source_runner"
+ROLES: Final[Mapping[str, str]] = {TASK_MODULE: WORKER, RUNNER_MODULE: RUNNER}
 
 
 @dataclass
@@ -37,17 +39,19 @@ class Usage:
     Parameters
     ----------
     roots : process ids by role; of each the process itself
-    children_of : the Spark JVM; of its descendants, those that run tasks are ``WORKER``, all other Python is
-        ``PLANNING``: what plans a query once, and what lives as long as it
+    children_of : the Spark JVM; of its descendants, those that run tasks are ``WORKER``, the one that lives as long as
+        its query is ``RUNNER``, all other Python is ``PLANNING``
+    interval_s : how often is looked; what a process does between the last look and its end is not seen
     """
 
     roots: Mapping[str, int]
     children_of: int | None = None
+    interval_s: float = SAMPLE_INTERVAL_S
     _seen: dict[psutil.Process, _Process] = field(default_factory=dict)
 
     def __enter__(self) -> Self:
         self._sample(is_first=True)
-        self._sampler = Sampler(self._sample, SAMPLE_INTERVAL_S)
+        self._sampler = Sampler(self._sample, self.interval_s)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
@@ -100,6 +104,11 @@ def python_role(process: psutil.Process) -> str | None:
         command = process.cmdline()
     except psutil.NoSuchProcess:
         return None
+    return role_of_command(command)
+
+
+def role_of_command(command: Sequence[str]) -> str | None:
+    """None for what is no Python."""
     if "python" not in Path(command[0] if command else "").name:
         return None
-    return WORKER if TASK_MODULE in command else PLANNING
+    return next((role for module, role in ROLES.items() if module in command), PLANNING)

@@ -8,13 +8,14 @@ from statistics import median
 from typing import Final
 
 from connector_tests.benchmarks.figures import a_million, values
-from connector_tests.benchmarks.roles import BENCHMARK, BROKER, CLIENT, JVM, PLANNING, WORKER, cpu_s
+from connector_tests.benchmarks.roles import BENCHMARK, BROKER, CLIENT, JVM, PLANNING, RUNNER, WORKER, cpu_s
 from connector_tests.benchmarks.run import Run
 
 PULL: Final = "pull"
 DECODE: Final = "decode"
 TO_JVM: Final = "Python to JVM"
 START: Final = "planning (start of the query)"
+IN_RUNNER: Final = "source runner"
 OWN: Final = "the benchmark's own process"
 OTHER: Final = "everything else that the machine did"
 STEAL: Final = "withheld by the host"
@@ -72,6 +73,7 @@ def wall(queries: Sequence[Run], pulls: Sequence[Run] = (), decodes: Sequence[Ru
         TO_JVM: _middle(queries, cpu_s(WORKER)) + _middle(queries, cpu_s(CLIENT)) - decode,
         JVM: _middle(queries, cpu_s(JVM)),
         START: _middle(queries, cpu_s(PLANNING)),
+        IN_RUNNER: _middle(queries, cpu_s(RUNNER)),
         OWN: _middle(queries, cpu_s(BENCHMARK)),
     }
     core_s, busy, steal = (_middle(queries, f"machine {name}") for name in ("core_s", "busy_cpu_s", "steal_cpu_s"))

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import pytest
 
@@ -23,9 +25,13 @@ from connector_tests.benchmarks.names import (
     JAVA_BATCHES,
     KAFKA,
     KAFKA_HEADERS,
+    KAFKA_VALUES,
     LITE_PULL,
+    OUR_BODIES,
+    OUR_LIKE_KAFKA,
     OUR_MAPS,
     OURS,
+    PYTHON_SUFFIX,
 )
 from connector_tests.benchmarks.report import report, table, times
 from connector_tests.benchmarks.results import as_json
@@ -33,13 +39,16 @@ from connector_tests.benchmarks.run import Failure, Run, failure_of
 from connector_tests.benchmarks.workload import FULL, RARE_EVERY, Workload
 
 CASE = "100 B, 4 queues"
+NOTHING: Mapping[str, float] = MappingProxyType({})
 ENVIRONMENT = {"date": "2026-01-02", "versions": {"pyspark": "4.3.0"}, "settings": {"spark": {"master": "local[2]"}}}
 
 
-def reading(contestant: str, *seconds: float, case: str = CASE, **figures: float) -> list[Run]:
+def reading(
+    contestant: str, *seconds: float, case: str = CASE, used_s: Mapping[str, float] = NOTHING, **figures: float
+) -> list[Run]:
     """A million rows in each of so many seconds."""
     return [
-        Run("reading", case, contestant, number, {"rows": 1_000_000, "seconds": taken, **figures})
+        Run("reading", case, contestant, number, {"rows": 1_000_000, "seconds": taken, **used_s, **figures})
         for number, taken in enumerate(seconds, 1)
     ]
 
@@ -125,6 +134,28 @@ def test_properties_are_compared_with_headers_where_kafka_has_them() -> None:
     assert section(report(runs, [], ENVIRONMENT, "chart.png"), f"Reading {CASE}")[OUR_MAPS][1] == "2.00 ×"
     rows = section(report(runs + reading(KAFKA_HEADERS, 3.0), [], ENVIRONMENT, "chart.png"), f"Reading {CASE}")
     assert (rows[OUR_MAPS][1], rows[OURS][1]) == ("3.00 ×", "2.00 ×")
+
+
+@pytest.mark.parametrize(
+    ("ours", "its_peer"),
+    [(OUR_BODIES, KAFKA_VALUES), (OUR_MAPS, KAFKA_HEADERS), (OUR_LIKE_KAFKA, KAFKA), (OURS, KAFKA)],
+)
+def test_columns_are_compared_with_columns_of_their_kind_by_whomever_decoded(ours: str, its_peer: str) -> None:
+    peers = {KAFKA: 2.0, KAFKA_VALUES: 3.0, KAFKA_HEADERS: 4.0}
+    runs = reading(ours, 1.0) + reading(ours + PYTHON_SUFFIX, 2.0)
+    runs += [run for peer, seconds in peers.items() for run in reading(peer, seconds)]
+    rows = section(report(runs, [], ENVIRONMENT, "chart.png"), f"Reading {CASE}")
+    assert (rows[ours][1], rows[ours + PYTHON_SUFFIX][1]) == (times(peers[its_peer]), times(peers[its_peer] / 2))
+
+
+def test_what_spark_takes_is_that_of_workers_and_jvm_and_no_clients() -> None:
+    runs = reading(OURS, 1.0, used_s={"worker cpu_s": 0.5, "JVM cpu_s": 1.0, "broker cpu_s": 9.0})
+    runs += reading(KAFKA, 1.0, used_s={"JVM cpu_s": 3.0}) + reading(LITE_PULL, 1.0, used_s={"client cpu_s": 1.0})
+    rows = section(report(runs, [], ENVIRONMENT, "chart.png"), f"Reading {CASE}")
+    at = rows["reader"].index("Spark CPU s/M")
+    assert rows[OURS][at : at + 2] == ["1.5", "0.50 ×"]
+    assert rows[KAFKA][at : at + 2] == ["3", "1.00 ×"]
+    assert rows[LITE_PULL][at : at + 2] == ["", ""]
 
 
 def test_a_writer_is_compared_with_kafkas_sink_and_with_javas_producer() -> None:

@@ -1,0 +1,57 @@
+"""Our source with the decoder in Python, beside the one that is built: another format in the same session.
+
+Workers are shared by queries, so what decodes is put back behind each partition.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
+
+from rocketmq_spark.source.datasource import RocketMQDataSource
+from rocketmq_spark.source.implementation import column_decoder
+from rocketmq_spark.source.stream.stream_reader import RocketMQStreamReader
+from rocketmq_spark.wire.arrow.decoder import PYTHON, VARIABLE
+
+
+class PythonDecodedSource(RocketMQDataSource):
+    """``spark.readStream.format("rocketmq-python")``."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "rocketmq-python"
+
+    def streamReader(self, schema: StructType) -> RocketMQStreamReader:
+        return PythonDecodedReader(self.read_options(), schema)
+
+
+class PythonDecodedReader(RocketMQStreamReader):
+    """Plans as ever."""
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        with decoding_in_python():
+            yield from super().read(partition)
+
+
+@contextmanager
+def decoding_in_python() -> Iterator[None]:
+    """Whatever the environment asks for."""
+    asked = os.environ.get(VARIABLE)
+    _ask_for(PYTHON)
+    try:
+        yield
+    finally:
+        _ask_for(asked)
+
+
+def _ask_for(implementation: str | None) -> None:
+    if implementation is None:
+        os.environ.pop(VARIABLE, None)
+    else:
+        os.environ[VARIABLE] = implementation
+    column_decoder.cache_clear()
