@@ -14,38 +14,56 @@ import pytest
 from connector_tests.examples.conftest import Run, up_to
 from connector_tests.support.process_tree import kill_tree
 
-LAST_LINE = re.compile(r"demo: produced=(\d+) read=(\d+) distinct=(\d+) duplicates=(\d+) lost=(\d+) group_lag=(\d+)")
+LAST_LINE = re.compile(
+    r"demo: produced=(\d+) read=(\d+) distinct=(\d+) duplicates=(\d+) lost=(\d+) group_lag=(\d+)"
+    r" written=(\d+) invoices=(\d+) unbilled=(\d+)"
+)
 
 
-def test_the_demo_counts_every_order_shows_queues_move_and_cleans_up(run: Run, tmp_path: Path) -> None:
-    printed = run(sys.executable, "-m", "rocketmq_spark.cli.main", "demo", "--seconds", "8").splitlines()
-    numbers = LAST_LINE.fullmatch(printed[-1])
-    assert numbers is not None, printed[-1]
-    produced, read, distinct, duplicates, lost, group_lag = map(int, numbers.groups())
+def assert_numbers_add_up(last_line: str, at_least: int) -> None:
+    """``at_least`` orders were produced; each was counted and billed, and copies of an invoice have one id."""
+    numbers = LAST_LINE.fullmatch(last_line)
+    assert numbers is not None, last_line
+    produced, read, distinct, duplicates, lost, group_lag, written, invoices, unbilled = map(int, numbers.groups())
     assert (distinct, lost, group_lag) == (produced, 0, 0)
-    assert produced >= 800
+    assert produced >= at_least
     assert duplicates == read - distinct
+    assert (invoices, unbilled) == (produced, 0)
+    assert written >= invoices
+
+
+def assert_members_shared_messages(printed: list[str]) -> None:
+    shares = [line for line in printed if " receives, " in line]
+    assert [line.count(" receives, ") for line in shares] == [1, 2, 1], "alone, shared, and alone again"
+    assert any(
+        re.search(r" second +batch .* received +\d+ +waiting +\d+ +acknowledged +\d+ ", line) for line in printed
+    )
+
+
+def test_the_demo_counts_and_bills_every_order_shows_queues_move_and_cleans_up(run: Run, tmp_path: Path) -> None:
+    printed = run(sys.executable, "-m", "rocketmq_spark.cli.main", "demo", "--seconds", "8").splitlines()
+    assert_numbers_add_up(printed[-1], at_least=800)
     moves = [line for line in printed if " reads " in line]
     assert len(moves) >= 3, "alone, shared, and alone again"
     assert sum(line.count(" reads none") for line in moves) == 1
     assert any(re.match(r"\s+window\s+books\s+games\s+music", line) for line in printed)
+    assert any(re.search(r" billing +batch +\d+ +[1-9]\d* rows .* written$", line) for line in printed)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_members_of_the_demo_share_the_messages_of_one_queue(run: Run, tmp_path: Path) -> None:
     command = ("demo", "--seconds", "8", "--load-balance", "message")
     printed = run(sys.executable, "-m", "rocketmq_spark.cli.main", *command).splitlines()
-    numbers = LAST_LINE.fullmatch(printed[-1])
-    assert numbers is not None, printed[-1]
-    produced, read, distinct, duplicates, lost, group_lag = map(int, numbers.groups())
-    assert (distinct, lost, group_lag) == (produced, 0, 0)
-    assert produced >= 800
-    assert duplicates == read - distinct
-    shares = [line for line in printed if " receives, " in line]
-    assert [line.count(" receives, ") for line in shares] == [1, 2, 1], "alone, shared, and alone again"
-    assert any(
-        re.search(r" second +batch .* received +\d+ +waiting +\d+ +acknowledged +\d+ ", line) for line in printed
-    )
+    assert_numbers_add_up(printed[-1], at_least=800)
+    assert_members_shared_messages(printed)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_members_of_the_demo_share_messages_through_a_proxy(run: Run, tmp_path: Path) -> None:
+    command = ("demo", "--seconds", "4", "--rate", "20", "--load-balance", "message", "--proxy")
+    printed = run(sys.executable, "-m", "rocketmq_spark.cli.main", *command).splitlines()
+    assert_numbers_add_up(printed[-1], at_least=80)
+    assert_members_shared_messages(printed)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -7,12 +7,14 @@ import pytest
 
 from rocketmq_spark.cli.demo_report import (
     Cell,
+    Invoice,
     Messages,
     Ownership,
     Sharing,
     Summary,
     Trigger,
     WindowTable,
+    Written,
     cause_of,
     shortened,
 )
@@ -66,32 +68,73 @@ class TestTrigger:
         assert Trigger.from_progress(PROGRESS).messages is None
 
 
+WROTE: dict[str, Any] = {
+    "batchId": 3,
+    "processedRowsPerSecond": 80.0,
+    "sink": {"numOutputRows": 2},
+    "observedMetrics": {"orders": {"keys": ["order-1", "order-2"]}},
+}
+
+
+class TestWritten:
+    def test_reads_what_a_progress_tells(self) -> None:
+        assert Written.from_progress(WROTE) == Written(3, 2, 80.0, ("order-1", "order-2"))
+
+    @pytest.mark.parametrize("count", [-1, 0])
+    def test_a_trigger_without_a_batch_has_written_nothing(self, count: int) -> None:
+        idle = {name: value for name, value in WROTE.items() if name != "processedRowsPerSecond"}
+        idle |= {"sink": {"numOutputRows": count}, "observedMetrics": {}}
+        assert Written.from_progress(idle) == Written(3, 0, 0.0, ())
+
+    def test_the_line_says_rows_and_rate(self) -> None:
+        assert " ".join(Written.from_progress(WROTE).line().split()) == "billing batch 3 2 rows 80 rows/s written"
+
+
+def billed(*keys: str) -> list[Invoice]:
+    """An invoice for each."""
+    return [Invoice(f"id-{key}", key) for key in keys]
+
+
 class TestSummary:
     def test_every_order_once_is_clean(self) -> None:
-        summary = Summary.of({"a", "b"}, [trigger(keys=("a",)), trigger(batch_id=1, keys=("b",))], group_lag=0)
-        assert summary.line() == "demo: produced=2 read=2 distinct=2 duplicates=0 lost=0 group_lag=0"
+        triggers = [trigger(keys=("a",)), trigger(batch_id=1, keys=("b",))]
+        summary = Summary.of({"a", "b"}, triggers, 0, billed("a", "b"))
+        assert summary.line() == (
+            "demo: produced=2 read=2 distinct=2 duplicates=0 lost=0 group_lag=0 written=2 invoices=2 unbilled=0"
+        )
         assert summary.is_clean
 
     def test_an_order_that_two_members_read_is_a_duplicate_and_no_loss(self) -> None:
-        summary = Summary.of({"a"}, [trigger("first", keys=("a",)), trigger("second", keys=("a",))], group_lag=0)
+        triggers = [trigger("first", keys=("a",)), trigger("second", keys=("a",))]
+        summary = Summary.of({"a"}, triggers, 0, billed("a"))
         assert (summary.read, summary.distinct, summary.duplicates, summary.lost) == (2, 1, 1, 0)
         assert summary.is_clean
 
     def test_a_batch_that_is_reported_again_counts_once(self) -> None:
-        summary = Summary.of({"a"}, [trigger(keys=("a",)), trigger(keys=("a",))], group_lag=0)
+        summary = Summary.of({"a"}, [trigger(keys=("a",)), trigger(keys=("a",))], 0, billed("a"))
         assert summary.read == 1
 
     def test_a_lost_order_is_not_hidden_by_a_duplicate(self) -> None:
-        summary = Summary.of({"a", "b"}, [trigger(keys=("a", "a"))], group_lag=0)
+        summary = Summary.of({"a", "b"}, [trigger(keys=("a", "a"))], 0, billed("a", "b"))
         assert (summary.duplicates, summary.lost) == (1, 1)
         assert not summary.is_clean
 
     def test_a_row_that_nobody_sent_is_a_duplicate_of_nothing_and_hides_no_loss(self) -> None:
-        summary = Summary.of({"a"}, [trigger(keys=("strange",))], group_lag=0)
+        summary = Summary.of({"a"}, [trigger(keys=("strange",))], 0, billed("a"))
         assert summary.lost == 1
 
     def test_a_lag_is_not_clean(self) -> None:
-        assert not Summary.of({"a"}, [trigger(keys=("a",))], group_lag=1).is_clean
+        assert not Summary.of({"a"}, [trigger(keys=("a",))], 1, billed("a")).is_clean
+
+    def test_an_invoice_that_is_stored_again_is_one_invoice(self) -> None:
+        summary = Summary.of({"a"}, [trigger(keys=("a",))], 0, billed("a", "a"))
+        assert (summary.written, summary.invoices, summary.unbilled) == (2, 1, 0)
+        assert summary.is_clean
+
+    def test_an_order_without_an_invoice_is_not_clean_nor_hidden_by_invoices_of_others(self) -> None:
+        summary = Summary.of({"a", "b"}, [trigger(keys=("a", "b"))], 0, billed("a", "a", "strange"))
+        assert (summary.written, summary.invoices, summary.unbilled) == (3, 2, 1)
+        assert not summary.is_clean
 
 
 class TestOwnership:

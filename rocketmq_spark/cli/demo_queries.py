@@ -6,12 +6,12 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, Row, SparkSession, functions
 from pyspark.sql.streaming.listener import (
@@ -22,9 +22,10 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from rocketmq_spark import stop
-from rocketmq_spark.cli.demo_report import OBSERVED, Cell, Trigger
+from rocketmq_spark.cli.demo_report import OBSERVED, Cell, Trigger, Written
 
 TRIGGER: Final = "2 seconds"
 WINDOW: Final = "10 seconds"
@@ -46,7 +47,7 @@ class Ended:
     failure: str | None
 
 
-News = Trigger | Counted | Ended
+News = Trigger | Written | Counted | Ended
 
 
 @contextmanager
@@ -105,7 +106,7 @@ def standard_error_to(file: Path) -> Iterator[None]:
         os.close(terminal)
 
 
-def read_orders(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
+def read_stream(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
     """The stream. Each query that is started over it is a member of the group that ``options`` name."""
     return spark.readStream.format("rocketmq").options(**options).load()
 
@@ -121,28 +122,20 @@ def windowed_orders(orders: DataFrame) -> DataFrame:
     )
 
 
-class Member:
-    """One query, and so one member of the consumer group. ``start`` and ``leave`` once each, in this order."""
+class DemoQuery:
+    """One query of the demo. ``start`` and ``leave`` once each, in this order."""
 
-    def __init__(self, name: str, orders: DataFrame, folder: Path, news: SimpleQueue[News]) -> None:
+    def __init__(self, name: str, writer: DataStreamWriter, folder: Path) -> None:
         self.name = name
-        self._writer = (
-            windowed_orders(orders)
-            .writeStream.queryName(name)
-            .outputMode("update")
-            .option("checkpointLocation", str(folder / name))
-            .trigger(processingTime=TRIGGER)
-            .foreachBatch(self._count)
-        )
-        self._news = news
+        self._writer = writer.option("checkpointLocation", str(folder / name))
         self._query: StreamingQuery | None = None
-
-    @property
-    def is_running(self) -> bool:
-        return self._query is not None
 
     def start(self) -> None:
         self._query = self._writer.start()
+
+    def has_begun(self) -> bool:
+        """Its group has its place in each queue: what comes from now on it reads."""
+        return self._query is not None and self._query.lastProgress is not None
 
     def leave(self) -> None:
         """Finish the running batch, hand over what the group shares, and stop."""
@@ -156,9 +149,16 @@ class Member:
             self._query.stop()
             self._query = None
 
-    def _count(self, changed: DataFrame, _batch_id: int) -> None:
+
+def counting(name: str, orders: DataFrame, folder: Path, news: SimpleQueue[News]) -> DemoQuery:
+    """A member of the consumer group of ``orders``, which puts what it counts into ``news``."""
+
+    def count(changed: DataFrame, _batch_id: int) -> None:
         # One action only: each more would observe every row once more.
-        self._news.put(Counted(self.name, tuple(_cell(row) for row in changed.collect())))
+        news.put(Counted(name, tuple(_cell(row) for row in changed.collect())))
+
+    writer = windowed_orders(orders).writeStream.outputMode("update").trigger(processingTime=TRIGGER)
+    return DemoQuery(name, writer.queryName(name).foreachBatch(count), folder)
 
 
 def _cell(row: Row) -> Cell:
@@ -166,17 +166,20 @@ def _cell(row: Row) -> Cell:
 
 
 class NewsReporter(StreamingQueryListener):
-    """Puts Spark's events about queries into the queue, in Spark's order."""
+    """Puts Spark's events about queries into the queue, in Spark's order; ``tell`` makes them, by query's name."""
 
-    def __init__(self, news: SimpleQueue[News]) -> None:
+    def __init__(self, news: SimpleQueue[News], tell: Mapping[str | None, Callable[[Mapping[str, Any]], News]]) -> None:
         self._news = news
+        self._tell = tell
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None: ...
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None: ...
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        self._news.put(Trigger.from_progress(json.loads(event.progress.json)))
+        progress = json.loads(event.progress.json)
+        if (name := progress.get("name")) in self._tell:
+            self._news.put(self._tell[name](progress))
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         self._news.put(Ended(event.exception))

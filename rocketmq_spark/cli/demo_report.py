@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, NamedTuple, Protocol
@@ -60,17 +60,51 @@ class Trigger:
             rows_per_s=progress.get("processedRowsPerSecond") or 0.0,
             lag=latest.get("lag"),
             queues=tuple(queue_names(latest.get("maxOffsets", {}))),
-            keys=tuple(progress["observedMetrics"].get(OBSERVED, {}).get("keys") or ()),
+            keys=observed_keys(progress),
             messages=Messages.from_progress(latest),
         )
 
     def line(self) -> str:
         """For the screen: who, which batch, how much and how fast, what is left, which queues or messages."""
-        shown = f"{self.member:<7} batch {self.batch_id:>3} {self.row_count:>6} rows {self.rows_per_s:>8.0f} rows/s"
+        shown = shown_batch(self.member, self.batch_id, self.row_count, self.rows_per_s)
         if self.messages is not None:
             return f"{shown}   {self.messages.text()}"
         lag = "?" if self.lag is None else self.lag
         return f"{shown}   lag {lag:>4}   queues {shortened(self.queues)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One finished trigger of the query that writes: the broker has stored ``row_count`` rows, those of ``keys``."""
+
+    batch_id: int
+    row_count: int
+    rows_per_s: float
+    keys: tuple[str, ...]
+
+    @classmethod
+    def from_progress(cls, progress: Mapping[str, Any]) -> Written:
+        """Read Spark's StreamingQueryProgress, parsed from its JSON; of a trigger without a batch it has no rows."""
+        return cls(
+            batch_id=progress["batchId"],
+            row_count=max(0, progress["sink"]["numOutputRows"]),
+            rows_per_s=progress.get("processedRowsPerSecond") or 0.0,
+            keys=observed_keys(progress),
+        )
+
+    def line(self) -> str:
+        """For the screen."""
+        return f"{shown_batch('billing', self.batch_id, self.row_count, self.rows_per_s)}   written"
+
+
+def observed_keys(progress: Mapping[str, Any]) -> tuple[str, ...]:
+    """Of all rows of a trigger."""
+    return tuple(progress["observedMetrics"].get(OBSERVED, {}).get("keys") or ())
+
+
+def shown_batch(query: str, batch_id: int, row_count: int, rows_per_s: float) -> str:
+    """What a line for the screen begins with."""
+    return f"{query:<7} batch {batch_id:>3} {row_count:>6} rows {rows_per_s:>8.0f} rows/s"
 
 
 def queue_names(max_offsets: Mapping[str, Mapping[str, Mapping[str, int]]]) -> Iterator[str]:
@@ -226,24 +260,39 @@ class WindowTable:
         return f"{start:%H:%M:%S}" + "".join(f"{count:>9}" for count in counts) + f"{total:>9}{amount:>13,.2f}"
 
 
+class Invoice(NamedTuple):
+    """A message in the topic of invoices: its ``msgId``, and its key, which is the order's."""
+
+    id: str
+    key: str
+
+
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The last line. ``read`` counts rows, ``distinct`` counts orders."""
+    """The last line. ``read`` counts rows, ``distinct`` counts orders; ``written`` counts messages, ``invoices`` their
+    ids, and ``billed`` orders that have one."""
 
     produced: int
     read: int
     distinct: int
     group_lag: int
+    written: int
+    invoices: int
+    billed: int
 
     @classmethod
-    def of(cls, produced: Set[str], triggers: Iterable[Trigger], group_lag: int) -> Summary:
-        """Add up: keys of the orders that were sent, and the finished triggers of all members.
+    def of(
+        cls, produced: Set[str], triggers: Iterable[Trigger], group_lag: int, invoices: Collection[Invoice]
+    ) -> Summary:
+        """Add up: keys of the orders that were sent, the finished triggers of all members, and all that was written.
 
         A batch counts once, however often Spark reports it.
         """
         batches = {(trigger.member, trigger.batch_id): trigger.keys for trigger in triggers}
         read = [key for keys in batches.values() for key in keys]
-        return cls(len(produced), len(read), len(produced & set(read)), group_lag)
+        ids, billed = {invoice.id for invoice in invoices}, {invoice.key for invoice in invoices}
+        distinct = len(produced & set(read))
+        return cls(len(produced), len(read), distinct, group_lag, len(invoices), len(ids), len(produced & billed))
 
     @property
     def duplicates(self) -> int:
@@ -254,13 +303,18 @@ class Summary:
         return self.produced - self.distinct
 
     @property
+    def unbilled(self) -> int:
+        return self.produced - self.billed
+
+    @property
     def is_clean(self) -> bool:
-        return self.lost == 0 and self.group_lag == 0
+        return self.lost == 0 and self.group_lag == 0 and self.unbilled == 0
 
     def line(self) -> str:
         return (
             f"demo: produced={self.produced} read={self.read} distinct={self.distinct} "
-            f"duplicates={self.duplicates} lost={self.lost} group_lag={self.group_lag}"
+            f"duplicates={self.duplicates} lost={self.lost} group_lag={self.group_lag} "
+            f"written={self.written} invoices={self.invoices} unbilled={self.unbilled}"
         )
 
 

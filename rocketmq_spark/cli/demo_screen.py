@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from rocketmq_spark.cli.demo_queries import Counted, Ended, News
-from rocketmq_spark.cli.demo_report import Shares, Trigger, WindowTable, cause_of
+from rocketmq_spark.cli.demo_report import Shares, Trigger, WindowTable, Written, cause_of
 
 TABLE_EVERY_S: Final = 10.0
 TABLE_WINDOWS: Final = 4
@@ -32,6 +32,7 @@ class Screen:
 
     def __init__(self, shares: Shares) -> None:
         self.triggers: list[Trigger] = []
+        self.billed: set[str] = set()
         self.shares = shares
         self.ended = 0
         self._table = WindowTable()
@@ -55,6 +56,9 @@ class Screen:
             case Trigger():
                 self.triggers.append(news)
                 self._show_trigger(news)
+            case Written():
+                self.billed.update(news.keys)
+                self._say_of_rows(news)
             case Counted(member, cells):
                 self._table.take(member, cells)
                 if cells:
@@ -68,12 +72,15 @@ class Screen:
         print("\n".join(f"         {line}" for line in self._table.lines(last)), flush=True)
 
     def _show_trigger(self, trigger: Trigger) -> None:
-        if trigger.row_count:
-            self.say(trigger.line())
+        self._say_of_rows(trigger)
         self.shares.hear(trigger)
         moved = self.shares.news()
         if moved is not None:
             self.say(moved)
+
+    def _say_of_rows(self, news: Trigger | Written) -> None:
+        if news.row_count:
+            self.say(news.line())
 
     def _show_table_now_and_then(self) -> None:
         if self.elapsed_s - self._table_shown_s >= TABLE_EVERY_S:
