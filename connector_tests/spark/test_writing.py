@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 from pyspark.errors import AnalysisException, PythonException
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import Row, SparkSession
 
 from connector_tests.spark.conftest import StreamOf
+from connector_tests.support.read_once import by_store_time, write_to_end
 from connector_tests.support.streams import TIMEOUT_S, Topic
 from rocketmq_spark.embedded import EmbeddedCluster
 
@@ -88,18 +89,40 @@ def test_a_stream_writes_each_row_once_and_a_replayed_batch_the_same_ids(
     assert len({row.msgId for row in rows}) == 5_000
     assert len({(row.msgId, bytes(row.body), row["keys"]) for row in rows}) == 5_000
     once = stream("once", includeProperties="true", consumerGroup=f"once-{messages.name}")
-    read_once(once.load(), once.folder)
+    write_to_end(by_store_time(once.load()), once.folder)
     assert spark.read.parquet(str(once.folder / "rows")).select("body").distinct().count() == 5_000
     assert spark.read.parquet(str(once.folder / "rows")).count() == 5_000
 
 
-def read_once(rows: DataFrame, folder: Path) -> None:
-    """The guide's recipe."""
-    once = rows.withWatermark("storeTimestamp", "10 minutes").dropDuplicatesWithinWatermark(["msgId"])
-    writer = once.writeStream.format("parquet").option("path", str(folder / "rows"))
-    query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
-    assert query.awaitTermination(int(TIMEOUT_S))
-    assert query.exception() is None
+def test_micro_batches_of_one_query_have_ids_of_their_own(
+    spark: SparkSession, cluster: EmbeddedCluster, messages: Topic, stream: StreamOf, tmp_path: Path
+) -> None:
+    """Two with equal rows; the second is written again, as after a crash just before its commit."""
+    source, checkpoint = tmp_path / "source", tmp_path / "written"
+
+    def write() -> list[int]:
+        files = spark.readStream.schema("value STRING").option("maxFilesPerTrigger", 1).json(str(source))
+        writer = files.writeStream.format("rocketmq").option("namesrvAddr", cluster.namesrv_addr)
+        writer = writer.option("topic", messages.name).option("checkpointLocation", str(checkpoint))
+        query = writer.trigger(availableNow=True).start()
+        assert query.awaitTermination(int(TIMEOUT_S))
+        assert query.exception() is None
+        return [progress.sink.numOutputRows for progress in query.recentProgress]
+
+    for _ in range(2):
+        equal = spark.range(100).selectExpr("CAST(id AS STRING) AS value").coalesce(1)
+        equal.write.mode("append").json(str(source))
+    assert write() == [100, 100]
+    for file in (checkpoint / "commits" / "1", checkpoint / "commits" / ".1.crc"):
+        file.unlink()
+    assert write() == [100]
+
+    reading = stream()
+    reading.run_to_end()
+    rows = reading.rows()
+    assert Counter(Counter(row.msgId for row in rows).values()) == {1: 100, 2: 100}
+    assert Counter(bytes(row.body).decode() for row in rows) == {str(number): 3 for number in range(100)}
+    assert len({(row.msgId, bytes(row.body)) for row in rows}) == 200
 
 
 def test_ids_of_columns_that_are_not_sent_are_the_same_in_each_write(

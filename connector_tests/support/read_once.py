@@ -1,0 +1,41 @@
+"""Queries that read what was written and drop what is repeated: the guide's, and what else might do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql.functions import current_timestamp
+from pyspark.sql.streaming.query import StreamingQuery
+
+from connector_tests.support.streams import TIMEOUT_S
+
+
+def by_store_time(rows: DataFrame, window: str = "10 minutes") -> DataFrame:
+    """Copies that were stored within ``window``: the guide's recipe."""
+    return rows.withWatermark("storeTimestamp", window).dropDuplicatesWithinWatermark(["msgId"])
+
+
+def by_time_of_reading(rows: DataFrame, window: str = "10 minutes") -> DataFrame:
+    """Copies that are read within ``window``: of a batch all rows have one time, which no other queue is behind."""
+    read = rows.withColumn("readTimestamp", current_timestamp()).withWatermark("readTimestamp", window)
+    return read.dropDuplicatesWithinWatermark(["msgId"])
+
+
+def by_all_ids(rows: DataFrame) -> DataFrame:
+    """All copies. Every id is kept for ever."""
+    return rows.dropDuplicates(["msgId"])
+
+
+def write_to_end(rows: DataFrame, folder: Path) -> StreamingQuery:
+    """What is there now, into files below ``folder``, which may be those of a run before."""
+    writer = rows.writeStream.format("parquet").option("path", str(folder / "rows"))
+    query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
+    assert query.awaitTermination(int(TIMEOUT_S))
+    assert query.exception() is None
+    return query
+
+
+def written(rows: DataFrame, folder: Path) -> list[Row]:
+    """What queries have written there; ``rows`` is of their session."""
+    return rows.sparkSession.read.parquet(str(folder / "rows")).collect()
