@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-from typing import cast
+from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from connector_tests.benchmarks import decode, starting
 from connector_tests.benchmarks.bounds import BATCH_RATE, BOUNDS, LOAD, RATE, SPARK_CPU, Bound
@@ -28,7 +27,7 @@ from connector_tests.benchmarks.workload import FULL, Workload
 from connector_tests.benchmarks.writing import sinks
 from connector_tests.unit.test_benchmark_report import CASE, ENVIRONMENT, reading, section
 
-NO_SESSION = cast(SparkSession, None)
+NO_SESSION: Any = None
 """Contestants are made without one; they would need it to run."""
 
 
