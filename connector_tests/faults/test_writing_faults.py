@@ -1,12 +1,13 @@
 """Rows on their way to a broker that is busy, that is killed, and whose link is cut: none is lost.
 
-Each test writes with a task's own code, to a broker that stores one request at a time, lets a few more wait, and
-refuses the others. In the long form they are 200,000.
+Each test writes with a task's own code, most of them to a broker that stores one request at a time, lets a few more
+wait, and refuses the others. In the long form they are 200,000.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -14,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 from connector_tests.support.fault_proxy import Direction, FaultProxy
-from connector_tests.support.streams import eventually
-from connector_tests.support.written_rows import SCHEMA, stored_batches, write
+from connector_tests.support.streams import TIMEOUT_S, eventually
+from connector_tests.support.written_rows import SCHEMA, ends, stored_batches, write
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.remoting.pool import ConnectionPool
@@ -31,6 +32,12 @@ FAULT_AT = 4
 """The Arrow batch at which the fault comes; some before it are on their way then."""
 KEYS = 4
 """Odd rows have a sharding key, one of so many; even ones go anywhere."""
+VICTIM, OTHER = "broker-a", "broker-b"
+AWAY = {
+    "killed": (EmbeddedCluster.kill_broker, EmbeddedCluster.start_broker),
+    "frozen": (EmbeddedCluster.pause_broker, EmbeddedCluster.resume_broker),
+}
+"""How a broker goes away, and how it comes back."""
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +54,13 @@ def link(cluster: EmbeddedCluster) -> Iterator[FaultProxy]:
         yield proxy
 
 
+@pytest.fixture(scope="module")
+def pair() -> Iterator[EmbeddedCluster]:
+    """Two brokers, of which one goes away."""
+    with EmbeddedCluster(brokers=2, separate_jvms=True) as pair:
+        yield pair
+
+
 @pytest.fixture(params=[40_000, pytest.param(200_000, marks=pytest.mark.long)])
 def row_count(request: pytest.FixtureRequest) -> int:
     count: int = request.param
@@ -60,8 +74,8 @@ def pool() -> Iterator[ConnectionPool]:
     pool.close()
 
 
-def batches(row_count: int, fault: Callable[[], None]) -> Iterator[pa.RecordBatch]:
-    """All rows; ``fault`` comes while some of them are on their way."""
+def batches(row_count: int, fault: Callable[[], None], *, keyed: bool = True) -> Iterator[pa.RecordBatch]:
+    """All rows; ``fault`` comes while some of them are on their way. If not ``keyed``, no row has a key."""
     for batch, first in enumerate(range(0, row_count, BATCH_ROWS)):
         if batch == FAULT_AT:
             fault()
@@ -70,8 +84,9 @@ def batches(row_count: int, fault: Callable[[], None]) -> Iterator[pa.RecordBatc
             "body": pa.array(numbers).cast(pa.string()).cast(pa.binary()),
             "shardingKey": pa.array([f"k{number // 2 % KEYS}" if number % 2 else None for number in numbers.tolist()]),
         }
+        given = columns if keyed else {"body": columns["body"]}
         empty = {field.name: pa.nulls(BATCH_ROWS, field.type) for field in SCHEMA}
-        yield pa.record_batch({**empty, **columns}, schema=SCHEMA)
+        yield pa.record_batch({**empty, **given}, schema=SCHEMA)
 
 
 def read_until_each_is_there(cluster: EmbeddedCluster, topic: str, pool: ConnectionPool, row_count: int) -> pa.Table:
@@ -162,3 +177,39 @@ def test_a_broker_that_is_killed_and_comes_back_costs_copies_at_most(
 
     assert_nothing_is_lost(cluster, pool, row_count, kill)
     restarting.join()
+
+
+def stored_at(pair: EmbeddedCluster, broker: str, topic: str, pool: ConnectionPool) -> int:
+    return sum(end for queue, end in ends(pair, topic, pool).items() if queue.broker_name == broker)
+
+
+@pytest.mark.parametrize("away", AWAY)
+def test_rows_for_any_queue_go_to_the_other_broker_where_one_is_away(
+    pair: EmbeddedCluster, pool: ConnectionPool, row_count: int, away: str
+) -> None:
+    """One that is killed takes no connection; one that is frozen keeps its own, and the name server names it still."""
+    go, come_back = AWAY[away]
+    topic = pair.create_topic(unique_name("away"))
+    went = 0.0
+
+    def go_away() -> None:
+        nonlocal went
+        eventually(lambda: stored_at(pair, VICTIM, topic, pool) > 0, "rows at the broker that is to go away")
+        go(pair, VICTIM)
+        went = time.monotonic()
+
+    rows = batches(row_count, go_away, keyed=False)
+    limit = str(int(TIMEOUT_S * 1000))
+    assert write(pair.namesrv_addr, topic, rows, Task(away, 0), pool, clusterTimeoutMs=limit) == row_count
+    took = time.monotonic() - went
+    come_back(pair, VICTIM)
+
+    read = read_until_each_is_there(pair, topic, pool, row_count)
+    places = zip(read["brokerName"].to_pylist(), map(int, read["body"].to_pylist()), strict=True)
+    of: dict[str, set[int]] = {VICTIM: set(), OTHER: set()}
+    for broker, number in places:
+        of[broker].add(number)
+    assert of[VICTIM] & set(range(FAULT_AT * BATCH_ROWS))
+    assert of[OTHER] >= set(range(FAULT_AT * BATCH_ROWS, row_count))
+    assert of[VICTIM] | of[OTHER] == set(range(row_count))
+    assert took < TIMEOUT_S / 2

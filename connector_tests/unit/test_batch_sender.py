@@ -129,6 +129,22 @@ def test_several_batches_are_on_their_way_at_once_and_never_more_bytes_than_allo
     assert sender.bytes_in_flight == 0
 
 
+def test_no_more_requests_are_on_their_way_than_a_broker_queues(
+    cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of delayed rows, each a request, bytes alone let 40,000 go at once."""
+    monkeypatch.setattr(batch_sender, "IN_FLIGHT_REQUESTS", 2)
+    for broker in cluster.brokers.values():
+        Answers(broker)
+    sender = BatchSender(WriteOptions.parse({"namesrvAddr": NAME_SERVER}), cluster.pool)
+    in_flight = []
+    for batch in BATCHES:
+        sender.send(batch)
+        in_flight.append(sender.bytes_in_flight // len(BODIES[0]))
+    sender.finish()
+    assert in_flight == [1, 2, 2, 2]
+
+
 @pytest.mark.parametrize(
     "code", [ResponseCode.SYSTEM_BUSY, ResponseCode.FLOW_CONTROL, ResponseCode.SERVICE_NOT_AVAILABLE]
 )
@@ -257,6 +273,42 @@ def test_a_topic_that_may_not_be_written_to_is_waited_for_no_longer_than_a_missi
     assert isinstance(error, RouteError)
     assert error.condition == "NO_WRITABLE_QUEUE"
     assert 1_000 <= clock.now_ms < 3_000
+
+
+@pytest.mark.parametrize(
+    ("route", "problem"),
+    [
+        (answer(ResponseCode.TOPIC_NOT_EXIST), "[ROCKETMQ_TOPIC_NOT_FOUND] "),
+        (None, "[ROCKETMQ_NO_WRITABLE_QUEUE] Topic 'T' has no queue that can be written to."),
+    ],
+    ids=["missing", "read only"],
+)
+def test_a_topic_that_is_not_served_in_its_time_is_a_problem_that_a_task_waits_for_once(
+    cluster: ScriptedCluster, route: RemotingCommand | None, problem: str
+) -> None:
+    cluster.permission = 4
+    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, cluster.route if route is None else route)
+    clock = Time()
+    asking = sender(cluster, clock, missingTopicTimeoutMs="1000")
+    told = asking.topic_problem("T")
+    assert told is not None
+    assert told.startswith(problem)
+    assert 1_000 <= clock.now_ms < 3_000
+    waited_ms = clock.now_ms
+    assert (asking.topic_problem("T"), clock.now_ms) == (told, waited_ms)
+    cluster.permission = 6
+    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, cluster.route)
+    assert asking.topic_problem("U") is None
+    at_a = Answers(cluster.brokers["a"], ResponseCode.SYSTEM_BUSY, ResponseCode.SUCCESS)
+    asking.send(replace(pinned(BATCHES[0]), topic="U", queue=MessageQueue("U", "a", 0)))
+    asking.finish()
+    assert at_a.bodies() == [BODIES[0], BODIES[0]]
+
+
+def test_name_servers_that_are_away_are_no_problem_of_a_topic(cluster: ScriptedCluster) -> None:
+    cluster.down.add(NAME_SERVER)
+    with pytest.raises(TransportError, match="CLUSTER_UNREACHABLE"):
+        sender(cluster, Time(), clusterTimeoutMs="3000").topic_problem("T")
 
 
 def test_a_topic_that_is_not_there_is_named_when_its_time_is_over(cluster: ScriptedCluster) -> None:

@@ -74,6 +74,15 @@ def test_a_message_that_is_larger_than_a_batch_should_be_goes_alone() -> None:
     assert [batch.row_count for batch in sent(10, topic=["T"] * 3)] == [1, 1, 1]
 
 
+def test_what_is_larger_than_a_batch_should_be_is_a_single_message() -> None:
+    """Of a batch brokers limit the whole, of a single message the body: a body of the limit was refused for ever."""
+    limit_bytes = SINGLE_BYTES + STORED_EXTRA_BYTES
+    (in_a_batch,) = sent(limit_bytes, topic=["T"])
+    assert (letters(in_a_batch), in_a_batch.properties) == ("a", None)
+    (single,) = sent(limit_bytes - 1, topic=["T"])
+    assert single == SendBatch("T", None, memoryview(b"a"), 1, 5, 0, f"UNIQ_KEY\x01{'0' * 31}5\x02")
+
+
 def test_no_rows_are_no_batches() -> None:
     assert sent(topic=[]) == []
 

@@ -27,6 +27,11 @@ class Sent:
     def __init__(self) -> None:
         self.batches: list[SendBatch] = []
         self.is_finished = False
+        self.topics_asked: list[str] = []
+
+    def topic_problem(self, topic: str) -> str | None:
+        self.topics_asked.append(topic)
+        return "nobody serves it" if topic == "missing" else None
 
     def queue_of(self, place: Place) -> MessageQueue | None:
         return named_queue(place)
@@ -95,6 +100,33 @@ def test_a_row_with_text_that_is_none_is_named(column: str) -> None:
         ("ok" if options.topic is None else "T", 0),
         ("DEAD", 1),
     ]
+
+
+@pytest.mark.parametrize("encoded_bytes", [tasks.ENCODED_BYTES, 2], ids=["at once", "in pieces"])
+def test_rows_for_a_topic_that_nobody_serves_are_named_before_anything_of_their_arrow_batch_is_sent(
+    monkeypatch: pytest.MonkeyPatch, encoded_bytes: int
+) -> None:
+    """Rows for the other topic were stored by then."""
+    monkeypatch.setattr(tasks, "ENCODED_BYTES", encoded_bytes)
+    batch = pa.record_batch({"body": pa.array([b"a", b"b", b"c", b""]), "topic": pa.array(["T", "T", "missing", "x"])})
+    columns, options, sent = Columns({"body": 0, "topic": 1}), replace(OPTIONS, topic=None), Sent()
+    with pytest.raises(LocalProtocolError, match=r"Row 3 .*its body is empty"):
+        write_rows([batch], columns, TASK, options, sent)
+    with pytest.raises(LocalProtocolError) as raised:
+        write_rows([batch.slice(0, 3)], columns, TASK, options, sent)
+    assert "Row 2 of partition 3 of query q batch 1 cannot be sent: nobody serves it. So it is with 0" in str(
+        raised.value
+    )
+    assert sent.batches == []
+
+    write_rows([batch], columns, TASK, replace(options, dead_letter_topic="DEAD"), sent)
+    assert {batch.topic for batch in sent.batches} == {"T", "DEAD"}
+    dead = [one.properties for one in sent.messages() if "UNSENDABLE_ROW" in one.properties]
+    assert [(one["UNSENDABLE_TOPIC"], one["UNSENDABLE_PROBLEM"]) for one in dead] == [
+        ("missing", "nobody serves it"),
+        ("x", "its body is empty, which no broker takes"),
+    ]
+    assert "x" not in sent.topics_asked
 
 
 @pytest.mark.parametrize("encoded_bytes", [tasks.ENCODED_BYTES, 4], ids=["at once", "in pieces"])

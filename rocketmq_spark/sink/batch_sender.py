@@ -44,6 +44,9 @@ log = logging.getLogger(__name__)
 IN_FLIGHT_BYTES: Final = 4 * 1024 * 1024
 """At most so much of a task is on its way, unless a single batch has more."""
 
+IN_FLIGHT_REQUESTS: Final = 512
+"""At most so many, of small messages that travel alone: a broker answers what it cannot queue with SYSTEM_BUSY."""
+
 Sleep = Callable[[float], None]
 
 ANY_TURN: Final = partial(randbits, 16)
@@ -88,6 +91,7 @@ class BatchSender:
         self._bytes_in_flight = 0
         self._turns: defaultdict[str, Iterator[int]] = defaultdict(lambda: count(first_turn()))
         self._sharded: dict[str, tuple[MessageQueue, ...]] = {}
+        self._unserved: dict[str, str] = {}
 
     @staticmethod
     def of_this_process(options: WriteOptions) -> BatchSender:
@@ -105,12 +109,16 @@ class BatchSender:
 
         Raises what ``finish`` does, of batches before it.
         """
-        while self._in_flight and self.bytes_in_flight + len(batch.body) > IN_FLIGHT_BYTES:
+        while self._in_flight and self._is_full_for(batch):
             self._settle_oldest()
         while batch.queue is not None and any(sent.batch.queue == batch.queue for sent in self._in_flight):
             self._settle_oldest()
         self._in_flight.append(self._sent(batch))
         self._bytes_in_flight += len(batch.body)
+
+    def _is_full_for(self, batch: SendBatch) -> bool:
+        too_large = self.bytes_in_flight + len(batch.body) > IN_FLIGHT_BYTES
+        return too_large or len(self._in_flight) >= IN_FLIGHT_REQUESTS
 
     def finish(self) -> None:
         """Wait until all are stored.
@@ -216,9 +224,26 @@ class BatchSender:
         first. Waits for a topic that is not there, as ``finish`` does for what cannot be stored."""
         if place.sharding_key is None or place.queue_id is not None:
             return named_queue(place)
-        if place.topic not in self._sharded:
-            self._sharded[place.topic] = self._patiently_sharded(place.topic)
-        return queue_by_hash(place.sharding_key, self._sharded[place.topic])
+        return queue_by_hash(place.sharding_key, self._sharded_queues(place.topic))
+
+    def topic_problem(self, topic: str) -> str | None:
+        """Why nothing can be sent to it, if nobody serves it or lets us write when ``missingTopicTimeoutMs`` is over;
+        the task waits for that once. Raises what else ``queue_of`` does."""
+        if topic in self._unserved:
+            return self._unserved[topic]
+        try:
+            self._sharded_queues(topic)
+        except RocketMQError as error:
+            if outlook_of_write(error) is not Outlook.UNSERVED:
+                raise
+            self._is_over(topic_subject(topic))
+            self._unserved[topic] = str(error)
+        return self._unserved.get(topic)
+
+    def _sharded_queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        if topic not in self._sharded:
+            self._sharded[topic] = self._patiently_sharded(topic)
+        return self._sharded[topic]
 
     def _patiently_sharded(self, topic: str) -> tuple[MessageQueue, ...]:
         pause_ms = None

@@ -15,7 +15,7 @@ from rocketmq_spark.wire.arrow.message_encoder import MessageIds, encode_message
 from rocketmq_spark.wire.arrow.slices import Numbers, Positions
 
 BATCH_BYTES: Final = 256 * 1024
-"""At most so much in one batch, unless a single message has more: what travels while another batch is stored."""
+"""At most so much in one batch: what travels while another batch is stored."""
 
 STORED_EXTRA_BYTES: Final = 256
 """What a stored message may have beyond one in a batch: its topic, places, times, hosts, sums, the broker's name."""
@@ -61,12 +61,13 @@ class EncodableRows:
 
 
 def send_batches(given: EncodableRows, queue_of: QueueOf, limit_bytes: int = BATCH_BYTES) -> Iterator[SendBatch]:
-    """What to send; rows for one queue are sent in their order."""
+    """What to send; rows for one queue are sent in their order. A row above ``limit_bytes`` is a single message: of a
+    batch brokers limit the whole, of a single message the body."""
     rows = given.rows
     if not len(rows):
         return
     messages = encode_messages(rows.bodies, given.ids, given.properties)
-    are_single = rows.are_delayed
+    are_single = rows.are_delayed | (lengths_of(messages) + STORED_EXTRA_BYTES > limit_bytes)
     manners = given.sys_flags * 2 + are_single
     for (topic, queue), positions in _by_destination(rows, queue_of):
         for part in _by_manner(positions, manners, in_order=queue is not None):

@@ -18,7 +18,7 @@ from rocketmq_spark.sink.columns import BODY
 from rocketmq_spark.sink.dead_letters import dead_letters
 from rocketmq_spark.sink.message_ids import column_ids, id_prefix, row_ids
 from rocketmq_spark.sink.outgoing_rows import OutgoingRows, cut_by_bytes, outgoing_rows
-from rocketmq_spark.sink.row_checks import problems_of
+from rocketmq_spark.sink.row_checks import TopicProblem, problems_of, topic_problems
 from rocketmq_spark.sink.send_batches import EncodableRows, Place, SendBatch, send_batches
 from rocketmq_spark.wire.arrow.message_encoder import MessageIds, properties_of, property_of
 
@@ -30,6 +30,8 @@ ENCODED_BYTES: Final = 8 * 1024 * 1024
 
 class Sender(Protocol):
     """Where batches go: a ``BatchSender``."""
+
+    def topic_problem(self, topic: str) -> str | None: ...
 
     def queue_of(self, place: Place) -> MessageQueue | None: ...
 
@@ -62,14 +64,15 @@ def write_rows(
 ) -> int:
     """Send all rows of a task; how many, once the brokers have stored them.
 
-    Rows that cannot be sent go to the dead letter topic of ``options``. Without one it raises
-    LocalProtocolError[UNSENDABLE_ROW], before anything of their Arrow batch is sent; and what ``sender`` raises.
+    Rows that cannot be sent, also for a topic that nobody serves, go to the dead letter topic of ``options``. Without
+    one it raises LocalProtocolError[UNSENDABLE_ROW], before anything of their Arrow batch is sent; and what ``sender``
+    raises.
     """
     prefix = id_prefix(task.job, task.partition_id)
     row_count = 0
     for batch in batches:
         pieces = list(_pieces(batch, columns, prefix, row_count, options))
-        for piece in _sendable(pieces, task, options):
+        for piece in _sendable(pieces, task, options, sender.topic_problem):
             for sendable in send_batches(_encodable(piece, options), sender.queue_of):
                 sender.send(sendable)
         row_count += len(batch)
@@ -99,14 +102,24 @@ def _ids(piece: pa.RecordBatch, columns: Columns, prefix: bytes, first_row: int)
     return row_ids(prefix, first_row, len(piece))
 
 
-def _sendable(pieces: list[_Piece], task: Task, options: WriteOptions) -> Iterator[_Piece]:
+def _sendable(pieces: list[_Piece], task: Task, options: WriteOptions, topic_problem: TopicProblem) -> Iterator[_Piece]:
     """What is to be sent of ``pieces``, all of which are checked first: all rows, or those that can be, and dead
-    letters of the others."""
+    letters of the others. Topics are asked about once the rows are known to be good, or parted from those that are."""
     problems = [problems_of(piece.rows, piece.properties, max_body_bytes=options.max_message_bytes) for piece in pieces]
+    if options.dead_letter_topic is not None or not any(problems):
+        problems = [
+            _with_topics(piece.rows, wrong, topic_problem) for piece, wrong in zip(pieces, problems, strict=True)
+        ]
     if any(problems) and options.dead_letter_topic is None:
         raise _unsendable(pieces, problems, task)
     for piece, wrong in zip(pieces, problems, strict=True):
         yield from _parted(piece, wrong, task, options) if wrong else [piece]
+
+
+def _with_topics(rows: OutgoingRows, problems: Mapping[int, str], topic_problem: TopicProblem) -> dict[int, str]:
+    """``problems``, and those that other rows have with their topics."""
+    found = topic_problems(rows.topics, problems, topic_problem)
+    return dict(sorted({**found, **problems}.items()))
 
 
 def _parted(piece: _Piece, problems: Mapping[int, str], task: Task, options: WriteOptions) -> Iterator[_Piece]:
