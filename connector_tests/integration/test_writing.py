@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,11 +15,16 @@ from connector_tests.support.streams import eventually
 from connector_tests.support.written_rows import arrow, ends, stored, write
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
+from rocketmq_spark.errors import LocalProtocolError
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.sink.message_ids import id_prefix, row_ids
 from rocketmq_spark.sink.task import Task
 
 pytestmark = pytest.mark.broker
+
+LATER = timedelta(seconds=3)
+MOST_BYTES = 4 * 1024 * 1024
+"""What brokers take of a body unless they are told otherwise."""
 
 ADDED_BY_BROKERS = {"CLUSTER", "MSG_REGION", "TRACE_ON"}
 TEXT = st.text(st.characters(exclude_characters="\x02", codec="utf-8"), min_size=1, max_size=12)
@@ -163,3 +169,70 @@ def test_a_row_is_stored_in_the_queue_that_it_names_and_when_it_says(
     ]
     seconds = read[-1]["storeTimestamp"] - read[0]["storeTimestamp"]
     assert seconds.total_seconds() > 0.5
+
+
+def test_a_row_is_delivered_as_late_as_it_says(cluster: EmbeddedCluster, pool: ConnectionPool) -> None:
+    topic = cluster.create_topic(unique_name("late"), queues=1)
+    began = datetime.now(UTC)
+    rows: list[dict[str, Any]] = [
+        {"body": b"in seconds", "delaySeconds": LATER.seconds},
+        {"body": b"at a time", "deliverTimestamp": began + LATER},
+    ]
+    write(cluster.namesrv_addr, topic, [arrow(rows)], Task("late", 0), pool)
+    eventually(lambda: sum(ends(cluster, topic, pool).values()) == len(rows), "both rows")
+    read = stored(cluster, topic, pool)
+    assert {row["body"] for row in read} == {b"in seconds", b"at a time"}
+    assert all(row["storeTimestamp"] - began > LATER - timedelta(seconds=1) for row in read)
+
+
+@pytest.mark.parametrize("beyond_bytes", [-64, 0])
+def test_a_body_up_to_the_limit_is_stored_whatever_else_the_message_has(
+    cluster: EmbeddedCluster, pool: ConnectionPool, beyond_bytes: int
+) -> None:
+    """As a batch of one it was larger than that, refused, and sent again until the time was over."""
+    topic = cluster.create_topic(unique_name("large"), queues=1)
+    body = bytes([1]) * (MOST_BYTES + beyond_bytes)
+    write(cluster.namesrv_addr, topic, [arrow([{"body": body, "keys": "k"}])], Task("large", 0), pool)
+    (row,) = stored(cluster, topic, pool)
+    assert (len(row["body"]), row["keys"]) == (len(body), "k")
+
+
+def test_a_body_above_the_limit_is_named(cluster: EmbeddedCluster, pool: ConnectionPool) -> None:
+    topic = cluster.create_topic(unique_name("too_large"), queues=1)
+    rows = [{"body": b"small"}, {"body": bytes(MOST_BYTES + 1)}]
+    with pytest.raises(LocalProtocolError, match=r"Row 1 of partition 0 .* cannot be sent"):
+        write(cluster.namesrv_addr, topic, [arrow(rows)], Task("too large", 0), pool)
+    assert sum(ends(cluster, topic, pool).values()) == 0
+
+
+@pytest.mark.parametrize("perm", [None, 4], ids=["no topic", "a topic to read only"])
+def test_rows_for_a_topic_that_nobody_may_write_to_are_named_and_nothing_beside_them_is_sent(
+    cluster: EmbeddedCluster, pool: ConnectionPool, perm: int | None
+) -> None:
+    good, bad = cluster.create_topic(unique_name("good"), queues=1), unique_name("bad")
+    if perm is not None:
+        cluster.create_topic(bad, queues=1, perm=perm)
+    batch = arrow([{"body": b"a", "topic": good}, {"body": b"b", "topic": bad}])
+    with pytest.raises(LocalProtocolError, match=rf"Row 1 of partition 2 .* cannot be sent: .*{bad}"):
+        write(cluster.namesrv_addr, "", [batch], Task("bad topic", 2), pool, missingTopicTimeoutMs="0")
+    assert sum(ends(cluster, good, pool).values()) == 0
+
+
+def test_what_cannot_be_sent_is_read_from_the_dead_letter_topic_with_its_reason(
+    cluster: EmbeddedCluster, pool: ConnectionPool
+) -> None:
+    topic, dead = (cluster.create_topic(unique_name(name), queues=1) for name in ("alive", "dead"))
+    rows: list[dict[str, Any]] = [{"body": b"%d" % number, "topic": topic} for number in range(7)]
+    rows[3:3] = [
+        {"body": b"", "topic": topic},
+        {"body": b"x", "topic": topic, "properties": [("TAGS", "mine")]},
+        {"body": b"y", "topic": "no-such-topic"},
+    ]
+    given = {"deadLetterTopic": dead, "missingTopicTimeoutMs": "0"}
+    assert write(cluster.namesrv_addr, "", [arrow(rows)], Task("dead letters", 0), pool, **given) == len(rows)
+    assert [row["body"] for row in stored(cluster, topic, pool)] == [b"%d" % number for number in range(7)]
+    told = {row["UNSENDABLE_ROW"]: row for row in (dict(one["properties"]) for one in stored(cluster, dead, pool))}
+    assert [name.split()[1] for name in sorted(told)] == ["3", "4", "5"], sorted(told)
+    problems = [told[name]["UNSENDABLE_PROBLEM"] for name in sorted(told)]
+    for problem, said in zip(problems, ("its body is empty", "TAGS", "no-such-topic"), strict=True):
+        assert said in problem

@@ -28,6 +28,9 @@ SCHEMA = pa.schema(
         "brokerName": pa.string(),
         "queueId": pa.int32(),
         "delayLevel": pa.int32(),
+        "delaySeconds": pa.int64(),
+        "deliverTimestamp": pa.timestamp("us", tz="UTC"),
+        "topic": pa.string(),
     }
 )
 COLUMNS = Columns({name: position for position, name in enumerate(SCHEMA.names)})
@@ -41,8 +44,8 @@ def arrow(rows: Iterable[dict[str, Any]]) -> pa.RecordBatch:
 def write(
     namesrv_addr: str, topic: str, batches: Iterable[pa.RecordBatch], task: Task, pool: ConnectionPool, **given: str
 ) -> int:
-    """What one attempt of a task does."""
-    options = WriteOptions.parse({"namesrvAddr": namesrv_addr, "topic": topic, **given})
+    """What one attempt of a task does. ``topic`` is empty where rows name theirs."""
+    options = WriteOptions.parse({"namesrvAddr": namesrv_addr, **({"topic": topic} if topic else {}), **given})
     return write_rows(batches, COLUMNS, task, options, BatchSender(options, pool))
 
 
