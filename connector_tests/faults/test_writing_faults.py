@@ -200,9 +200,11 @@ def test_rows_for_any_queue_go_to_the_other_broker_where_one_is_away(
 
     rows = batches(row_count, go_away, keyed=False)
     limit = str(int(TIMEOUT_S * 1000))
-    assert write(pair.namesrv_addr, topic, rows, Task(away, 0), pool, clusterTimeoutMs=limit) == row_count
-    took = time.monotonic() - went
-    come_back(pair, VICTIM)
+    try:
+        assert write(pair.namesrv_addr, topic, rows, Task(away, 0), pool, clusterTimeoutMs=limit) == row_count
+        took = time.monotonic() - went
+    finally:
+        come_back(pair, VICTIM)
 
     read = read_until_each_is_there(pair, topic, pool, row_count)
     places = zip(read["brokerName"].to_pylist(), map(int, read["body"].to_pylist()), strict=True)
