@@ -28,15 +28,16 @@ def parser(description: str | None) -> argparse.ArgumentParser:
 
 
 @contextmanager
-def name_server(given: str | None, topic: str) -> Iterator[str]:
-    """The given address; without one that of an embedded broker, with a few messages in ``topic``."""
+def name_server(given: str | None, topic: str, *empty: str) -> Iterator[str]:
+    """The given address; without one that of an embedded broker, with messages in ``topic``, and ``empty`` topics."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if given is not None:
         yield given
         return
     print("no --namesrv: starting an embedded broker with a few messages ...", flush=True)
     with EmbeddedCluster() as cluster:
-        cluster.create_topic(topic)
+        for name in (topic, *empty):
+            cluster.create_topic(name)
         keys = [f"sentence-{number}" for number in range(len(SENTENCES))]
         rocketmq_spark.send(cluster.namesrv_addr, topic, SENTENCES, tags="english", keys=keys)
         yield cluster.namesrv_addr

@@ -11,6 +11,7 @@ import pytest
 from connector_tests.examples.conftest import ROOT, Run
 from connector_tests.support.streams import Topic
 from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.embedded.pytest_plugin import unique_name
 
 EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
 LINE_LIMIT = 80
@@ -68,6 +69,15 @@ def test_foreach_batch_writes_every_row_and_leaves_no_lag(
     example = script("03_foreach_batch_to_parquet.py")
     assert "12 rows in" in run(sys.executable, example, *given(cluster, messages.name, group))
     assert messages.lag(group) == 0
+
+
+def test_what_is_read_is_written_to_another_topic_and_read_once(
+    run: Run, cluster: EmbeddedCluster, messages: Topic, group: str
+) -> None:
+    into = cluster.create_topic(unique_name("words"))
+    messages.send(5)
+    example = (sys.executable, script("05_read_transform_write.py"), *given(cluster, messages.name, group))
+    assert f"5 words in topic {into}" in run(*example, "--into", into)
 
 
 def test_the_job_runs_through_spark_submit_with_the_files_of_conf(

@@ -61,6 +61,9 @@ class Wire:
     def __init__(self) -> None:
         self._batches: list[SendBatch] = []
 
+    def topic_problem(self, topic: str) -> str | None:
+        """There is any."""
+
     def queue_of(self, place: Place) -> MessageQueue | None:
         return named_queue(place)
 

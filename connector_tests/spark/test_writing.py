@@ -10,7 +10,7 @@ from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import Row, SparkSession
 
 from connector_tests.spark.conftest import StreamOf
-from connector_tests.support.read_once import by_store_time, write_to_end
+from connector_tests.support.read_once import by_time_of_reading, write_to_end
 from connector_tests.support.streams import TIMEOUT_S, Topic
 from rocketmq_spark.embedded import EmbeddedCluster
 
@@ -89,7 +89,7 @@ def test_a_stream_writes_each_row_once_and_a_replayed_batch_the_same_ids(
     assert len({row.msgId for row in rows}) == 5_000
     assert len({(row.msgId, bytes(row.body), row["keys"]) for row in rows}) == 5_000
     once = stream("once", includeProperties="true", consumerGroup=f"once-{messages.name}")
-    write_to_end(by_store_time(once.load()), once.folder)
+    write_to_end(by_time_of_reading(once.load()), once.folder)
     assert spark.read.parquet(str(once.folder / "rows")).select("body").distinct().count() == 5_000
     assert spark.read.parquet(str(once.folder / "rows")).count() == 5_000
 

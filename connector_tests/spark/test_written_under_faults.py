@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from connector_tests.support.process_tree import kill_tree
-from connector_tests.support.read_once import by_store_time, write_to_end, written
+from connector_tests.support.read_once import by_time_of_reading, write_to_end, written
 from connector_tests.support.streams import TIMEOUT_S, Stream, eventually
 from connector_tests.support.writing_job import FILE_COUNT, FILES_A_BATCH, FiledRows, WritingJob
 from connector_tests.support.written_rows import stored_batches
@@ -148,5 +148,5 @@ def test_a_write_in_which_everything_is_killed_loses_no_row_and_is_read_once(
 
     options = {"maxOffsetsPerTrigger": str(row_count // 3)}
     stream = Stream(spark, cluster, there.topic, group, tmp_path / "once", options).load()
-    write_to_end(by_store_time(stream), tmp_path / "once")
+    write_to_end(by_time_of_reading(stream), tmp_path / "once")
     assert sorted(int(row.body) for row in written(stream, tmp_path / "once")) == list(range(row_count))

@@ -12,12 +12,12 @@ from connector_tests.support.streams import TIMEOUT_S
 
 
 def by_store_time(rows: DataFrame, window: str = "10 minutes") -> DataFrame:
-    """Copies that were stored within ``window``: the guide's recipe."""
+    """Copies that were stored within ``window``; and rows that were stored longer before others, copies or not."""
     return rows.withWatermark("storeTimestamp", window).dropDuplicatesWithinWatermark(["msgId"])
 
 
 def by_time_of_reading(rows: DataFrame, window: str = "10 minutes") -> DataFrame:
-    """Copies that are read within ``window``: of a batch all rows have one time, which no other queue is behind."""
+    """Copies that are read within ``window``: all rows of a batch have one time. The guide's recipe."""
     read = rows.withColumn("readTimestamp", current_timestamp()).withWatermark("readTimestamp", window)
     return read.dropDuplicatesWithinWatermark(["msgId"])
 
