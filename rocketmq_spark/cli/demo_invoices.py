@@ -30,14 +30,14 @@ def billing(orders: DataFrame, options: Mapping[str, str], folder: Path) -> Demo
 
     Spark has no name for the query: it hands one to a Python sink as an option.
     """
-    writer = invoices_of(orders).writeStream.format("rocketmq").options(**options)
-    return DemoQuery(BILLING, writer.option("messageIdColumns", "keys").trigger(processingTime=TRIGGER), folder)
+    output = invoices_of(orders).writeStream.format("rocketmq").options(**options)
+    return DemoQuery(BILLING, output.option("messageIdColumns", "keys").trigger(processingTime=TRIGGER), folder)
 
 
 def auditing(invoices: DataFrame, folder: Path) -> DemoQuery:
     """Reads all that is there, and ends; ``audited`` has it then."""
-    writer = invoices.select("msgId", "keys").writeStream.queryName(AUDIT).format("memory")
-    return DemoQuery(AUDIT, writer.trigger(availableNow=True), folder)
+    output = invoices.select("msgId", "keys").writeStream.queryName(AUDIT).format("memory")
+    return DemoQuery(AUDIT, output.trigger(availableNow=True), folder)
 
 
 def audited(spark: SparkSession) -> list[Invoice]:

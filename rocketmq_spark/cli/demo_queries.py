@@ -125,9 +125,9 @@ def windowed_orders(orders: DataFrame) -> DataFrame:
 class DemoQuery:
     """One query of the demo. ``start`` and ``leave`` once each, in this order."""
 
-    def __init__(self, name: str, writer: DataStreamWriter, folder: Path) -> None:
+    def __init__(self, name: str, output: DataStreamWriter, folder: Path) -> None:
         self.name = name
-        self._writer = writer.option("checkpointLocation", str(folder / name))
+        self._writer = output.option("checkpointLocation", str(folder / name))
         self._query: StreamingQuery | None = None
 
     def start(self) -> None:
@@ -157,8 +157,8 @@ def counting(name: str, orders: DataFrame, folder: Path, news: SimpleQueue[News]
         # One action only: each more would observe every row once more.
         news.put(Counted(name, tuple(_cell(row) for row in changed.collect())))
 
-    writer = windowed_orders(orders).writeStream.outputMode("update").trigger(processingTime=TRIGGER)
-    return DemoQuery(name, writer.queryName(name).foreachBatch(count), folder)
+    output = windowed_orders(orders).writeStream.outputMode("update").trigger(processingTime=TRIGGER)
+    return DemoQuery(name, output.queryName(name).foreachBatch(count), folder)
 
 
 def _cell(row: Row) -> Cell:
@@ -177,6 +177,7 @@ class NewsReporter(StreamingQueryListener):
     def onQueryIdle(self, event: QueryIdleEvent) -> None: ...
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        """Of a query that ``tell`` does not know nothing is told."""
         progress = json.loads(event.progress.json)
         if (name := progress.get("name")) in self._tell:
             self._news.put(self._tell[name](progress))
