@@ -12,6 +12,7 @@ TESTS = Path(__file__).parents[1]
 DESIGN = TESTS.parent / "docs" / "design"
 NON_OBVIOUS = DESIGN / "non-obvious.md"
 VERSIONS = TESTS.parent / "docs" / "guide" / "versions.md"
+PARITY = TESTS.parent / "docs" / "parity.md"
 DECISIONS = sorted((DESIGN / "decisions").glob("*.md"))
 NAMED = re.compile(r"`([a-z]+/test_[a-z_]+\.py)(?:::(test_[a-z0-9_]+))?`")
 LINES_OF_A_PAGE = 60
@@ -49,6 +50,12 @@ def test_every_answer_of_another_store_names_the_test_that_holds_what_becomes_of
     assert len(rows) >= 8
     assert [row for row in rows if not NAMED.search(row)] == []
     assert missing(table) == []
+
+
+def test_every_test_that_the_page_of_parity_names_is_there() -> None:
+    text = PARITY.read_text(encoding="utf-8")
+    assert len(NAMED.findall(text)) >= 15
+    assert missing(text) == []
 
 
 @pytest.mark.parametrize("decision", DECISIONS, ids=lambda path: path.stem)

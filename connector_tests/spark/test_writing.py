@@ -65,6 +65,7 @@ def test_a_stream_writes_each_row_once_and_a_replayed_batch_the_same_ids(
             spark.readStream.schema("value STRING, topic STRING, key STRING")
             .json(str(source))
             .writeStream.format("rocketmq")
+            .queryName("a name is Spark's own")
             .option("namesrvAddr", cluster.namesrv_addr)
             .option("checkpointLocation", str(checkpoint))
             .trigger(availableNow=True)

@@ -156,7 +156,7 @@ def _unsendable(pieces: list[_Piece], problems: list[dict[int, str]], task: Task
         row=int(rows.numbers[position]),
         partition=task.partition_id,
         job=task.job,
-        problem=problem,
+        problem=problem.removesuffix("."),
         others=sum(map(len, problems)) - 1,
     )
 

@@ -22,7 +22,7 @@ from rocketmq_spark.source.spark_version import check_spark
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter
 
-SPARKS_OWN: Final = frozenset({"checkpointlocation"})
+SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})
 """Options of any streaming sink, in lower case."""
 
 ADDED_BY_CREATE_TABLE: Final = "provider"
