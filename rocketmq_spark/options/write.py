@@ -85,8 +85,9 @@ class WriteOptions(ConnectionOptions):
         section=Section.WRITE,
         doc="Where rows go that cannot be sent, with the reason; a warning counts them. Their messages have the "
         "beginning of the body, and properties `UNSENDABLE_PROBLEM`, `UNSENDABLE_ROW` and `UNSENDABLE_TOPIC`. Without "
-        "it such a row fails the task. Rows for a topic that is not there, or may not be written to, are among them once "
-        "`missingTopicTimeoutMs` is over. What a broker answers to rows that are sent to it fails the task in any case.",
+        "it such a row fails the task. Rows for a topic that is not there, or may not be written to, are among them "
+        "once `missingTopicTimeoutMs` is over. What a broker answers to rows that were sent fails the task in any "
+        "case.",
     )
 
     log_level: str = option(
