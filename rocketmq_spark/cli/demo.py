@@ -34,7 +34,7 @@ GROUP: Final = "demo"
 FIRST: Final = "first"
 SECOND: Final = "second"
 TOLD: Final[Mapping[str | None, Callable[[Mapping[str, Any]], News]]] = MappingProxyType(
-    {FIRST: Trigger.from_progress, SECOND: Trigger.from_progress, None: Written.from_progress}
+    {FIRST: Trigger.from_progress, SECOND: Trigger.from_progress, BILLING: Written.from_progress}
 )
 """What is made of the progress of which query. The one that writes has no name."""
 BY_QUEUE: Final = "queue"

@@ -26,11 +26,8 @@ def invoices_of(orders: DataFrame) -> DataFrame:
 
 
 def billing(orders: DataFrame, options: Mapping[str, str], folder: Path) -> DemoQuery:
-    """Writes to the topic that ``options`` name. An order that is read again has an invoice of the same id.
-
-    Spark has no name for the query: it hands one to a Python sink as an option.
-    """
-    output = invoices_of(orders).writeStream.format("rocketmq").options(**options)
+    """Writes to the topic that ``options`` name. An order that is read again has an invoice of the same id."""
+    output = invoices_of(orders).writeStream.queryName(BILLING).format("rocketmq").options(**options)
     return DemoQuery(BILLING, output.option("messageIdColumns", "keys").trigger(processingTime=TRIGGER), folder)
 
 

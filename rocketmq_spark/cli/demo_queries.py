@@ -168,7 +168,7 @@ def _cell(row: Row) -> Cell:
 class NewsReporter(StreamingQueryListener):
     """Puts Spark's events about queries into the queue, in Spark's order; ``tell`` makes them, by query's name."""
 
-    def __init__(self, news: SimpleQueue[News], tell: Mapping[str | None, Callable[[Mapping[str, Any]], News]]) -> None:
+    def __init__(self, news: SimpleQueue[News], tell: Mapping[str, Callable[[Mapping[str, Any]], News]]) -> None:
         self._news = news
         self._tell = tell
 
