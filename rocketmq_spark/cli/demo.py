@@ -33,10 +33,10 @@ INVOICES: Final = "invoices"
 GROUP: Final = "demo"
 FIRST: Final = "first"
 SECOND: Final = "second"
-TOLD: Final[Mapping[str | None, Callable[[Mapping[str, Any]], News]]] = MappingProxyType(
+TOLD: Final[Mapping[str, Callable[[Mapping[str, Any]], News]]] = MappingProxyType(
     {FIRST: Trigger.from_progress, SECOND: Trigger.from_progress, BILLING: Written.from_progress}
 )
-"""What is made of the progress of which query. The one that writes has no name."""
+"""What is made of the progress of which query."""
 BY_QUEUE: Final = "queue"
 BY_MESSAGE: Final = "message"
 QUEUES: Final = {BY_QUEUE: 4, BY_MESSAGE: 1}
