@@ -54,6 +54,7 @@ LONGER = {
     ("consumer/member.py", "wait_for"): "lets go of its lock",
     ("pop/errands.py", "wait"): "lets go of its lock",
     ("pop/receiver.py", "wait"): "lets go of its lock",
+    ("pop/workers.py", "start"): "until the thread runs, which takes no lock before",
     ("remoting/memory.py", "wait_for"): "lets go of its lock",
     ("remoting/tls.py", "sendall"): "what the session has written leaves in one order; it has a time limit",
 }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+from collections.abc import Iterator
 
 import pytest
 
@@ -48,3 +50,31 @@ def test_what_one_raises_is_told_and_it_may_work_again(caplog: pytest.LogCapture
     workers.begin("a", lambda: told.append(problem))
     workers.join(10)
     eventually(lambda: len(told) == 2, "it works again")
+
+
+@pytest.fixture
+def threads_take_turns_often() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("threads_take_turns_often")
+def test_who_waits_waits_for_those_too_who_are_just_beginning() -> None:
+    """A stop ended with "cannot join thread before it is started"."""
+    told: list[Exception] = []
+    done: list[int] = []
+    for number in range(3_000):
+        workers = Workers(threading.Condition(), told.append)
+
+        def begin(workers: Workers = workers, number: int = number) -> None:
+            workers.begin("look", lambda: done.append(number))
+
+        beginning = threading.Thread(target=begin)
+        beginning.start()
+        workers.join(60)
+        beginning.join()
+        workers.join(60)
+        assert not workers.busy
+    assert (len(done), told) == (3_000, [])

@@ -33,9 +33,8 @@ class Workers:
         """Have it done by a thread of this name, unless there is one."""
         thread = threading.Thread(target=self._work, args=(name, do), name=f"{PREFIX}{name}", daemon=True)
         with self._news:
-            is_free = self._busy.setdefault(name, thread) is thread
-        if is_free:
-            thread.start()
+            if self._busy.setdefault(name, thread) is thread:
+                thread.start()  # before anybody can wait for it
 
     def _work(self, name: str, do: Callable[[], None]) -> None:
         try:
