@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from connector_tests.support.java_reader import ADDED_ON_THE_WAY, read_by_java
 from connector_tests.support.streams import eventually
 from connector_tests.support.written_rows import arrow, ends, stored, write
 from rocketmq_spark.embedded import EmbeddedCluster
@@ -26,7 +26,6 @@ LATER = timedelta(seconds=3)
 MOST_BYTES = 4 * 1024 * 1024
 """What brokers take of a body unless they are told otherwise."""
 
-ADDED_BY_BROKERS = {"CLUSTER", "MSG_REGION", "TRACE_ON"}
 TEXT = st.text(st.characters(exclude_characters="\x02", codec="utf-8"), min_size=1, max_size=12)
 NAME = st.text("abcé中\U0001f680 _.", min_size=1, max_size=8)
 ROW = st.fixed_dictionaries(
@@ -58,7 +57,7 @@ def as_read(row: dict[str, Any], id_: bytes) -> dict[str, Any]:
 
 def own(row: dict[str, Any]) -> dict[str, Any]:
     """A row that was read, without what the broker has added."""
-    properties = {name: value for name, value in row["properties"] if name not in ADDED_BY_BROKERS}
+    properties = {name: value for name, value in row["properties"] if name not in ADDED_ON_THE_WAY}
     return {name: row[name] for name in ("body", "tags", "keys", "msgId")} | {"properties": properties}
 
 
@@ -116,28 +115,11 @@ def test_java_reads_what_was_written(
     given = {"compression": compression, "compressMsgBodyOverHowmuch": "1000"}
     write(cluster.namesrv_addr, topic, [arrow(rows)], Task("java", 0), pool, **given)
 
-    consumer = java.org.apache.rocketmq.client.consumer.DefaultLitePullConsumer(unique_name("java"))
-    consumer.setNamesrvAddr(cluster.namesrv_addr)
-    consumer.setConsumeFromWhere(java.org.apache.rocketmq.common.consumer.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
-    consumer.subscribe(topic, "*")
-    consumer.start()
-    found: list[dict[str, Any]] = []
-    try:
-        deadline = time.monotonic() + 60
-        while len(found) < len(rows) and time.monotonic() < deadline:
-            for message in consumer.poll(500):
-                properties = {name: value for name, value in message.getProperties().items() if name == "colour"}
-                found.append(
-                    {
-                        "body": bytes(message.getBody()),
-                        "tags": message.getTags(),
-                        "keys": message.getKeys(),
-                        "msgId": message.getMsgId(),
-                        "colour": properties.get("colour"),
-                    }
-                )
-    finally:
-        consumer.shutdown()
+    read = read_by_java(java, cluster.namesrv_addr, topic, len(rows))
+    found = [
+        {name: one[name] for name in ("body", "tags", "keys", "msgId")} | {"colour": one["properties"].get("colour")}
+        for one in read
+    ]
     ids = row_ids(id_prefix("java", 0), 0, len(rows)).tolist()
     assert sorted(found, key=by_id) == [
         {
