@@ -218,7 +218,8 @@ class Receiver:
         self._await_again()
 
     def _await_again(self) -> None:
-        self._again_until_ms = self._clock() + HANDED_OUT_AGAIN_MS
+        with self._news:
+            self._again_until_ms = self._clock() + HANDED_OUT_AGAIN_MS
 
     # ------------------------------------------------------------------------------------------ the end
 
