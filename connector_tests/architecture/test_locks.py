@@ -44,7 +44,7 @@ AT_ONCE = {
     "expire", "settle", "acknowledged", "put_back", "given_back", "too_late", "zip", "wanted", "answered", "failed",
     "succeeded", "may_try", "waits", "check", "aim", "targets", "broker_subject", "_clock", "disown", "take_spent",
     "brokers_of", "to_be_asked", "to_be_asked_at_the_end", "may_ask", "is_failing",
-    "expired", "frozen", "copy", "expect_more", "_await_again",
+    "expired", "frozen", "copy", "expect_again", "pass_time",
     # TLS in memory, and a socket of which only the end is told
     "read", "write", "write_eof", "shutdown", "close",
 }  # fmt: skip

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from rocketmq_spark.pop.polls import LONG_POLL_MS, MOST_MESSAGES, SHORT_POLL_MS, WHILE_FOUND, Poll, Polls, Target
+from rocketmq_spark.pop.polls import (
+    HANDED_OUT_AGAIN_MS,
+    LONG_POLL_MS,
+    MOST_MESSAGES,
+    SHORT_POLL_MS,
+    WHILE_FOUND,
+    Poll,
+    Polls,
+    Target,
+)
 
 A, B = Target("T", "broker-a"), Target("T", "broker-b")
 ROOM = 1_000
@@ -89,14 +98,21 @@ def test_who_looks_once_leaves_no_poll_behind_at_who_has_nothing() -> None:
     assert polls.on_the_way == WHILE_FOUND
 
 
-def test_who_looks_once_asks_again_where_something_was_given_up() -> None:
-    """It comes again."""
+def test_who_looks_once_asks_again_where_something_was_given_up_until_it_should_have_come() -> None:
     polls = polls_of(A, looks_once=True)
-    wanted(polls, A)
-    polls.answered(A, has_found=False)
-    polls.expect_more()
-    assert not polls.are_dry
+    for now_ms in (5_000, 5_000 + HANDED_OUT_AGAIN_MS // 2, 5_000 + HANDED_OUT_AGAIN_MS):
+        wanted(polls, A)
+        polls.answered(A, has_found=False)
+        if now_ms == 5_000:
+            polls.expect_again(now_ms)
+        assert not polls.are_dry
+        polls.pass_time(now_ms)
+        assert not polls.are_dry
     assert wanted(polls, A) == [Poll(A, MOST_MESSAGES, SHORT_POLL_MS)]
+    polls.answered(A, has_found=False)
+    assert polls.are_dry
+    polls.pass_time(5_001 + HANDED_OUT_AGAIN_MS)
+    assert polls.are_dry
 
 
 def test_who_does_not_look_once_asks_who_has_nothing_again() -> None:

@@ -238,7 +238,7 @@ class Demo:
     def _leave(self, member: DemoQuery) -> None:
         """Let it leave the group, and hear all that it has to say."""
         self._end(member, member.leave)
-        self._screen.shares.left(member.name)
+        self._screen.show_left(member.name)
 
     def _end(self, query: DemoQuery, cause: Callable[[], None]) -> None:
         """Do what makes it end, and hear that it has ended."""

@@ -68,12 +68,20 @@ class Screen:
                 if failure is not None:
                     raise DemoError(cause_of(failure))
 
+    def show_left(self, member: str) -> None:
+        """Its parts are others' now, or are nobody's until those say so."""
+        self.shares.left(member)
+        self._show_moved()
+
     def show_table(self, last: int | None = None) -> None:
         print("\n".join(f"         {line}" for line in self._table.lines(last)), flush=True)
 
     def _show_trigger(self, trigger: Trigger) -> None:
         self._say_of_rows(trigger)
         self.shares.hear(trigger)
+        self._show_moved()
+
+    def _show_moved(self) -> None:
         moved = self.shares.news()
         if moved is not None:
             self.say(moved)

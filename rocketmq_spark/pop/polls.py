@@ -28,6 +28,10 @@ SHORT_POLL_MS: Final = 1_000
 longer, by its own clock."""
 
 
+HANDED_OUT_AGAIN_MS: Final = 8_000
+"""Within which brokers hand out again what was given back or given up: they look for it now and then."""
+
+
 class Target(NamedTuple):
     """Who is asked for messages: one broker, for those of one topic."""
 
@@ -60,6 +64,8 @@ class Polls:
         self._looks_once = looks_once
         self._known: dict[Target, _Known] = {}
         self._have_all_answered = False
+        self._again_until_ms: int | None = None
+        """What went back to brokers may come again until then."""
 
     @property
     def have_all_answered(self) -> bool:
@@ -69,8 +75,9 @@ class Polls:
 
     @property
     def are_dry(self) -> bool:
-        """Each target had nothing when it was last asked, while nothing else was on its way from there."""
-        return bool(self._known) and all(one.is_dry for one in self._known.values())
+        """Each target had nothing when it was last asked, while nothing else was on its way from there or back there."""
+        is_awaited = self._again_until_ms is not None
+        return not is_awaited and bool(self._known) and all(one.is_dry for one in self._known.values())
 
     @property
     def on_the_way(self) -> int:
@@ -95,10 +102,18 @@ class Polls:
                 one.on_the_way += 1
                 yield Poll(target, most, LONG_POLL_MS if is_long else SHORT_POLL_MS)
 
-    def expect_more(self) -> None:
-        """Who had nothing may have something again: what went back comes again."""
+    def expect_again(self, now_ms: int) -> None:
+        """Something went back: it comes again, soon."""
+        self._again_until_ms = now_ms + HANDED_OUT_AGAIN_MS
+
+    def pass_time(self, now_ms: int) -> None:
+        """Who had nothing is asked again while something is expected there."""
+        if self._again_until_ms is None:
+            return
         for one in self._known.values():
             one.is_dry = False
+        if now_ms >= self._again_until_ms:
+            self._again_until_ms = None
 
     def answered(self, target: Target, *, has_found: bool) -> None:
         """One poll is back."""

@@ -45,9 +45,6 @@ LOOKING: Final = "look"
 LEFT_OVER: Final = "left-over"
 """The worker that gives back what others have left."""
 
-HANDED_OUT_AGAIN_MS: Final = 8_000
-"""Within which brokers hand out again what was given back or given up: they look for it now and then."""
-
 WATCH_INTERVAL_MS: Final = 1_000
 TICK_S: Final = 0.2
 
@@ -111,8 +108,6 @@ class Receiver:
         )
         self._inbox: SimpleQueue[Told | None] = SimpleQueue()
         self._due_ms: dict[Callable[[], None], int] = {}
-        self._again_until_ms: int | None = None
-        """What went back to brokers may come again until then."""
         self._has_looked = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rocketmq-pop", daemon=True)
@@ -142,7 +137,7 @@ class Receiver:
     def is_dry(self) -> bool:
         """Whether there is nothing: neither at the brokers, nor here, nor on its way back to us."""
         with self._news:
-            return self._polls.are_dry and self._ledger.is_done and self._again_until_ms is None
+            return self._polls.are_dry and self._ledger.is_done
 
     def check(self) -> None:
         """Raises what went wrong for good, or for too long."""
@@ -219,7 +214,7 @@ class Receiver:
 
     def _await_again(self) -> None:
         with self._news:
-            self._again_until_ms = self._clock() + HANDED_OUT_AGAIN_MS
+            self._polls.expect_again(self._clock())
 
     # ------------------------------------------------------------------------------------------ the end
 
@@ -316,10 +311,8 @@ class Receiver:
             now_ms = self._clock()
             if self._ledger.expire(now_ms):
                 self._ahead.expired(self._ledger.waiting)
-                self._await_again()
-            if self._again_until_ms is not None:
-                self._polls.expect_more()
-                self._again_until_ms = self._again_until_ms if now_ms < self._again_until_ms else None
+                self._polls.expect_again(now_ms)
+            self._polls.pass_time(now_ms)
             self._news.notify_all()
 
     def _ask(self) -> None:
