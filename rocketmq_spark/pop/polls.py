@@ -75,7 +75,7 @@ class Polls:
 
     @property
     def are_dry(self) -> bool:
-        """Each target had nothing when it was last asked, while nothing else was on its way from there or back there."""
+        """Each target had nothing when it was last asked, and nothing is on its way from there or back there."""
         is_awaited = self._again_until_ms is not None
         return not is_awaited and bool(self._known) and all(one.is_dry for one in self._known.values())
 
