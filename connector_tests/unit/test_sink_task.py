@@ -15,8 +15,11 @@ from rocketmq_spark.sink.queue_choice import named_queue
 from rocketmq_spark.sink.send_batches import Place, SendBatch
 from rocketmq_spark.sink.task import Columns, Task, write_rows
 from rocketmq_spark.wire.message.batch import InnerMessage, decode_batch
+from rocketmq_spark.wire.message.properties import decode_properties
 
-OPTIONS = WriteOptions.parse({"namesrvAddr": "n:9876", "topic": "T", "maxMessageBytes": "5"})
+LIMIT_BYTES = 2_000
+TOO_LARGE = bytes(LIMIT_BYTES + 1)
+OPTIONS = WriteOptions.parse({"namesrvAddr": "n:9876", "topic": "T", "maxMessageBytes": str(LIMIT_BYTES)})
 COLUMNS = Columns({"body": 0, "tags": 1, "properties": 2})
 TASK = Task("query q batch 1", 3)
 
@@ -137,13 +140,22 @@ def test_a_row_that_no_broker_takes_is_named_and_nothing_beside_it_is_sent(
     monkeypatch.setattr(tasks, "ENCODED_BYTES", encoded_bytes)
     sent = Sent()
     with pytest.raises(LocalProtocolError) as raised:
-        write_rows([arrow(b"a", b"b"), arrow(b"c", b"123456", b"")], COLUMNS, TASK, OPTIONS, sent)
+        write_rows([arrow(b"a", b"b"), arrow(b"c", TOO_LARGE, b"")], COLUMNS, TASK, OPTIONS, sent)
     assert str(raised.value).startswith(
-        "[ROCKETMQ_UNSENDABLE_ROW] Row 3 of partition 3 of query q batch 1 cannot be sent: its body has 6 bytes, and 5 "
-        "is the most. So it is with 1 others."
+        "[ROCKETMQ_UNSENDABLE_ROW] Row 3 of partition 3 of query q batch 1 cannot be sent: its body has "
+        "2001 bytes, and 2000 is the most. So it is with 1 others."
     )
     assert [message.body for message in sent.messages()] == [b"a", b"b"]
     assert not sent.is_finished
+
+
+def test_no_batch_is_larger_than_a_message_may_be() -> None:
+    """A broker holds both to its maxMessageSize."""
+    sent = Sent()
+    write_rows([arrow(*[b"a" * 100] * 50)], COLUMNS, TASK, OPTIONS, sent)
+    assert sum(batch.row_count for batch in sent.batches) == 50
+    assert max(batch.row_count for batch in sent.batches) > 1
+    assert max(len(batch.body) for batch in sent.batches) <= LIMIT_BYTES
 
 
 def test_ids_of_columns_are_the_same_whatever_task_and_place_a_row_has() -> None:
@@ -170,18 +182,21 @@ def test_rows_that_cannot_be_sent_go_to_the_dead_letter_topic_if_there_is_one(
     """The others are sent as they would be without them, with the same ids."""
     sent = Sent()
     options = replace(OPTIONS, dead_letter_topic="DEAD")
-    batch = arrow(b"a", b"", b"b", b"123456")
+    batch = arrow(b"a", b"", b"b", TOO_LARGE)
     assert write_rows([batch], COLUMNS, TASK, options, sent) == 4
-    good, dead = sent.batches
-    assert (good.topic, dead.topic) == ("T", "DEAD")
+    good, without_body, too_large = sent.batches
+    assert [batch.topic for batch in sent.batches] == ["T", "DEAD", "DEAD"]
+    sent.batches = [good, without_body]
     messages = sent.messages()
-    assert [message.body for message in messages] == [b"a", b"b", b"(no b", b"12345"]
+    assert [message.body for message in messages] == [b"a", b"b", b"(no body)"]
     ids = [message.properties["UNIQ_KEY"] for message in written(arrow(b"a", b"x", b"b", b"y"))]
-    assert [message.properties["UNIQ_KEY"] for message in messages] == [ids[0], ids[2], ids[1], ids[3]]
+    assert [message.properties["UNIQ_KEY"] for message in messages] == [ids[0], ids[2], ids[1]]
     assert messages[1].properties == {"UNIQ_KEY": ids[2], "a": "b"}
-    assert messages[3].properties == {
+    assert (too_large.row_count, bytes(too_large.body)) == (1, TOO_LARGE[:LIMIT_BYTES])
+    assert too_large.properties is not None
+    assert decode_properties(too_large.properties.encode()) == {
         "UNIQ_KEY": ids[3],
-        "UNSENDABLE_PROBLEM": "its body has 6 bytes, and 5 is the most",
+        "UNSENDABLE_PROBLEM": "its body has 2001 bytes, and 2000 is the most",
         "UNSENDABLE_ROW": "row 3 of partition 3 of query q batch 1",
         "UNSENDABLE_TOPIC": "T",
     }

@@ -50,7 +50,7 @@ class WriteOptions(ConnectionOptions):
         section=Section.WRITE,
         default=str(4 * 1024 * 1024),
         doc="The largest body that is sent: `maxMessageSize` of the brokers. Rows with a larger one are found before "
-        "anything of their Arrow batch is sent.",
+        "anything of their Arrow batch is sent. No batch that is sent has more either.",
     )
 
     compression: str = option(

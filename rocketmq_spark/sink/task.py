@@ -19,7 +19,7 @@ from rocketmq_spark.sink.dead_letters import dead_letters
 from rocketmq_spark.sink.message_ids import column_ids, id_prefix, row_ids
 from rocketmq_spark.sink.outgoing_rows import OutgoingRows, cut_by_bytes, outgoing_rows
 from rocketmq_spark.sink.row_checks import TopicProblem, problems_of, topic_problems
-from rocketmq_spark.sink.send_batches import EncodableRows, Place, SendBatch, send_batches
+from rocketmq_spark.sink.send_batches import BATCH_BYTES, EncodableRows, Place, SendBatch, send_batches
 from rocketmq_spark.wire.arrow.message_encoder import MessageIds, properties_of, property_of
 
 log = logging.getLogger(__name__)
@@ -69,11 +69,12 @@ def write_rows(
     raises.
     """
     prefix = id_prefix(task.job, task.partition_id)
+    limit_bytes = min(BATCH_BYTES, options.max_message_bytes)
     row_count = 0
     for batch in batches:
         pieces = list(_pieces(batch, columns, prefix, row_count, options))
         for piece in _sendable(pieces, task, options, sender.topic_problem):
-            for sendable in send_batches(_encodable(piece, options), sender.queue_of):
+            for sendable in send_batches(_encodable(piece, options), sender.queue_of, limit_bytes):
                 sender.send(sendable)
         row_count += len(batch)
     sender.finish()
