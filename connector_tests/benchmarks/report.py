@@ -24,6 +24,7 @@ from connector_tests.benchmarks.figures import (
     values,
 )
 from connector_tests.benchmarks.names import (
+    COUNTED,
     DEFAULTS_SUFFIX,
     EMPTY,
     JAVA_BATCHES,
@@ -34,6 +35,7 @@ from connector_tests.benchmarks.names import (
     OUR_BODIES,
     OUR_BODY_DECODES,
     OUR_DECODES,
+    OUR_ENCODES,
     OUR_LIKE_KAFKA,
     OUR_LIKE_KAFKA_DECODES,
     OUR_MAPS,
@@ -44,7 +46,7 @@ from connector_tests.benchmarks.names import (
 )
 from connector_tests.benchmarks.roles import BROKER, CLIENT, JVM, PLANNING, RUNNER, WORKER, cpu_s
 from connector_tests.benchmarks.run import Failure, Run
-from connector_tests.benchmarks.wall import Wall, wall
+from connector_tests.benchmarks.wall import Wall, broker_and_jvm, wall, writing_parts
 
 Row = Sequence[str]
 
@@ -85,7 +87,7 @@ def report(runs: Sequence[Run], failures: Sequence[Failure], environment: Mappin
         _bounds(runs),
         f"![Rows a second]({chart})\n" if cases(runs, "reading") else "",
         *(section(runs, case) for case in cases(runs, "reading") for section in (_reading, _wall)),
-        *(_writing(runs, case) for case in cases(runs, "writing")),
+        *(section(runs, case) for case in cases(runs, "writing") for section in (_writing, _writing_parts)),
         *(
             _figures(runs, part, case)
             for part in ("starting", "small batches", "latency")
@@ -196,6 +198,7 @@ def _writing(runs: Sequence[Run], case: str) -> str:
         f"to {JAVA_BATCHES}",
         "broker CPU s/M",
         "worker CPU s/M",
+        "planning CPU s/M",
         "JVM CPU s/M",
         "worker MiB",
     )
@@ -212,9 +215,22 @@ def _writer_row(name: str, racing: Mapping[str, list[Run]]) -> Row:
         times(ratio(rate, summary(rates(racing.get(JAVA_BATCHES, []))))),
         _middle(a_million(mine, cpu_s(BROKER))),
         _middle(a_million(mine, cpu_s(WORKER))),
+        _middle(a_million(mine, cpu_s(PLANNING))),
         _middle(a_million(mine, cpu_s(JVM)) or a_million(mine, cpu_s(CLIENT))),
         _middle(values(mine, "worker peak_rss_mib")),
     )
+
+
+def _writing_parts(runs: Sequence[Run], case: str) -> str:
+    """Where the processor time of a write goes; only where somebody did our parts."""
+    racing = contestants(runs, "writing", case)
+    if not {OURS, COUNTED, OUR_ENCODES} <= racing.keys():
+        return ""
+    found = writing_parts(racing[OURS], racing[COUNTED], racing[OUR_ENCODES])
+    if KAFKA in racing:
+        found |= {f"{KAFKA}: {part}": used for part, used in broker_and_jvm(racing[KAFKA]).items()}
+    rows = ((part, rounded(used)) for part, used in found.items())
+    return f"## Where the processor time of a write goes: {case}\n\n" + table(("", "CPU s/M"), rows)
 
 
 def _peer(name: str, racing: Collection[str]) -> str:

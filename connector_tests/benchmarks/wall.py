@@ -83,6 +83,28 @@ def wall(queries: Sequence[Run], pulls: Sequence[Run] = (), decodes: Sequence[Ru
     return Wall(used | left, core_s, median(values(queries, "machine cores")))
 
 
+def writing_parts(writes: Sequence[Run], counts: Sequence[Run], encodes: Sequence[Run]) -> dict[str, float]:
+    """CPU seconds for a million rows by what they were for, of the medians of each.
+
+    Parameters
+    ----------
+    counts, encodes : the same rows into a sink that only takes them, and into one that also encodes them
+    """
+    taken, encoded, sent = (_middle(runs, cpu_s(WORKER)) for runs in (counts, encodes, writes))
+    return {
+        **broker_and_jvm(writes),
+        "take the rows": taken,
+        "encode them": encoded - taken,
+        "send them": sent - encoded,
+        START: _middle(writes, cpu_s(PLANNING)),
+    }
+
+
+def broker_and_jvm(writes: Sequence[Run]) -> dict[str, float]:
+    """CPU seconds for a million rows."""
+    return {role: _middle(writes, cpu_s(role)) for role in (BROKER, JVM)}
+
+
 def _middle(runs: Sequence[Run], figure: str) -> float:
     """For a million rows; 0 of runs that do not have it."""
     return median(a_million(runs, figure) or [0.0])

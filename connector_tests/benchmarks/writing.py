@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -17,7 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from connector_tests.benchmarks.java_peers import java_peer
 from connector_tests.benchmarks.machine import Machine
-from connector_tests.benchmarks.names import JAVA_BATCHES, JAVA_BATCHES_AT_ONCE, KAFKA, OURS
+from connector_tests.benchmarks.names import COUNTED, JAVA_BATCHES, JAVA_BATCHES_AT_ONCE, KAFKA, OUR_ENCODES, OURS
+from connector_tests.benchmarks.partial_sinks import CountingSink, EncodingSink
 from connector_tests.benchmarks.race import alternate, entered
 from connector_tests.benchmarks.roles import BENCHMARK, BROKER, CLIENT, JVM
 from connector_tests.benchmarks.run import Contestant, Figures, Outcome
@@ -43,31 +45,38 @@ def run_writing(workloads: Sequence[Workload], rounds: int, jars: Sequence[Path]
             spark = resources.enter_context(spark_session(RECOMMENDED_SETTINGS, jars))
             java, failures = entered(resources, java_producers(stand.rocketmq, workload), "Java producer")
             yield from failures
+            for sink in (CountingSink, EncodingSink):
+                spark.dataSource.register(sink)
             yield from alternate(PART, workload.name, sinks(spark, stand, workload) | java, rounds)
 
 
 def sinks(spark: SparkSession, stand: Stand, workload: Workload) -> dict[str, Contestant]:
+    """Both connectors', and two that do a part of what ours does."""
     ours = {"namesrvAddr": stand.rocketmq.address, "topic": TOPIC}
     racing: dict[str, Contestant] = {OURS: partial(write_all, spark, stand.rocketmq, ours, workload)}
+    for name, sink in ((COUNTED, CountingSink), (OUR_ENCODES, EncodingSink)):
+        racing[name] = partial(write_all, spark, replace(stand.rocketmq, source=sink.name()), ours, workload)
     if (kafka := stand.kafka) is not None:
         theirs = {"kafka.bootstrap.servers": kafka.address, "topic": TOPIC}
         racing[KAFKA] = partial(write_all, spark, kafka, theirs, workload)
     return racing
 
 
-def write_all(spark: SparkSession, side: Side, options: dict[str, str], workload: Workload) -> Figures:
+def write_all(
+    spark: SparkSession, side: Side, options: dict[str, str], workload: Workload, tasks: int = TASKS
+) -> Figures:
     """``seconds``: of the whole write, as its caller waits for it."""
     processes = {BROKER: side.broker_pid, JVM: jvm_pid(spark), BENCHMARK: psutil.Process().pid}
     with Machine() as machine, Usage(processes, jvm_pid(spark)) as usage:
         begin = perf_counter()
-        rows_of(spark, workload).write.format(side.source).options(**options).mode("append").save()
+        rows_of(spark, workload, tasks).write.format(side.source).options(**options).mode("append").save()
         seconds = perf_counter() - begin
     return {"rows": workload.count, "seconds": seconds, **usage.figures(), **machine.figures()}
 
 
-def rows_of(spark: SparkSession, workload: Workload) -> DataFrame:
+def rows_of(spark: SparkSession, workload: Workload, tasks: int) -> DataFrame:
     """``key`` and ``value``, as Kafka's sink calls them and ours understands."""
-    numbers = spark.range(0, workload.count, 1, TASKS)
+    numbers = spark.range(0, workload.count, 1, tasks)
     value = f"CAST(rpad(CAST(id AS STRING), {workload.body_bytes}, 'x') AS BINARY) AS value"
     return numbers.selectExpr("concat('key-', id) AS key", value)
 
