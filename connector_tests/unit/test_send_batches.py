@@ -70,6 +70,20 @@ def test_rows_of_several_topics_keep_their_order_within_each() -> None:
     assert told(sent(topic=["T", "U", "T", "V", "U"])) == [("T", "ac", 5), ("U", "be", 6), ("V", "d", 8)]
 
 
+def test_destinations_take_turns() -> None:
+    """Nothing is sent to a queue that rows name while a batch is on its way there: the others would have to wait."""
+    one = SINGLE_BYTES + 1 + STORED_EXTRA_BYTES + len("__SHARDINGKEY\x01_\x02")
+    batches = sent(one, topic=["T"] * 6, shardingKey=["1", "1", "1", "2", "3", "3"])
+    assert told(batches) == [
+        ("T@keyed:1", "a", 5),
+        ("T@keyed:2", "d", 8),
+        ("T@keyed:3", "e", 9),
+        ("T@keyed:1", "b", 6),
+        ("T@keyed:3", "f", 10),
+        ("T@keyed:1", "c", 7),
+    ]
+
+
 def test_a_message_that_is_larger_than_a_batch_should_be_goes_alone() -> None:
     assert [batch.row_count for batch in sent(10, topic=["T"] * 3)] == [1, 1, 1]
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -12,7 +14,7 @@ import pyarrow as pa
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.sink.outgoing_rows import SHARDING_KEY_PROPERTY, OutgoingRows, cuts
 from rocketmq_spark.wire.arrow.message_encoder import MessageIds, encode_messages, id_properties, lengths_of
-from rocketmq_spark.wire.arrow.slices import Numbers, Positions
+from rocketmq_spark.wire.arrow.slices import Mask, Numbers, Positions
 
 BATCH_BYTES: Final = 256 * 1024
 """At most so much in one batch: what travels while another batch is stored."""
@@ -28,6 +30,13 @@ class Place(NamedTuple):
     broker_name: str | None = None
     queue_id: int | None = None
     sharding_key: str | None = None
+
+
+class Destination(NamedTuple):
+    """``queue`` None: any of the topic's."""
+
+    topic: str
+    queue: MessageQueue | None
 
 
 QueueOf = Callable[[Place], MessageQueue | None]
@@ -60,49 +69,68 @@ class EncodableRows:
     sys_flags: Numbers
 
 
+class _Encoded(NamedTuple):
+    given: EncodableRows
+    messages: pa.BinaryArray
+    are_single: Mask
+    limit_bytes: int
+
+
 def send_batches(given: EncodableRows, queue_of: QueueOf, limit_bytes: int = BATCH_BYTES) -> Iterator[SendBatch]:
-    """What to send; rows for one queue are sent in their order. A row above ``limit_bytes`` is a single message: of a
+    """What to send, to one destination after another in turn; rows for one queue in their order. A row above ``limit_bytes`` is a single message: of a
     batch brokers limit the whole, of a single message the body."""
     rows = given.rows
     if not len(rows):
         return
     messages = encode_messages(rows.bodies, given.ids, given.properties)
     are_single = rows.are_delayed | (lengths_of(messages) + STORED_EXTRA_BYTES > limit_bytes)
-    manners = given.sys_flags * 2 + are_single
-    for (topic, queue), positions in _by_destination(rows, queue_of):
-        for part in _by_manner(positions, manners, in_order=queue is not None):
-            sys_flag = int(given.sys_flags[part[0]])
-            if are_single[part[0]]:
-                yield from _singles(given, topic, queue, part, sys_flag)
-                continue
-            for begin, end, body in _bodies(messages, part, limit_bytes):
-                yield SendBatch(topic, queue, body, end - begin, int(rows.numbers[part[begin]]), sys_flag)
+    encoded = _Encoded(given, messages, are_single, limit_bytes)
+    yield from _in_turns(_to(where, positions, encoded) for where, positions in _by_destination(rows, queue_of))
 
 
-def _bodies(messages: pa.BinaryArray, part: Positions, limit_bytes: int) -> Iterator[tuple[int, int, memoryview]]:
-    """Ranges of ``part`` that fill a batch each, and the bytes of these messages."""
+def _in_turns(destinations: Iterable[Iterator[SendBatch]]) -> Iterator[SendBatch]:
+    """One of each after another: to a queue that rows name, nothing is sent while a batch is on its way there."""
+    waiting = deque(destinations)
+    while waiting:
+        destination = waiting.popleft()
+        for batch in islice(destination, 1):
+            yield batch
+            waiting.append(destination)
+
+
+def _to(destination: Destination, positions: Positions, encoded: _Encoded) -> Iterator[SendBatch]:
+    """The batches of one destination."""
+    given, are_single = encoded.given, encoded.are_single
+    for part in _by_manner(positions, given.sys_flags * 2 + are_single, in_order=destination.queue is not None):
+        make = _singles if are_single[part[0]] else _shared
+        yield from make(destination, part, encoded)
+
+
+def _shared(destination: Destination, part: Positions, encoded: _Encoded) -> Iterator[SendBatch]:
+    """Batches that are full, of neighbours in ``part``."""
+    given, messages = encoded.given, encoded.messages
     ordered = messages if len(part) == len(messages) else messages.take(pa.array(part))
     ends = _offsets(ordered)
     data = memoryview(ordered.buffers()[2])
-    for begin, end in cuts(lengths_of(ordered) + STORED_EXTRA_BYTES, limit_bytes):
-        yield begin, end, data[ends[begin] : ends[end]]
+    sys_flag = int(given.sys_flags[part[0]])
+    for begin, end in cuts(lengths_of(ordered) + STORED_EXTRA_BYTES, encoded.limit_bytes):
+        body = data[ends[begin] : ends[end]]
+        yield SendBatch(*destination, body, end - begin, int(given.rows.numbers[part[begin]]), sys_flag)
 
 
-def _singles(
-    given: EncodableRows, topic: str, queue: MessageQueue | None, part: Positions, sys_flag: int
-) -> Iterator[SendBatch]:
-    some = pa.array(part)
-    columns = [column.take(some).to_pylist() for column in (id_properties(given.ids), *given.properties)]
+def _singles(destination: Destination, part: Positions, encoded: _Encoded) -> Iterator[SendBatch]:
+    """Single messages."""
+    given, some = encoded.given, pa.array(part)
+    columns = (id_properties(given.ids[part]), *(column.take(some) for column in given.properties))
     bodies = given.rows.bodies.take(some).to_pylist()
-    for index, (body, *properties) in enumerate(zip(bodies, *columns, strict=True)):
-        number = int(given.rows.numbers[part[index]])
-        text = b"".join(properties).decode()
-        yield SendBatch(topic, queue, memoryview(body), 1, number, sys_flag, text)
+    sys_flag = int(given.sys_flags[part[0]])
+    for number, body, *properties in zip(
+        given.rows.numbers[part].tolist(), bodies, *(column.to_pylist() for column in columns), strict=True
+    ):
+        yield SendBatch(*destination, memoryview(body), 1, number, sys_flag, b"".join(properties).decode())
 
 
-def _by_destination(
-    rows: OutgoingRows, queue_of: QueueOf
-) -> Iterator[tuple[tuple[str, MessageQueue | None], Positions]]:
+def _by_destination(rows: OutgoingRows, queue_of: QueueOf) -> Iterator[tuple[Destination, Positions]]:
     """Each destination with the positions of its rows, in their order."""
     columns = {
         "topic": rows.topics,
@@ -118,11 +146,11 @@ def _by_destination(
             combined = codes * len(encoded.dictionary) + encoded.indices.to_numpy()
             codes = np.unique(combined, return_inverse=True)[1]
     firsts = np.unique(codes, return_index=True)[1]
-    numbers: dict[tuple[str, MessageQueue | None], int] = {}
+    numbers: dict[Destination, int] = {}
     destination_of = np.empty(len(firsts), np.int64)
     for code, first in enumerate(firsts):
         place = _place(given, int(first))
-        destination_of[code] = numbers.setdefault((place.topic, queue_of(place)), len(numbers))
+        destination_of[code] = numbers.setdefault(Destination(place.topic, queue_of(place)), len(numbers))
     destinations = destination_of[codes]
     for destination, number in numbers.items():
         yield destination, np.flatnonzero(destinations == number)
