@@ -1,6 +1,7 @@
 """Part ``writing``: the same rows into a topic, by the two sinks of Spark and by RocketMQ's own producer.
 
 Each broker stores asynchronously, without a replica. Spark makes the rows as it writes them, the same for both sinks.
+Nobody begins before both brokers have nothing to do.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from connector_tests.benchmarks.partial_sinks import CountingSink, EncodingSink
 from connector_tests.benchmarks.race import alternate, entered
 from connector_tests.benchmarks.roles import BENCHMARK, BROKER, CLIENT, JVM
 from connector_tests.benchmarks.run import Contestant, Figures, Outcome
+from connector_tests.benchmarks.settling import wait_until_idle
 from connector_tests.benchmarks.side import TOPIC, Side
 from connector_tests.benchmarks.spark import RECOMMENDED_SETTINGS, jvm_pid, spark_session
 from connector_tests.benchmarks.stand import Stand, open_stand
@@ -34,6 +36,8 @@ PART: Final = "writing"
 TASKS: Final = 2
 JAVA_THREADS: Final = 4
 JAVA_BATCH: Final = 200
+FIRST_NUMBER: Final = 1_000_000_000
+"""All have as many digits."""
 
 
 def run_writing(workloads: Sequence[Workload], rounds: int, jars: Sequence[Path]) -> Iterator[Outcome]:
@@ -47,7 +51,16 @@ def run_writing(workloads: Sequence[Workload], rounds: int, jars: Sequence[Path]
             yield from failures
             for sink in (CountingSink, EncodingSink):
                 spark.dataSource.register(sink)
-            yield from alternate(PART, workload.name, sinks(spark, stand, workload) | java, rounds)
+            brokers = [side.broker_pid for side in (stand.rocketmq, stand.kafka) if side is not None]
+            racing = sinks(spark, stand, workload) | java
+            settled = {name: partial(once_idle, brokers, run) for name, run in racing.items()}
+            yield from alternate(PART, workload.name, settled, rounds)
+
+
+def once_idle(pids: Sequence[int], run: Contestant) -> Figures:
+    """What ``run`` tells, begun when nothing is left to do of what others have sent."""
+    wait_until_idle(pids)
+    return run()
 
 
 def sinks(spark: SparkSession, stand: Stand, workload: Workload) -> dict[str, Contestant]:
@@ -75,10 +88,10 @@ def write_all(
 
 
 def rows_of(spark: SparkSession, workload: Workload, tasks: int) -> DataFrame:
-    """``key`` and ``value``, as Kafka's sink calls them and ours understands."""
-    numbers = spark.range(0, workload.count, 1, tasks)
-    value = f"CAST(rpad(CAST(id AS STRING), {workload.body_bytes}, 'x') AS BINARY) AS value"
-    return numbers.selectExpr("concat('key-', id) AS key", value)
+    """``key`` and ``value``, as Kafka's sink calls them and ours understands; all values differ, and cost little."""
+    numbers = spark.range(FIRST_NUMBER, FIRST_NUMBER + workload.count, 1, tasks)
+    rest = "x" * (workload.body_bytes - len(str(FIRST_NUMBER)))
+    return numbers.selectExpr("concat('key-', id) AS key", f"CAST(concat(id, '{rest}') AS BINARY) AS value")
 
 
 @contextmanager

@@ -61,7 +61,7 @@ def problems_of(rows: OutgoingRows, properties: Sequence[pa.BinaryArray], *, max
 def topic_problems(topics: pa.StringArray, problems: Mapping[int, str], topic_problem: TopicProblem) -> dict[int, str]:
     """By position what is wrong with the topics of rows that have no problem of their own; each topic is asked about
     once."""
-    good = np.setdiff1d(np.arange(len(topics)), list(problems))
+    good = np.delete(np.arange(len(topics)), list(problems))
     encoded = topics.take(pa.array(good)).dictionary_encode()
     told = [topic_problem(topic) for topic in encoded.dictionary.to_pylist()]
     if not any(told):
@@ -93,8 +93,11 @@ def _problems(rows: OutgoingRows, properties: Sequence[pa.BinaryArray], max_body
 
 def _topic_problems(topics: pa.StringArray) -> Found:
     yield from _where(topics.is_null(), "its topic is null")
-    good = pc.match_substring_regex(topics, _TOPIC)
-    for position in np.flatnonzero(_mask(pc.invert(good))):
+    distinct = topics.dictionary_encode()
+    are_bad = pc.invert(pc.match_substring_regex(distinct.dictionary, _TOPIC))
+    if not pc.any(are_bad).as_py():
+        return
+    for position in np.flatnonzero(_mask(are_bad.take(distinct.indices))):
         name = _shown(topics.cast(pa.binary()), int(position))
         yield int(position), f"{name} is no topic's name (letters, digits and %|_-, at most 127)"
 

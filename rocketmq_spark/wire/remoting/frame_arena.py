@@ -9,8 +9,8 @@ from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.wire.remoting.frame import DEFAULT_LIMIT_BYTES, LENGTH_BYTES, MIN_FRAME_BYTES, problem_with_length
 
 ARENA_BYTES: Final = 1024 * 1024
-KEPT_ARENAS: Final = 12
-"""What waits to be decoded (4 MiB) and what is in flight (8 MiB) in a task."""
+KEPT_ARENAS: Final = 16
+"""What waits to be decoded (8 MiB) and what is in flight (8 MiB) in a task."""
 
 LEAST_ROOM_BYTES: Final = 64 * 1024
 """With less room a receive would bring little."""
