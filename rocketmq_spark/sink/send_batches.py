@@ -17,8 +17,8 @@ from rocketmq_spark.wire.arrow.message_encoder import MessageIds, encode_message
 from rocketmq_spark.wire.arrow.slices import Mask, Numbers, Positions
 
 BATCH_BYTES: Final = 1024 * 1024
-"""At most so much in one batch. Brokers and tasks take less processor time for few large ones than for many; four are on
-their way at once."""
+"""At most so much in one batch. Brokers and tasks take less processor time for few large ones than for many; four are
+on their way at once."""
 
 STORED_EXTRA_BYTES: Final = 256
 """What a stored message may have beyond one in a batch: its topic, places, times, hosts, sums, the broker's name."""
@@ -78,8 +78,10 @@ class _Encoded(NamedTuple):
 
 
 def send_batches(given: EncodableRows, queue_of: QueueOf, limit_bytes: int = BATCH_BYTES) -> Iterator[SendBatch]:
-    """What to send, to one destination after another in turn; rows for one queue in their order. A row above ``limit_bytes`` is a single message: of a
-    batch brokers limit the whole, of a single message the body."""
+    """What to send, to one destination after another in turn; rows for one queue in their order.
+
+    A row above ``limit_bytes`` is a single message: of a batch brokers limit the whole, of a single message the body.
+    """
     rows = given.rows
     if not len(rows):
         return

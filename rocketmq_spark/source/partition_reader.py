@@ -37,8 +37,8 @@ from rocketmq_spark.wire.body.subscription import exact_tags
 from rocketmq_spark.wire.message.stored_message import check_layout
 
 BATCH_BYTES: Final = 8 * 1024 * 1024
-"""Encoded size at which pulled messages become a record batch. Spark's JVM takes a tenth less for those of 8 MiB than for
-those of 4; 16 bring nothing more."""
+"""Encoded size at which pulled messages become a record batch. Spark's JVM takes a tenth less for those of 8 MiB than
+for those of 4; 16 bring nothing more."""
 
 SMALL_BATCH_ROWS: Final = 4_096
 SMALL_BATCH_BYTES: Final = 1024 * 1024
