@@ -29,5 +29,5 @@ def wait_until_idle(pids: Iterable[int]) -> None:
 
 
 def _used_s(processes: Iterable[psutil.Process]) -> float:
-    times = [process.cpu_times() for process in processes]
-    return sum(one.user + one.system for one in times)
+    times = (process.cpu_times() for process in processes)
+    return float(sum(one.user + one.system for one in times))
