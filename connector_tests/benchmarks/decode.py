@@ -24,7 +24,7 @@ from connector_tests.benchmarks.figures import cases, contestants, rates, summar
 from connector_tests.benchmarks.run import Run
 from connector_tests.benchmarks.schemas import LIKE_KAFKA
 from connector_tests.support.message_bytes import Record, pull_body
-from rocketmq_spark.source.partition_reader import BATCH_BYTES
+from rocketmq_spark.source.range_decoding import BATCH_BYTES
 from rocketmq_spark.wire.arrow.column_table import COLUMNS, DEFAULT_COLUMNS, default_columns
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 from rocketmq_spark.wire.arrow.decoder import PYTHON, choose_decoder

@@ -12,10 +12,7 @@ from rocketmq_spark.source.partition_reader import (
     SMALL_BATCH_BYTES,
     SMALL_BATCH_ROWS,
     cause_of,
-    each_once,
-    left_out,
     merged,
-    overlapping,
     read_ranges,
 )
 from rocketmq_spark.source.schema import default_schema
@@ -23,26 +20,6 @@ from rocketmq_spark.source.schema import default_schema
 
 def batch(*offsets: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"queueOffset": pa.array(offsets, pa.int64())})
-
-
-@pytest.mark.parametrize(
-    ("pulled", "kept"),
-    [
-        ([], []),
-        ([5], [5]),
-        ([0, 1, 2, 7], [0, 1, 2, 7]),
-        ([0, 1, 2, 1, 2, 3], [0, 1, 2, 3]),
-        ([0, 1, 2, 0, 1, 2], [0, 1, 2]),
-        ([4, 9, 5, 6, 9, 10, 10, 11], [4, 9, 10, 11]),
-    ],
-)
-def test_messages_that_neighbouring_pulls_share_come_once(pulled: list[int], kept: list[int]) -> None:
-    assert each_once(batch(*pulled)).column(0).to_pylist() == kept
-
-
-def test_nothing_is_copied_where_nothing_is_shared() -> None:
-    whole = batch(1, 2, 3)
-    assert each_once(whole) is whole
 
 
 SMALL, LARGE = 10, SMALL_BATCH_ROWS
@@ -92,21 +69,6 @@ def test_what_is_given_up_was_not_deleted() -> None:
     """It was said that retention had taken it."""
     assert cause_of(PulledRange(0, 5, is_lost=True)) == RETENTION
     assert cause_of(PulledRange(0, 5, is_lost=True, is_given_up=True)) == GIVEN_UP
-
-
-def test_offsets_that_no_message_has_are_left_out_unless_they_are_lost_already() -> None:
-    gathered = [PulledRange(0, 4), PulledRange(4, 8, is_lost=True), PulledRange(8, 12)]
-    assert left_out(gathered, pa.array([0, 3, 8, 9, 10, 11])) == [(1, 3)]
-    assert left_out(gathered, pa.array([8, 10])) == [(0, 4), (9, 10), (11, 12)]
-    assert left_out(gathered, pa.array([*range(4), *range(8, 12)])) == []
-
-
-def test_what_was_pulled_of_some_offsets_is_what_has_any_of_them() -> None:
-    gathered = first, second, third = [PulledRange(0, 4), PulledRange(4, 8), PulledRange(8, 12)]
-    assert overlapping(gathered, 0, 12) == gathered
-    assert overlapping(gathered, 3, 5) == [first, second]
-    assert overlapping(gathered, 4, 8) == [second]
-    assert overlapping(gathered, 8, 9) == [third]
 
 
 def test_a_task_that_no_name_server_answers_says_so_and_has_nothing_given_up() -> None:

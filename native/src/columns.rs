@@ -119,6 +119,22 @@ impl Column {
         }
     }
 
+    /// Takes back all but the first `rows`, also of a row that was refused half-way.
+    pub fn truncate(&mut self, rows: usize) {
+        match self {
+            Self::Int32(_, values) => values.truncate(rows),
+            Self::Int64(_, values) | Self::Time(_, values) => values.truncate(rows),
+            Self::Property(_, values, validity) | Self::Named(_, values, validity) => {
+                values.truncate(rows);
+                validity.truncate(rows);
+            }
+            Self::Bodies(values) | Self::Topic(_, values) | Self::Id(_, values) => values.truncate(rows),
+            Self::Constant(_, count) => *count = rows.min(*count),
+            Self::Host(_, hosts) => hosts.values.truncate(rows),
+            Self::Properties(map) => map.truncate(rows),
+        }
+    }
+
     pub fn finish(self) -> Buffers {
         match self {
             Self::Int32(_, mut values) => {
@@ -221,6 +237,14 @@ impl Map {
         pairs.iter().try_for_each(|(_, value)| self.values.push(value))?;
         self.row_ends.push(i32::try_from(self.values.value_count()).ok()?);
         Some(())
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        self.row_ends.truncate(rows + 1);
+        let pairs = self.row_ends.last().map_or(0, |&end| end.try_into().unwrap_or_default());
+        self.names.truncate(pairs);
+        self.values.truncate(pairs);
+        self.last_names = None;
     }
 
     fn finish(self) -> Buffers {

@@ -32,33 +32,54 @@ impl Decoder {
         if data_bytes >= DATA_LIMIT_BYTES {
             return None;
         }
-        let mut growing = self.nothing_yet(data_bytes)?;
-        for body in bodies {
-            each_record(body, |record| {
-                let is_wanted = (begin_offset..end_offset).contains(&record.queue_offset);
-                if record.is_inner_batch() {
-                    None
-                } else if is_wanted {
-                    growing.add(record)
-                } else {
-                    Some(())
-                }
-            })?;
-        }
-        Some((growing.row_count, growing.columns.into_iter().map(Column::finish).collect()))
+        let most_rows = end_offset.saturating_sub(begin_offset).try_into().unwrap_or_default();
+        let mut growing = self.nothing_yet(data_bytes, most_rows);
+        self.add(&mut growing, bodies, begin_offset, end_offset)?;
+        Some(growing.finish())
     }
 
-    fn nothing_yet<'a>(&self, data_bytes: usize) -> Option<Growing<'a, '_>> {
-        let columns = self.new_columns()?;
-        Some(Growing {
-            needs_properties: self.tags.is_some() || columns.iter().any(Column::needs_properties),
-            needs_body: columns.iter().any(Column::needs_body),
-            tags: self.tags.as_deref(),
-            properties: Properties::with_named(&self.named),
-            columns,
-            row_count: 0,
-            data_bytes,
-        })
+    /// A batch without messages. So many bytes of bodies are expected, and no more than so many messages.
+    pub fn nothing_yet(&self, data_bytes: usize, most_rows: usize) -> Growing {
+        let columns = self.new_columns().unwrap_or_default();
+        Growing { columns, row_count: 0, data_bytes, most_rows, names_version: 0 }
+    }
+
+    /// Appends what `decode` gives. What it refuses changes nothing.
+    pub fn add(&self, growing: &mut Growing, bodies: &[&[u8]], begin_offset: i64, end_offset: i64) -> Option<()> {
+        let row_count = growing.row_count;
+        let added = self.try_to_add(growing, bodies, begin_offset, end_offset);
+        if added.is_none() {
+            growing.truncate(row_count);
+        }
+        added
+    }
+
+    fn try_to_add(&self, growing: &mut Growing, bodies: &[&[u8]], begin_offset: i64, end_offset: i64) -> Option<()> {
+        let needs_properties = self.tags.is_some() || growing.columns.iter().any(Column::needs_properties);
+        let needs_body = growing.columns.iter().any(Column::needs_body);
+        let mut properties = Properties::after(growing.names_version, &self.named);
+        for body in bodies {
+            each_record(body, |record| {
+                if record.is_inner_batch() {
+                    return None;
+                }
+                if !(begin_offset..end_offset).contains(&record.queue_offset) {
+                    return Some(());
+                }
+                if needs_body && record.is_compressed() {
+                    return None;
+                }
+                if needs_properties {
+                    properties.read(record.properties)?;
+                }
+                if self.tags.as_ref().is_some_and(|tags| !has_one_of(tags, &properties)) {
+                    return Some(());
+                }
+                growing.push(record, &properties)
+            })?;
+        }
+        growing.names_version = properties.names_version();
+        Some(())
     }
 
     fn new_columns(&self) -> Option<Vec<Column>> {
@@ -67,37 +88,35 @@ impl Decoder {
 }
 
 /// The columns of the messages so far.
-struct Growing<'a, 'd> {
-    needs_properties: bool,
-    needs_body: bool,
-    tags: Option<&'d [String]>,
-    properties: Properties<'a, 'd>,
+pub struct Growing {
     columns: Vec<Column>,
     row_count: usize,
     data_bytes: usize,
+    most_rows: usize,
+    names_version: u64,
 }
 
-impl<'a> Growing<'a, '_> {
-    fn add(&mut self, record: &Record<'a>) -> Option<()> {
-        if self.needs_body && record.is_compressed() {
-            return None;
-        }
-        if self.needs_properties {
-            self.properties.read(record.properties)?;
-        }
-        if self.tags.is_some_and(|tags| !has_one_of(tags, &self.properties)) {
-            return Some(());
-        }
+impl Growing {
+    pub fn finish(self) -> Batch {
+        (self.row_count, self.columns.into_iter().map(Column::finish).collect())
+    }
+
+    fn push(&mut self, record: &Record, properties: &Properties) -> Option<()> {
         for column in &mut self.columns {
-            column.push(record, &self.properties)?;
+            column.push(record, properties)?;
         }
         self.row_count += 1;
         if self.row_count == 1 {
             // Most are as long as the first. What it has fits as often into the data as it does itself.
-            let rows = self.data_bytes / record.total_bytes;
+            let rows = (self.data_bytes / record.total_bytes).min(self.most_rows);
             self.columns.iter_mut().for_each(|column| column.expect(rows));
         }
         Some(())
+    }
+
+    fn truncate(&mut self, row_count: usize) {
+        self.columns.iter_mut().for_each(|column| column.truncate(row_count));
+        self.row_count = row_count;
     }
 }
 

@@ -71,6 +71,13 @@ impl Slices {
         self.offsets.len() - 1
     }
 
+    /// Takes back all but the first `count`, and what no value has ended yet.
+    pub fn truncate(&mut self, count: usize) {
+        self.offsets.truncate(count + 1);
+        let end = self.offsets.last().map_or(0, |&end| end.try_into().unwrap_or_default());
+        self.data.truncate(end);
+    }
+
     /// Offsets and data.
     pub fn finish(mut self) -> [Buffer; 2] {
         self.offsets.shrink_to_fit();
@@ -97,6 +104,19 @@ impl Validity {
         }
         self.value_count += 1;
         self.null_count += usize::from(!is_there);
+    }
+
+    /// Takes back all but the first `count`.
+    pub fn truncate(&mut self, count: usize) {
+        if count >= self.value_count {
+            return;
+        }
+        self.bits.truncate(count.div_ceil(8));
+        if let Some(last) = self.bits.last_mut().filter(|_| !count.is_multiple_of(8)) {
+            *last &= (1 << (count % 8)) - 1;
+        }
+        let there: usize = self.bits.iter().map(|bits| bits.count_ones() as usize).sum();
+        (self.value_count, self.null_count) = (count, count - there);
     }
 
     /// None where all are.
@@ -145,6 +165,33 @@ mod tests {
         let mut slices = Slices::default();
         slices.push(b"a").expect("it is short");
         assert_eq!(slices.repeat_last(2), None);
+    }
+
+    #[test]
+    fn what_is_taken_back_is_as_if_it_had_not_come() {
+        let kept = |count: usize| {
+            let (mut slices, mut validity) = (Slices::default(), Validity::default());
+            for number in 0..count {
+                slices.push(&vec![b'a'; number % 3]).expect("it is short");
+                validity.push(number % 3 != 0);
+            }
+            (slices, validity)
+        };
+        for all in 0..20 {
+            for count in 0..=all + 1 {
+                let (mut slices, mut validity) = kept(all);
+                slices.push_hex(b"unended");
+                slices.truncate(count);
+                validity.truncate(count);
+                let (mut expected, mut expected_validity) = kept(count.min(all));
+                for (slices, validity) in [(&mut slices, &mut validity), (&mut expected, &mut expected_validity)] {
+                    slices.push(b"next").expect("it is short");
+                    validity.push(true);
+                }
+                assert_eq!(slices.finish(), expected.finish());
+                assert_eq!(validity.finish(), expected_validity.finish());
+            }
+        }
     }
 
     #[test]

@@ -36,8 +36,9 @@ pub struct Properties<'a, 'n> {
 }
 
 impl<'a, 'n> Properties<'a, 'n> {
-    pub fn with_named(named: &'n [String]) -> Self {
-        Self { named, named_places: vec![None; named.len()], ..Self::default() }
+    /// Those of messages that come after others, whose names had this version.
+    pub fn after(names_version: u64, named: &'n [String]) -> Self {
+        Self { names_version, named, named_places: vec![None; named.len()], ..Self::default() }
     }
 
     /// Takes the place of what was read before. Refused: what is no UTF-8, a name that repeats, too many.
@@ -226,7 +227,7 @@ mod tests {
     #[test]
     fn a_named_property_has_its_place_as_long_as_it_is_there() {
         let named = ["b", "none", "a"].map(String::from);
-        let mut properties = Properties::with_named(&named);
+        let mut properties = Properties::after(0, &named);
         let found =
             |properties: &Properties| [0, 1, 2, 3].map(|number| properties.named_value(number).map(<[u8]>::to_vec));
         let value = |text: &[u8]| Some(text.to_vec());

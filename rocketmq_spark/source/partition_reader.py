@@ -12,7 +12,6 @@ from itertools import chain
 from types import MappingProxyType
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
@@ -30,15 +29,19 @@ from rocketmq_spark.source.bad_messages import QUEUE_OFFSET, BadMessages
 from rocketmq_spark.source.data_loss import GIVEN_UP, LEFT_OUT, RETENTION, LostRange, deleted, report_losses
 from rocketmq_spark.source.given_up import as_option
 from rocketmq_spark.source.implementation import column_decoder
+from rocketmq_spark.source.range_decoding import (
+    BATCH_BYTES,
+    DECODED_AT_ONCE_BYTES,
+    DecodedAhead,
+    Promised,
+    each_once,
+    overlapping,
+)
 from rocketmq_spark.source.schema import canonical_names
 from rocketmq_spark.wire.arrow.bad_messages import BadMessage
 from rocketmq_spark.wire.arrow.columns import TooLargeTogetherError
 from rocketmq_spark.wire.body.subscription import exact_tags
 from rocketmq_spark.wire.message.stored_message import check_layout
-
-BATCH_BYTES: Final = 8 * 1024 * 1024
-"""Encoded size at which pulled messages become a record batch. Spark's JVM takes a tenth less for those of 8 MiB than
-for those of 4; 16 bring nothing more."""
 
 SMALL_BATCH_ROWS: Final = 4_096
 SMALL_BATCH_BYTES: Final = 1024 * 1024
@@ -176,6 +179,7 @@ class _RangeReader:
             tags=self._tags,
             restores_origin=wanted.queue.topic == options.retry_topic,
         )
+        self._ahead = DecodedAhead(self._decoder, wanted)
         self._puller = puller
         self._bad = BadMessages(wanted.queue, options, client)
         self._client = client
@@ -195,10 +199,17 @@ class _RangeReader:
                 self._report(pulled.begin_offset, pulled.end_offset, cause_of(pulled))
             gathered.append(pulled)
             size_bytes += len(pulled.body)
-            if size_bytes >= BATCH_BYTES:
+            if size_bytes >= DECODED_AT_ONCE_BYTES and self._ahead.add(gathered):
+                gathered, size_bytes = [], 0
+                if self._ahead.size_bytes >= BATCH_BYTES:
+                    yield from self._decoded_ahead()
+            elif size_bytes >= BATCH_BYTES:
+                yield from self._decoded_ahead()
                 yield from self._decode(gathered)
                 gathered, size_bytes = [], 0
-        if gathered:
+        is_decoded = not gathered or self._ahead.add(gathered)
+        yield from self._decoded_ahead()
+        if not is_decoded:
             yield from self._decode(gathered)
 
     def _pulled(self) -> Iterator[PulledRange]:
@@ -215,18 +226,26 @@ class _RangeReader:
                 give_up=as_option(at_this_broker or [self._wanted]),
             ) from error
 
+    def _decoded_ahead(self) -> Iterator[pa.RecordBatch]:
+        if (taken := self._ahead.take()) is None:
+            return
+        decoded, promised = taken
+        found = each_once(decoded)
+        yield found.select(list(self._columns))
+        self._find_left_out(promised, [found])
+
     def _decode(self, gathered: list[PulledRange]) -> Iterator[pa.RecordBatch]:
-        begin_offset, end_offset = gathered[0].begin_offset, gathered[-1].end_offset
-        offsets: list[pa.Array] = []
-        row_count = 0
-        for found, bad in self._decode_around(gathered, begin_offset, end_offset):
-            batch = each_once(found)
-            offsets.append(found.column(QUEUE_OFFSET))
-            row_count += batch.num_rows
-            yield self._bad.settle(batch, bad).select(list(self._columns))
-        lost = sum(pulled.width for pulled in gathered if pulled.is_lost)
-        if self._tags is None and row_count + lost < end_offset - begin_offset:
-            for at, to in left_out(gathered, pa.concat_arrays(offsets)):
+        promised, all_found = Promised.by(gathered), []
+        for decoded, bad in self._decode_around(gathered, promised.begin_offset, promised.end_offset):
+            found = each_once(decoded)
+            all_found.append(found)
+            yield self._bad.settle(found, bad).select(list(self._columns))
+        self._find_left_out(promised, all_found)
+
+    def _find_left_out(self, promised: Promised, found: Sequence[pa.RecordBatch]) -> None:
+        """Report what is neither there nor lost, where nothing is filtered."""
+        if self._tags is None:
+            for at, to in promised.left_out(found):
                 self._report(at, to, LEFT_OUT)
 
     def _decode_around(
@@ -279,42 +298,6 @@ class _RangeReader:
         return [one for one in self._logged if one.queue.broker_name == broker_name]
 
 
-def each_once(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows with a larger queue offset than any row before them.
-
-    The bodies of neighbouring pulls may share messages: a filtered answer reaches as far as it has room, and an inner
-    batch comes whole to whoever asks for any part of it.
-    """
-    offsets = batch.column(QUEUE_OFFSET).to_numpy()
-    if np.all(offsets[1:] > offsets[:-1]):
-        return batch
-    highest_before = np.maximum.accumulate(offsets)[:-1]
-    return batch.filter(pa.array(np.append(True, offsets[1:] > highest_before)))
-
-
 def cause_of(lost: PulledRange) -> str:
     """Why nothing will come of what is lost."""
     return GIVEN_UP if lost.is_given_up else RETENTION
-
-
-def overlapping(gathered: Sequence[PulledRange], begin_offset: int, end_offset: int) -> list[PulledRange]:
-    """Those with any of the offsets."""
-    return [pulled for pulled in gathered if pulled.begin_offset < end_offset and pulled.end_offset > begin_offset]
-
-
-def left_out(gathered: Sequence[PulledRange], found: pa.Array) -> list[tuple[int, int]]:
-    """Half-open ranges of offsets that are not among those ``found``, and that are not lost otherwise."""
-    there = set(found.to_pylist())
-    promised = (range(pulled.begin_offset, pulled.end_offset) for pulled in gathered if not pulled.is_lost)
-    return _as_ranges([offset for offsets in promised for offset in offsets if offset not in there])
-
-
-def _as_ranges(offsets: Sequence[int]) -> list[tuple[int, int]]:
-    """Ascending offsets as half-open ranges."""
-    ranges: list[tuple[int, int]] = []
-    for offset in offsets:
-        if ranges and ranges[-1][1] == offset:
-            ranges[-1] = (ranges[-1][0], offset + 1)
-        else:
-            ranges.append((offset, offset + 1))
-    return ranges

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -44,6 +44,16 @@ class TooLargeTogetherError(ValueError):
 
 
 _INNER_BATCH: Final = MessageSysFlag.INNER_BATCH | MessageSysFlag.NEED_UNWRAP
+
+
+class GrowingBatch(Protocol):
+    """A batch that is decoded bit by bit, while what came is in the processor's cache."""
+
+    def add(self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int) -> bool:
+        """Append what ``ColumnDecoder.decode`` gives; False: something is out of the ordinary, and nothing changed."""
+
+    def finish(self) -> pa.RecordBatch:
+        """What has grown. Nothing may be added any more."""
 
 
 class ColumnDecoder:
@@ -119,6 +129,11 @@ class ColumnDecoder:
         arrays = self._arrays_without_body([row for _, row in rows])
         batch, _ = self._in_order(batch, places, arrays, np.array([place for place, _ in rows], np.int64))
         return batch, list(bad.values())
+
+    def growing(self, data_bytes: int, most_rows: int) -> GrowingBatch | None:
+        """A batch of about so many bytes of bodies and no more than so many rows; None: this decoder is for whole
+        batches."""
+        return None
 
     def _records(self, bodies: Sequence[Buffer], wanted: range) -> RecordIndex:
         records = _index(bodies, self._broker_name)

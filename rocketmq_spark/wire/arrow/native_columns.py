@@ -52,12 +52,32 @@ class NativeColumnDecoder(ColumnDecoder):
     def decode_ordinary(self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int) -> pa.RecordBatch | None:
         """The same; None where something is out of the ordinary."""
         decoded = self._twin.decode(bodies, begin_offset, end_offset)
-        if decoded is None:
-            return None
-        row_count, memories = decoded
-        return self._batch(
-            [_array(field.type, row_count, parts) for field, parts in zip(self.schema, memories, strict=True)]
-        )
+        return None if decoded is None else _batch(self.schema, *decoded)
+
+    def growing(self, data_bytes: int, most_rows: int) -> NativeGrowingBatch:
+        """See ``ColumnDecoder``."""
+        return NativeGrowingBatch(self.schema, self._twin.nothing_yet(data_bytes, most_rows))
+
+
+class NativeGrowingBatch:
+    """See ``GrowingBatch``. The GIL is released; the bodies must not be written to meanwhile."""
+
+    def __init__(self, schema: pa.Schema, growing: _native.Growing) -> None:
+        self._schema = schema
+        self._growing = growing
+
+    def add(self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int) -> bool:
+        """See ``GrowingBatch``."""
+        return self._growing.add(bodies, begin_offset, end_offset)
+
+    def finish(self) -> pa.RecordBatch:
+        """See ``GrowingBatch``."""
+        return _batch(self._schema, *self._growing.finish())
+
+
+def _batch(schema: pa.Schema, row_count: int, memories: Sequence[Memories]) -> pa.RecordBatch:
+    arrays = [_array(field.type, row_count, parts) for field, parts in zip(schema, memories, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _array(kind: pa.DataType, length: int, memories: Memories) -> pa.Array:
