@@ -89,4 +89,4 @@ fuzz-native: native ## 10 million mutated bodies through both decoders
 	$(BIN)/python -m pytest -m long connector_tests/properties/test_native_fuzz.py
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info native/target rocketmq_spark/wire/arrow/_native.*.so
+	rm -rf $(VENV) build dist *.egg-info native/target rocketmq_spark/wire/_native.*.so

@@ -44,7 +44,7 @@ def native() -> dict[str, Any]:
             raise
         return {}
     twin = RustExtension(
-        "rocketmq_spark.wire.arrow._native",
+        "rocketmq_spark.wire._native",
         path="native/Cargo.toml",
         args=["--locked"],
         features=["python"],

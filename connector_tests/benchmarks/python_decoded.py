@@ -1,6 +1,6 @@
-"""Our source with the decoder in Python, beside the one that is built: another format in the same session.
+"""Our source in Python alone, beside the one that is built: another format in the same session.
 
-Workers are shared by queries, so what decodes is put back behind each partition.
+Workers are shared by queries, so what reads and decodes is put back behind each partition.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
+from rocketmq_spark.pull.implementation import answer_template
 from rocketmq_spark.source.datasource import RocketMQDataSource
 from rocketmq_spark.source.implementation import column_decoder
 from rocketmq_spark.source.stream.stream_reader import RocketMQStreamReader
-from rocketmq_spark.wire.arrow.decoder import PYTHON, VARIABLE
+from rocketmq_spark.wire.implementation import PYTHON, VARIABLE
 
 
 class PythonDecodedSource(RocketMQDataSource):
@@ -54,4 +55,5 @@ def _ask_for(implementation: str | None) -> None:
         os.environ.pop(VARIABLE, None)
     else:
         os.environ[VARIABLE] = implementation
+    answer_template.cache_clear()
     column_decoder.cache_clear()

@@ -24,12 +24,13 @@ def framed(payload: bytes) -> bytes:
 
 def received(arena: FrameArena, data: bytes) -> list[memoryview]:
     """All of ``data``, in as many receives as there is room for."""
-    frames = []
+    frames: list[memoryview] = []
     while data:
         room = arena.room()
         count = min(len(room), len(data))
         room[:count] = data[:count]
-        frames += arena.received(count)
+        arena.received(count)
+        frames += iter(arena.next_frame, None)
         data = data[count:]
     return frames
 

@@ -20,7 +20,7 @@ import pytest
 from connector_tests.support.message_bytes import Record
 from connector_tests.support.streams import Topic
 from rocketmq_spark.embedded import EmbeddedCluster
-from rocketmq_spark.wire.arrow.decoder import NATIVE, VARIABLE
+from rocketmq_spark.wire.implementation import NATIVE, VARIABLE
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ("setup.py", "setup.cfg", "MANIFEST.in", "pyproject.toml", "README.md", "pyspark_rocketmq.py")
@@ -217,7 +217,7 @@ def test_an_editable_install_is_the_source_tree_and_an_ordinary_one_a_copy(
 def test_a_wheel_is_for_every_python_from_the_oldest_on_and_holds_the_native_decoder(wheel: Path) -> None:
     assert "-cp311-abi3-" in wheel.name
     with zipfile.ZipFile(wheel) as archive:
-        assert "rocketmq_spark/wire/arrow/_native.abi3.so" in archive.namelist()
+        assert "rocketmq_spark/wire/_native.abi3.so" in archive.namelist()
 
 
 @pytest.mark.story

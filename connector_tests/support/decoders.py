@@ -1,4 +1,4 @@
-"""The two implementations of ``ColumnDecoder``, for tests that hold both to the same contract."""
+"""Python and its twin in Rust, for tests that hold both to the same contract."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import pytest
 
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
-from rocketmq_spark.wire.arrow.decoder import NATIVE, PYTHON, VARIABLE, choose_decoder
+from rocketmq_spark.wire.arrow.decoder import choose_decoder
+from rocketmq_spark.wire.implementation import NATIVE, PYTHON, VARIABLE
+from rocketmq_spark.wire.remoting.ordinary_answer import AnswerTemplate
+from rocketmq_spark.wire.remoting.template_choice import choose_template
 
 if TYPE_CHECKING:
     from rocketmq_spark.wire.arrow.native_columns import NativeColumnDecoder
@@ -31,6 +34,12 @@ def decoder_class(implementation: str) -> type[ColumnDecoder]:
         if os.environ.get(VARIABLE) == implementation:
             raise
         pytest.skip(f"the {implementation} decoder is not built", allow_module_level=True)
+
+
+def template_class(implementation: str) -> type[AnswerTemplate]:
+    """The template of ordinary answers; skips and fails as ``decoder_class``."""
+    decoder_class(implementation)
+    return choose_template(implementation)
 
 
 def native_decoder() -> type[NativeColumnDecoder]:

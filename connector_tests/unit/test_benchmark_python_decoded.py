@@ -9,7 +9,7 @@ from connector_tests.benchmarks.python_decoded import PythonDecodedSource, decod
 from connector_tests.support.decoders import native_decoder
 from rocketmq_spark.source.implementation import column_decoder
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
-from rocketmq_spark.wire.arrow.decoder import PYTHON, VARIABLE
+from rocketmq_spark.wire.implementation import PYTHON, VARIABLE
 
 
 @pytest.fixture(autouse=True)

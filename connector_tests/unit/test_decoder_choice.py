@@ -15,7 +15,8 @@ from rocketmq_spark._version import __version__
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.source.implementation import column_decoder
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
-from rocketmq_spark.wire.arrow.decoder import NATIVE, PYTHON, VARIABLE, choose_decoder
+from rocketmq_spark.wire.arrow.decoder import choose_decoder
+from rocketmq_spark.wire.implementation import NATIVE, PYTHON, VARIABLE
 
 
 @pytest.fixture

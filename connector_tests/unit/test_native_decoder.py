@@ -210,14 +210,14 @@ def test_a_column_of_two_gibibytes_is_refused() -> None:
 
 
 def test_what_is_no_column_is_an_error() -> None:
-    from rocketmq_spark.wire.arrow import _native
+    from rocketmq_spark.wire import _native
 
     with pytest.raises(ValueError, match="no column"):
         _native.Decoder(["prepared_transaction_offset"], "b", None)
 
 
 def test_the_memory_of_a_column_may_only_be_read_and_outlives_its_decoder() -> None:
-    from rocketmq_spark.wire.arrow import _native
+    from rocketmq_spark.wire import _native
 
     decoded = _native.Decoder(["queue_offset"], "b", None).decode([MESSAGE.encode()], *EVERYTHING)
     assert decoded is not None

@@ -12,7 +12,7 @@ from connector_tests.support.message_bytes import COMPRESSED, Record, pull_body
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.pull.pull_request import PulledRange
 from rocketmq_spark.source.range_decoding import DecodedAhead, Promised, each_once, overlapping
-from rocketmq_spark.wire.arrow.decoder import NATIVE, PYTHON
+from rocketmq_spark.wire.implementation import NATIVE, PYTHON
 from rocketmq_spark.wire.message.compression import compress
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 

@@ -39,7 +39,7 @@ pub fn keep_memory() {
 }
 
 /// A buffer that Python, and so pyarrow, reads where it is.
-#[pyclass(frozen, module = "rocketmq_spark.wire.arrow._native")]
+#[pyclass(frozen, module = "rocketmq_spark.wire._native")]
 pub struct Memory(pub Buffer);
 
 impl Memory {

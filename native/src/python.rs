@@ -1,10 +1,12 @@
-//! What Python calls: `rocketmq_spark.wire.arrow._native`.
+//! What Python calls: `rocketmq_spark.wire._native`.
 
 use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::{PySlice, PyTuple};
 
+use crate::answers;
 use crate::decoder;
 use crate::memory::{Bodies, Memory, keep_memory};
 
@@ -12,7 +14,7 @@ use crate::memory::{Bodies, Memory, keep_memory};
 type Batch = (usize, Vec<Vec<Option<Memory>>>);
 
 /// Decodes pull response bodies of one queue.
-#[pyclass(frozen, module = "rocketmq_spark.wire.arrow._native")]
+#[pyclass(frozen, module = "rocketmq_spark.wire._native")]
 struct Decoder(Arc<decoder::Decoder>);
 
 #[pymethods]
@@ -43,7 +45,7 @@ impl Decoder {
 }
 
 /// A batch that is not yet whole.
-#[pyclass(module = "rocketmq_spark.wire.arrow._native")]
+#[pyclass(module = "rocketmq_spark.wire._native")]
 struct Growing {
     decoder: Arc<decoder::Decoder>,
     batch: decoder::Growing,
@@ -70,10 +72,76 @@ fn shown((row_count, columns): decoder::Batch) -> Batch {
     (row_count, columns.into_iter().map(seen).collect())
 }
 
+/// Reads ordinary answers to pulls.
+#[pyclass(frozen, module = "rocketmq_spark.wire._native")]
+struct AnswerTemplate {
+    template: answers::Template,
+    /// `tuple.__new__`, and what it is called with: NamedTuple's own constructor is Python's.
+    new_tuple: Py<PyAny>,
+    result: Py<PyAny>,
+    status: Py<PyAny>,
+    reason: Py<PyAny>,
+}
+
+/// An opaque and a `PullResult`.
+type Ordinary<'py> = (i64, Bound<'py, PyAny>);
+
+#[pymethods]
+impl AnswerTemplate {
+    /// `result` is Python's class of results, of which all have the same `status` and `reason`.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        places: Vec<(Vec<u8>, Option<usize>)>,
+        rest: Vec<u8>,
+        result: Py<PyAny>,
+        status: Py<PyAny>,
+        reason: Py<PyAny>,
+    ) -> PyResult<Self> {
+        let places = places.into_iter().map(|(before, wanted)| answers::Place { before, wanted }).collect();
+        let unknown = || PyValueError::new_err("a place is of no number that is wanted");
+        let template = answers::Template::new(places, rest).ok_or_else(unknown)?;
+        let new_tuple = py.get_type::<PyTuple>().getattr("__new__")?.unbind();
+        Ok(Self { template, new_tuple, result, status, reason })
+    }
+
+    /// The ordinary answers in front of `received[begin:end]`, and where they end.
+    fn read<'py>(
+        &self,
+        received: &Bound<'py, PyAny>,
+        begin: usize,
+        end: usize,
+    ) -> PyResult<(Vec<Ordinary<'py>>, usize)> {
+        let exported = Bodies::of(std::slice::from_ref(received));
+        let slices = exported.as_ref().and_then(Bodies::slices);
+        let (mut found, mut begin) = (Vec::new(), begin);
+        if let Some([bytes]) = slices.as_deref() {
+            while let Some(answer) = self.template.read(bytes, begin, end) {
+                begin = answer.body.end;
+                found.push(self.ordinary(received, answer)?);
+            }
+        }
+        Ok((found, begin))
+    }
+}
+
+impl AnswerTemplate {
+    fn ordinary<'py>(&self, received: &Bound<'py, PyAny>, answer: answers::Answer) -> PyResult<Ordinary<'py>> {
+        let py = received.py();
+        let [opaque, next_begin_offset, min_offset, max_offset] = answer.numbers;
+        let (begin, end) = (answer.body.start.try_into()?, answer.body.end.try_into()?);
+        let body = received.get_item(PySlice::new(py, begin, end, 1))?;
+        let (status, reason) = (self.status.bind(py), self.reason.bind(py));
+        let values = (status, reason, next_begin_offset, min_offset, max_offset, body);
+        Ok((opaque, self.new_tuple.bind(py).call1((&self.result, values))?))
+    }
+}
+
 /// The module as Python sees it.
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     keep_memory();
+    module.add_class::<AnswerTemplate>()?;
     module.add_class::<Decoder>()?;
     module.add_class::<Growing>()?;
     module.add_class::<Memory>()

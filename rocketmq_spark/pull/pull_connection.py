@@ -14,6 +14,7 @@ from rocketmq_spark.pull.pull_exchange import PullExchange
 from rocketmq_spark.pull.pull_request import Completion, PullRequest
 from rocketmq_spark.remoting.stream import Stream
 from rocketmq_spark.wire.remoting.frame_arena import Arenas
+from rocketmq_spark.wire.remoting.ordinary_answer import AnswerTemplate
 from rocketmq_spark.wire.remoting.pull_frames import PullFrames
 
 if TYPE_CHECKING:
@@ -23,13 +24,22 @@ if TYPE_CHECKING:
 class PullConnection:
     """One stream to one broker. Once lost it stays lost, which is noticed by ``pull`` or ``receive``."""
 
-    def __init__(self, address: str, stream: Stream, arenas: Arenas, timeout_ms: int, clock: Clock) -> None:
+    def __init__(
+        self,
+        address: str,
+        stream: Stream,
+        arenas: Arenas,
+        timeout_ms: int,
+        clock: Clock,
+        kind: type[AnswerTemplate] = AnswerTemplate,
+    ) -> None:
+        """``kind``: that of the template of ordinary answers."""
         self.address = address
         self._stream = stream
         self._timeout_ms = timeout_ms
         self._clock = clock
         self._used_ms = clock()
-        self._exchange = PullExchange(address, arenas, timeout_ms, self._used_ms)
+        self._exchange = PullExchange(address, arenas, timeout_ms, self._used_ms, kind)
 
     @property
     def is_open(self) -> bool:

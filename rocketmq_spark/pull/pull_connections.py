@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Final
 
+from rocketmq_spark.pull.implementation import answer_template
 from rocketmq_spark.pull.pull_connection import PullConnection
 from rocketmq_spark.pull.pull_request import Completion, PullRequest
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
@@ -20,6 +21,7 @@ from rocketmq_spark.remoting.proxied import door
 from rocketmq_spark.remoting.secured import Connect, connect_with
 from rocketmq_spark.security import Tls
 from rocketmq_spark.wire.remoting.frame_arena import Arenas
+from rocketmq_spark.wire.remoting.ordinary_answer import AnswerTemplate
 from rocketmq_spark.wire.remoting.pull_frames import PullFrames
 
 TURN_MS: Final = 5
@@ -39,12 +41,15 @@ class PullConnections:
         tls: Tls | None = None,
         connect: Connect | None = None,
         clock: Clock = monotonic_ms,
+        kind: type[AnswerTemplate] = AnswerTemplate,
     ) -> None:
+        """``kind``: who reads ordinary answers."""
         self._timeout_ms = timeout_ms
         self._limit = limit
         self._idle_ms = idle_ms
         self._connect = connect or connect_with(tls)
         self._clock = clock
+        self._kind = kind
         self._arenas = Arenas()
         self._connections: dict[str, PullConnection] = {}
         self._leaving: list[PullConnection] = []
@@ -108,7 +113,7 @@ class PullConnections:
         self._make_room()
         stream = self._connect(door(address), self._timeout_ms)
         connection = self._connections[address] = PullConnection(
-            address, stream, self._arenas, self._timeout_ms, self._clock
+            address, stream, self._arenas, self._timeout_ms, self._clock, self._kind
         )
         return connection
 
@@ -133,14 +138,15 @@ class PullConnections:
 _of_this_process: weakref.WeakSet[PullConnections] = weakref.WeakSet()
 
 
-_shared: dict[tuple[int, Tls | None], PullConnections] = {}
+_shared: dict[tuple[int, Tls | None, type[AnswerTemplate]], PullConnections] = {}
 
 
 def shared_pull_connections(timeout_ms: int, tls: Tls | None = None) -> PullConnections:
     """The process's own: executors keep them between micro-batches. Frames come signed, by whomever."""
-    key = timeout_ms, tls
+    kind = answer_template()
+    key = timeout_ms, tls, kind
     if key not in _shared:
-        _shared[key] = PullConnections(timeout_ms, tls=tls)
+        _shared[key] = PullConnections(timeout_ms, tls=tls, kind=kind)
     return _shared[key]
 
 

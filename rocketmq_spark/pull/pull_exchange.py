@@ -28,12 +28,16 @@ class PullExchange:
     Not thread-safe.
     """
 
-    def __init__(self, address: str, arenas: Arenas, timeout_ms: int, now_ms: int) -> None:
+    def __init__(
+        self, address: str, arenas: Arenas, timeout_ms: int, now_ms: int, kind: type[AnswerTemplate] = AnswerTemplate
+    ) -> None:
+        """``kind``: that of its template."""
         self._address = address
         self._timeout_ms = timeout_ms
         self._arena = FrameArena(address, arenas)
         self._in_flight: dict[int, tuple[PullRequest, int]] = {}
         self._opaques = opaques()
+        self._kind = kind
         self._template: AnswerTemplate | None = None
         self._is_learning = True
         self._heard_ms = now_ms
@@ -65,16 +69,11 @@ class PullExchange:
     def received(self, byte_count: int, now_ms: int) -> list[Completion]:
         """What is complete now that so many bytes have come into ``room``."""
         self._heard_ms = now_ms
-        completions: list[Completion] = []
-        for frame in self._arena.received(byte_count):
-            ordinary = self._template.read(frame) if self._template is not None else None
-            if ordinary is None:
-                completions += self._received_other(frame)
-                continue
-            opaque, result = ordinary
-            asked = self._in_flight.pop(opaque, None)
-            if asked is not None:  # else it came after its deadline
-                completions.append((asked[0], result))
+        self._arena.received(byte_count)
+        completions = self._received_ordinary()
+        while (frame := self._arena.next_frame()) is not None:
+            completions += self._received_other(frame)
+            completions += self._received_ordinary()
         if self._arena.failure is not None:
             completions += self.lose(self._arena.failure)
         return completions
@@ -99,6 +98,16 @@ class PullExchange:
     def _timed_out(self) -> TransportError:
         return timed_out(self._address, RequestCode.PULL_MESSAGE, self._timeout_ms)
 
+    def _received_ordinary(self) -> list[Completion]:
+        """By the template: all in front of what has come."""
+        if self._template is None:
+            return []
+        answers, end = self._template.read(*self._arena.unread)
+        self._arena.take_to(end)
+        asked = self._in_flight.pop
+        # What came after its deadline is nobody's any more.
+        return [(of[0], result) for opaque, result in answers if (of := asked(opaque, None)) is not None]
+
     def _received_other(self, frame: memoryview) -> list[Completion]:
         """By the general codec: the first ordinary answer too, which gives the template."""
         try:
@@ -120,7 +129,7 @@ class PullExchange:
         except RemoteProtocolError as error:
             return error
         if self._is_learning and result.body:
-            self._template, self._is_learning = template_of(frame), False
+            self._template, self._is_learning = template_of(frame, self._kind), False
         return result
 
     def _reply(self, request: RemotingCommand) -> None:

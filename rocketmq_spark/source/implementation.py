@@ -7,7 +7,8 @@ import os
 from functools import cache
 
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
-from rocketmq_spark.wire.arrow.decoder import NATIVE, VARIABLE, choose_decoder
+from rocketmq_spark.wire.arrow.decoder import choose_decoder
+from rocketmq_spark.wire.implementation import NATIVE, VARIABLE
 
 log = logging.getLogger(__name__)
 

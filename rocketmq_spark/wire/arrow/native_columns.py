@@ -12,7 +12,7 @@ from typing import ClassVar, TypeAlias
 
 import pyarrow as pa
 
-from rocketmq_spark.wire.arrow import _native
+from rocketmq_spark.wire import _native
 from rocketmq_spark.wire.arrow.bad_messages import BadMessage
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 from rocketmq_spark.wire.message.compression import Buffer

@@ -78,22 +78,31 @@ class FrameArena:
         self._writable[: len(unfinished)] = unfinished
         self._begin, self._end = 0, len(unfinished)
 
-    def received(self, byte_count: int) -> list[memoryview]:
-        """The frames that are whole now that so many bytes have come into ``room``, without their lengths.
+    def received(self, byte_count: int) -> None:
+        """So many bytes have come into ``room``."""
+        self._end += byte_count
+
+    @property
+    def unread(self) -> tuple[memoryview, int, int]:
+        """What has come and is not taken: memory, where a frame's length begins in it, and where it ends."""
+        return self._readable, self._begin, self._end
+
+    def take_to(self, begin: int) -> None:
+        """What is before ``begin``, where another frame begins, has been read out of ``unread``."""
+        self._begin = begin
+
+    def next_frame(self) -> memoryview | None:
+        """The next frame that is whole, without its length; None: it is still to come.
 
         Where one begins that can be none, ``failure`` says so from then on, and those in front of it are the last.
         """
-        self._end += byte_count
-        readable, end = self._readable, self._end
-        frames = []
-        while end - self._begin >= LENGTH_BYTES and self.failure is None:
-            (length,) = _LENGTH.unpack_from(readable, self._begin)
-            begin = self._begin + LENGTH_BYTES
-            if not MIN_FRAME_BYTES <= length <= self._limit_bytes:
-                self.failure = problem_with_length(length, self._peer, self._limit_bytes)
-            elif begin + length <= end:
-                frames.append(readable[begin : begin + length])
-                self._begin = begin + length
-            else:
-                break
-        return frames
+        if self._end - self._begin < LENGTH_BYTES or self.failure is not None:
+            return None
+        (length,) = _LENGTH.unpack_from(self._readable, self._begin)
+        begin = self._begin + LENGTH_BYTES
+        if not MIN_FRAME_BYTES <= length <= self._limit_bytes:
+            self.failure = problem_with_length(length, self._peer, self._limit_bytes)
+        if self.failure is not None or begin + length > self._end:
+            return None
+        self._begin = begin + length
+        return self._readable[begin : self._begin]

@@ -12,13 +12,14 @@ from __future__ import annotations
 import re
 import struct
 from itertools import count
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 from rocketmq_spark.wire.remoting.command import decode
+from rocketmq_spark.wire.remoting.frame import LENGTH_BYTES
 from rocketmq_spark.wire.remoting.pull import PULL_STATUS, PullResult, PullStatus, read_pull
 
-HEADER_BEGIN: Final = 4
-"""In a frame: behind the serialization, which is 0 for JSON, and the header's length."""
+HEADER_BEGIN: Final = 8
+"""In a frame: behind its length, the serialization, which is 0 for JSON, and the header's length."""
 
 WANTED: Final = (b"opaque", b"nextBeginOffset", b"minOffset", b"maxOffset")
 """The numbers that are read; others are passed over, whatever they are."""
@@ -26,71 +27,96 @@ WANTED: Final = (b"opaque", b"nextBeginOffset", b"minOffset", b"maxOffset")
 DIGITS: Final = rb"0|[1-9][0-9]{0,17}"
 """A number as Java writes it. Longer ones, and those below 0, are not ordinary."""
 
-_NUMBER: Final = re.compile(rb'"(\w+)":("?)(?:%b)\2(?=[,}])' % DIGITS)
+_NUMBER: Final = re.compile(rb'"(\w+)":("?)(%b)\2(?=[,}])' % DIGITS)
 """A field that is a number: in quotation marks among the extFields, without in the header itself."""
 
-_WORD: Final = struct.Struct(">I")
+_LENGTHS: Final = struct.Struct(">II")
+
+Ordinary: TypeAlias = tuple[int, PullResult]
+"""The opaque of an ordinary answer, and what it says."""
+
+
+class Place(NamedTuple):
+    """Where a number stands in a header: behind these bytes. ``name``: one of ``WANTED``; None if it is passed over."""
+
+    before: bytes
+    name: bytes | None
 
 
 class AnswerTemplate:
-    """The header that a connection's ordinary answers have."""
+    """The header that a connection's ordinary answers have: its numbers in their places, and ``rest`` behind the last.
 
-    def __init__(self, header: bytes, reason: str) -> None:
-        """``header``: that of an answer which found messages. Raises re.error, KeyError where it has no layout."""
-        pattern = re.compile(_pattern_of(header))
-        self._fullmatch = pattern.fullmatch
-        self._groups = tuple(pattern.groupindex[name.decode()] for name in WANTED)
+    Its ``places`` have each of the ``WANTED`` once.
+    """
+
+    def __init__(self, places: list[Place], rest: bytes, reason: str) -> None:
+        digits = {True: b"(%b)" % DIGITS, False: b"(?:%b)" % DIGITS}
+        parts = (re.escape(place.before) + digits[place.name is not None] for place in places)
+        names = [place.name for place in places if place.name is not None]
+        self._fullmatch = re.compile(b"".join((*parts, re.escape(rest)))).fullmatch
+        self._groups = tuple(1 + names.index(name) for name in WANTED)
         self._reason = reason
 
-    def read(self, frame: memoryview) -> tuple[int, PullResult] | None:
-        """The opaque and the result of an ordinary answer; None: it is none, or was damaged."""
-        body_begin = HEADER_BEGIN + _WORD.unpack_from(frame)[0]
-        match = self._fullmatch(frame, HEADER_BEGIN, body_begin)
-        if match is None or body_begin > len(frame):
-            return None
-        opaque, next_begin_offset, min_offset, max_offset = map(int, match.group(*self._groups))
-        body = frame[body_begin:]
-        return opaque, PullResult(PullStatus.FOUND, self._reason, next_begin_offset, min_offset, max_offset, body)
+    def read(self, received: memoryview, begin: int, end: int) -> tuple[list[Ordinary], int]:
+        """The ordinary answers in front of ``received[begin:end]``, which begins with a frame's length, and where they
+        end: at a frame that is not whole yet, or that is none of them."""
+        answers: list[Ordinary] = []
+        while begin + HEADER_BEGIN <= end:
+            length, header_length = _LENGTHS.unpack_from(received, begin)
+            frame_end, header_begin = begin + LENGTH_BYTES + length, begin + HEADER_BEGIN
+            body_begin = header_begin + header_length
+            if frame_end > end or body_begin > frame_end:
+                break
+            match = self._fullmatch(received, header_begin, body_begin)
+            if match is None:
+                break
+            opaque, next_begin_offset, min_offset, max_offset = map(int, match.group(*self._groups))
+            body = received[body_begin:frame_end]
+            result = PullResult(PullStatus.FOUND, self._reason, next_begin_offset, min_offset, max_offset, body)
+            answers.append((opaque, result))
+            begin = frame_end
+        return answers, begin
 
 
-def template_of(frame: memoryview) -> AnswerTemplate | None:
-    """The template that this answer gives; None where it is not ordinary itself, or has no layout to rely on."""
+def template_of(frame: memoryview, kind: type[AnswerTemplate] = AnswerTemplate) -> AnswerTemplate | None:
+    """The template that this answer, a frame without its length, gives; None where it is not ordinary itself, or has no
+    layout to rely on."""
     answer = decode(frame)
     if PULL_STATUS.get(answer.code) is not PullStatus.FOUND:
         return None
-    header = bytes(frame[HEADER_BEGIN : len(frame) - len(answer.body)])
-    try:
-        template = AnswerTemplate(header, read_pull(answer).reason)
-    except (re.error, KeyError):
+    header = bytes(frame[HEADER_BEGIN - LENGTH_BYTES : len(frame) - len(answer.body)])
+    places, rest = _laid_out(header)
+    if sorted(place.name for place in places if place.name is not None) != sorted(WANTED):
         return None
+    template = kind(places, rest, read_pull(answer).reason)
     return template if _agrees_with_the_codec(template, header) else None
 
 
-def _pattern_of(header: bytes) -> bytes:
-    """All of ``header`` as it stands, but for its numbers."""
-    parts, end = [], 0
+def _laid_out(header: bytes) -> tuple[list[Place], bytes]:
+    """The places of its numbers, and what is behind the last."""
+    places, end = [], 0
     for number in _NUMBER.finditer(header):
-        name, mark = number.groups()
+        name, mark, _ = number.groups()
         if mark or name in WANTED:
-            digits = b"(?P<%b>%b)" % (name, DIGITS) if name in WANTED else b"(?:%b)" % DIGITS
-            parts += [re.escape(header[end : number.start()]), b'"%b":%b%b%b' % (name, mark, digits, mark)]
-            end = number.end()
-    return b"".join((*parts, re.escape(header[end:])))
+            places.append(Place(header[end : number.start(3)], name if name in WANTED else None))
+            end = number.end(3)
+    return places, header[end:]
 
 
 def _agrees_with_the_codec(template: AnswerTemplate, header: bytes) -> bool:
     """Whether both read the same from the header with each of its numbers changed."""
     changed = _with_other_numbers(header)
-    frame = memoryview(_WORD.pack(len(changed)) + changed)
-    answer = decode(frame)
-    return template.read(frame) == (answer.opaque, read_pull(answer)) and answer.is_response
+    frame = memoryview(_LENGTHS.pack(LENGTH_BYTES + len(changed), len(changed)) + changed)
+    answer = decode(frame[LENGTH_BYTES:])
+    expected = [(answer.opaque, read_pull(answer))], len(frame)
+    return template.read(frame, 0, len(frame)) == expected and answer.is_response
 
 
 def _with_other_numbers(header: bytes) -> bytes:
     numbers = count(1_000_000)
 
     def other(number: re.Match[bytes]) -> bytes:
-        name, mark = number.groups()
+        name, mark, _ = number.groups()
         return b'"%b":%b%d%b' % (name, mark, next(numbers), mark) if mark or name in WANTED else number[0]
 
     return _NUMBER.sub(other, header)

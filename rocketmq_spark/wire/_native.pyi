@@ -1,8 +1,10 @@
-# The Rust twin's part that Python calls; `native/src/python.rs` has it.
+# The Rust twins' part that Python calls; `native/src/python.rs` has it.
 
 from collections.abc import Sequence
 
 from typing_extensions import Buffer
+
+from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
 
 class Memory(Buffer): ...
 
@@ -16,3 +18,14 @@ class Decoder:
 class Growing:
     def add(self, bodies: Sequence[bytes | bytearray | memoryview], begin_offset: int, end_offset: int) -> bool: ...
     def finish(self) -> tuple[int, list[list[Memory | None]]]: ...
+
+class AnswerTemplate:
+    def __init__(
+        self,
+        places: Sequence[tuple[bytes, int | None]],
+        rest: bytes,
+        result: type[PullResult],
+        status: PullStatus,
+        reason: str,
+    ) -> None: ...
+    def read(self, received: memoryview, begin: int, end: int) -> tuple[list[tuple[int, PullResult]], int]: ...
