@@ -47,6 +47,7 @@ OWN = {
     "options.table": "unit/test_options.py",
     "options.write": "unit/test_options.py",
     "pop.remoting_transport": "integration/test_receiver.py",
+    "pull.implementation": "unit/test_decoder_choice.py",
     "pull.outage_notes": "unit/test_range_puller.py",
     "remoting.clock": "unit/test_executor_client.py",
     "remoting.cluster": "integration/test_first_offsets.py",
@@ -79,10 +80,13 @@ OWN = {
     "wire.body.topics": "unit/test_bodies.py",
     "wire.grpc.refusal": "unit/test_proxy_refusal.py",
     "wire.grpc.requests": "unit/test_session.py",
+    "wire.implementation": "unit/test_decoder_choice.py",
     "wire.message.stored_message": "unit/test_message.py",
     "wire.message.sys_flag": "unit/test_codes.py",
     "wire.remoting.fields": "unit/test_headers.py",
+    "wire.remoting.native_answers": "properties/test_ordinary_answer.py",
     "wire.remoting.pull": "unit/test_broker.py",
+    "wire.remoting.template_choice": "unit/test_decoder_choice.py",
 }
 """The test module that is a module's own where it is not called ``test_`` and the module's name."""
 

@@ -43,6 +43,7 @@ SHELLS = {
         "proxy.session",
         "proxy.telemetry",
         "pull.executor_client",
+        "pull.implementation",
         "pull.outage_notes",
         "pull.pull_connections",
         "remoting.broker",

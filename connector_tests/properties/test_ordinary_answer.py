@@ -234,8 +234,11 @@ def test_bodies_lie_where_they_were_received_and_cannot_be_written_to(template: 
 
 
 def test_the_twin_takes_no_place_that_nobody_wants() -> None:
-    template_class("native")
+    native = template_class("native")
     from rocketmq_spark.wire import _native
+    from rocketmq_spark.wire.remoting.native_answers import NativeAnswerTemplate
+
+    assert native is NativeAnswerTemplate
 
     with pytest.raises(ValueError, match="no number that is wanted"):
         _native.AnswerTemplate([(b"", 4)], b"", PullResult, PullStatus.FOUND, "FOUND")

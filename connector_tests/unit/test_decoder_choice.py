@@ -1,4 +1,4 @@
-"""Who decodes: what is asked for, or the fastest that is there."""
+"""Who reads answers and who decodes: what is asked for, or the fastest that is there."""
 
 from __future__ import annotations
 
@@ -10,45 +10,72 @@ from collections.abc import Iterator
 
 import pytest
 
-from connector_tests.support.decoders import native_decoder
+from connector_tests.support.decoders import native_decoder, template_class
 from rocketmq_spark._version import __version__
 from rocketmq_spark.errors import OptionError
+from rocketmq_spark.pull.implementation import answer_template
+from rocketmq_spark.pull.pull_connections import shared_pull_connections
 from rocketmq_spark.source.implementation import column_decoder
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 from rocketmq_spark.wire.arrow.decoder import choose_decoder
 from rocketmq_spark.wire.implementation import NATIVE, PYTHON, VARIABLE
+from rocketmq_spark.wire.remoting.ordinary_answer import AnswerTemplate
+from rocketmq_spark.wire.remoting.template_choice import choose_template
 
 
 @pytest.fixture
 def not_built(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where no native decoder is: importing it fails."""
     monkeypatch.setitem(sys.modules, "rocketmq_spark.wire.arrow.native_columns", None)
+    monkeypatch.setitem(sys.modules, "rocketmq_spark.wire.remoting.native_answers", None)
 
 
 @pytest.fixture
 def chosen_anew() -> Iterator[None]:
-    column_decoder.cache_clear()
+    for choice in (answer_template, column_decoder):
+        choice.cache_clear()
     yield
-    column_decoder.cache_clear()
+    for choice in (answer_template, column_decoder):
+        choice.cache_clear()
 
 
 def test_python_is_used_where_it_is_asked_for() -> None:
     assert choose_decoder(PYTHON) is ColumnDecoder
+    assert choose_template(PYTHON) is AnswerTemplate
 
 
 def test_native_is_used_where_it_is_built() -> None:
     native = native_decoder()
     assert (choose_decoder(None), choose_decoder(NATIVE)) == (native, native)
+    assert choose_template(None) is choose_template(NATIVE) is template_class(NATIVE) is not AnswerTemplate
 
 
 def test_without_it_python_does_the_same(not_built: None) -> None:
     assert choose_decoder(None) is ColumnDecoder
+    assert choose_template(None) is AnswerTemplate
 
 
 def test_what_is_asked_for_and_missing_is_an_error(not_built: None) -> None:
     with pytest.raises(OptionError, match=r"ROCKETMQ_SPARK_IMPL asks for the native decoder.*make native") as caught:
         choose_decoder(NATIVE)
     assert "rocketmq_spark.wire.arrow.native_columns" in str(caught.value.context["problem"])
+
+
+def test_a_template_that_is_asked_for_and_missing_is_an_error(not_built: None) -> None:
+    with pytest.raises(OptionError, match=r"ROCKETMQ_SPARK_IMPL asks for the native decoder"):
+        choose_template(NATIVE)
+
+
+def test_connections_of_a_process_read_answers_as_the_environment_asks(
+    chosen_anew: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = {}
+    for asked in (PYTHON, ""):
+        monkeypatch.setenv(VARIABLE, asked)
+        answer_template.cache_clear()
+        made[asked] = shared_pull_connections(1_000)
+    assert made[PYTHON]._kind is AnswerTemplate
+    assert made[""]._kind is choose_template(None)
 
 
 def test_what_nobody_has_is_an_error() -> None:

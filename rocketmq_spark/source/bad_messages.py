@@ -7,7 +7,6 @@ always with the same RETRY_TOPIC and ORIGIN_MESSAGE_ID. It is stored, answered, 
 from __future__ import annotations
 
 import logging
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +16,10 @@ from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.executor_client import ExecutorClient
 from rocketmq_spark.source.dead_letter_sender import DeadLetterSender
+from rocketmq_spark.source.range_decoding import QUEUE_OFFSET
 from rocketmq_spark.wire.arrow.bad_messages import BadMessage
 
 log = logging.getLogger(__name__)
-
-QUEUE_OFFSET: Final = "queueOffset"
 
 
 class BadMessages:

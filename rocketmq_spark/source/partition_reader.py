@@ -25,13 +25,14 @@ from rocketmq_spark.pull.range_puller import RangePuller, puller_of
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.retry import is_outage_of_broker
 from rocketmq_spark.source.arrow_schema import arrow_schema
-from rocketmq_spark.source.bad_messages import QUEUE_OFFSET, BadMessages
+from rocketmq_spark.source.bad_messages import BadMessages
 from rocketmq_spark.source.data_loss import GIVEN_UP, LEFT_OUT, RETENTION, LostRange, deleted, report_losses
 from rocketmq_spark.source.given_up import as_option
 from rocketmq_spark.source.implementation import column_decoder
 from rocketmq_spark.source.range_decoding import (
     BATCH_BYTES,
     DECODED_AT_ONCE_BYTES,
+    QUEUE_OFFSET,
     DecodedAhead,
     Promised,
     each_once,

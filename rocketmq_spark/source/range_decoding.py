@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from rocketmq_spark.model import QueueRange
 from rocketmq_spark.pull.pull_request import PulledRange
-from rocketmq_spark.source.bad_messages import QUEUE_OFFSET
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder, GrowingBatch
+
+QUEUE_OFFSET: Final = "queueOffset"
 
 BATCH_BYTES: Final = 8 * 1024 * 1024
 """Encoded size at which pulled messages become a record batch. Spark's JVM takes a tenth less for those of 8 MiB than
@@ -80,6 +81,8 @@ class DecodedAhead:
     """The next batch of ``wanted``, as far as it is decoded before all of it is there.
 
     What its decoder does not add, and what comes behind that, is for whoever gathers it until ``take``.
+
+    Not thread-safe.
     """
 
     def __init__(self, decoder: ColumnDecoder, wanted: QueueRange) -> None:

@@ -60,7 +60,7 @@ class NativeColumnDecoder(ColumnDecoder):
 
 
 class NativeGrowingBatch:
-    """See ``GrowingBatch``. The GIL is released; the bodies must not be written to meanwhile."""
+    """See ``GrowingBatch``. The GIL is released; the bodies must not be written to meanwhile. Not thread-safe."""
 
     def __init__(self, schema: pa.Schema, growing: _native.Growing) -> None:
         self._schema = schema
