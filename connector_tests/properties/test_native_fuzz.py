@@ -1,4 +1,4 @@
-"""Mutated bodies: native code says what Python says, or refuses; it never panics, never reads beyond, keeps no memory.
+"""Mutated bodies and frames: native code says what Python says, or refuses; never panics, reads beyond, keeps memory.
 
 The long form: ``make fuzz-native``.
 """
@@ -21,13 +21,16 @@ import pytest
 from connector_tests.support.decoders import native_decoder
 from connector_tests.support.message_bytes import COMPRESSED, INNER_BATCH, V2, Record, inner_batch, pull_body
 from connector_tests.support.mutation import Brink, mutated
-from connector_tests.vectors.test_captured_frames import answer
+from connector_tests.vectors.test_captured_frames import FRAMES, answer
 from rocketmq_spark.wire.arrow.column_table import COLUMNS
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
+from rocketmq_spark.wire.implementation import NATIVE, PYTHON
 from rocketmq_spark.wire.message.compression import compress
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
+from rocketmq_spark.wire.remoting.ordinary_answer import template_of
+from rocketmq_spark.wire.remoting.template_choice import choose_template
 
-NATIVE = native_decoder()
+DECODER = native_decoder()
 EVERYTHING: Final = (-(2**63), 2**63 - 1)
 TOGETHER: Final = 500
 """How many bodies Python decodes at once: one by one takes it a hundred times longer."""
@@ -72,22 +75,21 @@ class Duel:
     """Both decoders with the same arguments."""
 
     def __init__(self, columns: Sequence[str], tags: frozenset[str] | None, *, restores_origin: bool) -> None:
-        self._native = NATIVE(columns, broker_name="b", tags=tags, restores_origin=restores_origin)
+        self._native = DECODER(columns, broker_name="b", tags=tags, restores_origin=restores_origin)
         self._python = ColumnDecoder(columns, broker_name="b", tags=tags, restores_origin=restores_origin)
         self._brink = Brink(2**16)
 
-    def is_taken(self, body: bytes) -> bool:
-        return self._native._twin.decode([self._brink.at_the_brink(body)], *EVERYTHING) is not None
-
     def fight(self, bodies: Sequence[bytes]) -> int:
-        """How many native code takes; of these it must say what Python says."""
-        taken = [body for body in bodies if self.is_taken(body)]
-        batch = self._native.decode_ordinary(taken, *EVERYTHING)
+        """How many native code takes; of these it must say what Python says, all at once and one after another."""
+        growing = self._native.growing(sum(map(len, bodies)), len(bodies))
+        taken = [body for body in bodies if growing.add([self._brink.at_the_brink(body)], *EVERYTHING)]
+        grown, batch = growing.finish(), self._native.decode_ordinary(taken, *EVERYTHING)
         assert batch is not None, "what is ordinary alone is so together"
-        batch.validate(full=True)
         expected = self._python.decode(taken, *EVERYTHING)
-        assert batch.schema.equals(expected.schema, check_metadata=True)
-        assert batch.equals(expected), first_difference(batch, expected)
+        for one in (grown, batch):
+            one.validate(full=True)
+            assert one.schema.equals(expected.schema, check_metadata=True)
+            assert one.equals(expected), first_difference(one, expected)
         return len(taken)
 
 
@@ -122,6 +124,27 @@ def test_mutated_bodies_are_decoded_as_python_does_or_refused(count: int) -> Non
             rss_bytes = process.memory_info().rss
     assert count // 10 < taken < count - count // 10, "both happens often"
     assert process.memory_info().rss - rss_bytes < GROWTH_LIMIT_BYTES
+
+
+@pytest.mark.timeout(4 * 3600)
+@pytest.mark.parametrize("count", [40_000, pytest.param(10_000_000, marks=pytest.mark.long)])
+def test_mutated_answers_are_read_as_python_does(count: int) -> None:
+    """Three frames at a time, of which any may be damaged, and the last cut."""
+    frame = FRAMES["pull found"][4:]
+    kinds = (choose_template(PYTHON), choose_template(NATIVE))
+    python, native = (template_of(memoryview(frame), kind) for kind in kinds)
+    assert python is not None
+    assert native is not None
+    random, brink, read = Random(count), Brink(2**16), [0] * 4
+    for _ in range(count // 3):
+        frames = (mutated(frame, random) if random.randrange(4) == 0 else frame for _ in range(3))
+        stream = b"".join(len(one).to_bytes(4, "big") + one for one in frames)
+        stream = stream[: len(stream) - random.choice((0, 0, 1, random.randrange(len(stream))))]
+        received, begin = brink.at_the_brink(stream), random.choice((0, 0, 4 + len(frame)))
+        answers, end = native.read(received, begin, len(stream))
+        assert (answers, end) == python.read(received, begin, len(stream))
+        read[len(answers)] += 1
+    assert min(read) > count // 100, read
 
 
 def test_reading_beyond_is_seen() -> None:
