@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from connector_tests.support.decoders import IMPLEMENTATIONS, decoder_class, implementations_line
+from connector_tests.support.decoders import IMPLEMENTATIONS, choose_anew, decoder_class, implementations_line
 from connector_tests.support.executor_process import close_executor_connections
 from connector_tests.support.java import java_oracle
 from connector_tests.support.leaks import LeakCheck
@@ -22,6 +22,7 @@ from rocketmq_spark.embedded.pytest_plugin import rocketmq_cluster as rocketmq_c
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.source.stream.source_run import ENDING_SIGNALS
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
+from rocketmq_spark.wire.implementation import VARIABLE
 
 FASTEST_FIRST: Final = (
     "unit",
@@ -127,6 +128,16 @@ def own_signals() -> Iterator[None]:
 def column_decoder(request: pytest.FixtureRequest) -> type[ColumnDecoder]:
     """One contract, two implementations. For a module, because hypothesis does not set fixtures up anew."""
     return decoder_class(request.param)
+
+
+@pytest.fixture(params=IMPLEMENTATIONS)
+def implementation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Each of them in turn: who reads answers and decodes in this process."""
+    decoder_class(request.param)
+    monkeypatch.setenv(VARIABLE, request.param)
+    choose_anew()
+    yield request.param
+    choose_anew()
 
 
 @pytest.fixture(scope="session")

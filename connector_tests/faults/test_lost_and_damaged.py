@@ -21,7 +21,7 @@ from rocketmq_spark.source.data_loss import RETENTION, LostRange
 from rocketmq_spark.source.partition_reader import read_ranges
 from rocketmq_spark.source.schema import default_schema
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("implementation")]
 
 FILE_BYTES = 64 * 1024
 COUNT = 1_000

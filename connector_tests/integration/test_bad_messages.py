@@ -25,7 +25,7 @@ from rocketmq_spark.wire.arrow import bad_messages, columns
 from rocketmq_spark.wire.message.compression import compress
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("implementation")]
 
 POISON_FLAG = int(MessageSysFlag.COMPRESSED | MessageSysFlag.LZ4)
 """Says that a body is compressed; these bodies are not."""

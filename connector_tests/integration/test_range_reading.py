@@ -22,7 +22,7 @@ from rocketmq_spark.source.schema import default_schema
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.stream_reader import RocketMQInputPartition, RocketMQStreamReader
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("implementation")]
 
 COUNT = 3_000
 LARGE_BYTES = 60_000

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Protocol
 import pytest
 
 from rocketmq_spark.errors import OptionError
+from rocketmq_spark.pull import executor_client
+from rocketmq_spark.pull.implementation import answer_template
+from rocketmq_spark.source.implementation import column_decoder
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 from rocketmq_spark.wire.arrow.decoder import choose_decoder
 from rocketmq_spark.wire.implementation import NATIVE, PYTHON, VARIABLE
@@ -40,6 +43,13 @@ def template_class(implementation: str) -> type[AnswerTemplate]:
     """The template of ordinary answers; skips and fails as ``decoder_class``."""
     decoder_class(implementation)
     return choose_template(implementation)
+
+
+def choose_anew() -> None:
+    """What this process reads and decodes with from now on is what the environment then asks for."""
+    answer_template.cache_clear()
+    column_decoder.cache_clear()
+    executor_client._shared.cache_clear()
 
 
 def native_decoder() -> type[NativeColumnDecoder]:

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from connector_tests.support.decoders import native_decoder, template_class
+from connector_tests.support.decoders import choose_anew, native_decoder, template_class
 from rocketmq_spark._version import __version__
 from rocketmq_spark.errors import OptionError
-from rocketmq_spark.pull.implementation import answer_template
 from rocketmq_spark.pull.pull_connections import shared_pull_connections
 from rocketmq_spark.source.implementation import column_decoder
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
@@ -32,11 +31,9 @@ def not_built(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def chosen_anew() -> Iterator[None]:
-    for choice in (answer_template, column_decoder):
-        choice.cache_clear()
+    choose_anew()
     yield
-    for choice in (answer_template, column_decoder):
-        choice.cache_clear()
+    choose_anew()
 
 
 def test_python_is_used_where_it_is_asked_for() -> None:
@@ -72,7 +69,7 @@ def test_connections_of_a_process_read_answers_as_the_environment_asks(
     made = {}
     for asked in (PYTHON, ""):
         monkeypatch.setenv(VARIABLE, asked)
-        answer_template.cache_clear()
+        choose_anew()
         made[asked] = shared_pull_connections(1_000)
     assert made[PYTHON]._kind is AnswerTemplate
     assert made[""]._kind is choose_template(None)

@@ -1,0 +1,129 @@
+"""Whatever is among what was pulled, and wherever batches and pieces of them end: each row once, in order, and each
+offset without one is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from connector_tests.support.message_bytes import COMPRESSED, INNER_BATCH, Record, inner_batch
+from rocketmq_spark.model import MessageQueue, QueueRange
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pull.executor_client import ExecutorClient
+from rocketmq_spark.pull.pull_request import PulledRange
+from rocketmq_spark.source import partition_reader
+from rocketmq_spark.source.data_loss import LEFT_OUT, RETENTION, LostRange
+from rocketmq_spark.source.partition_reader import _RangeReader
+from rocketmq_spark.wire.message.compression import compress
+from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
+
+QUEUE = MessageQueue("topic", "broker-a", 0)
+OPTIONS = ReadOptions.parse(
+    {"namesrvAddr": "127.0.0.1:1", "consumerGroup": "G", "subscribe": QUEUE.topic, "failOnDataLoss": "false"}
+)
+COLUMNS = ("body", "queueOffset", "keys")
+AHEAD_BYTES, BATCH_BYTES = 600, 3_000
+"""About 5 and 25 messages."""
+
+
+class Pulled:
+    """What a range was pulled as."""
+
+    def __init__(self, ranges: Sequence[PulledRange]) -> None:
+        self._ranges = ranges
+
+    def pulled(self) -> Iterator[PulledRange]:
+        return iter(self._ranges)
+
+
+def body(offset: int) -> bytes:
+    return b"body of %d" % offset
+
+
+def ordinary(offset: int) -> tuple[bytes, int]:
+    """Encoded, and for how many offsets it stands."""
+    return Record(topic="topic", body=body(offset), properties={"KEYS": "k"}, queue_offset=offset).encode(), 1
+
+
+def compressed(offset: int) -> tuple[bytes, int]:
+    packed = compress(body(offset), MessageSysFlag.ZLIB)
+    record = Record(topic="topic", body=packed, properties={"KEYS": "k"}, queue_offset=offset, sys_flag=COMPRESSED)
+    return record.encode(), 1
+
+
+def several(offset: int) -> tuple[bytes, int]:
+    together = inner_batch([(body(at), b"KEYS\x01k\x02") for at in range(offset, offset + 3)])
+    properties = {"INNER_NUM": "3"}
+    record = Record(topic="topic", body=together, properties=properties, queue_offset=offset, sys_flag=INNER_BATCH)
+    return record.encode(), 3
+
+
+def missing(_offset: int) -> tuple[bytes, int]:
+    return b"", 1
+
+
+MOSTLY_ORDINARY = st.sampled_from([ordinary] * 12 + [compressed, several, missing])
+
+
+@st.composite
+def pulled(draw: st.DrawFn) -> tuple[list[PulledRange], list[int], list[int], list[int]]:
+    """Ranges that touch; the offsets with rows, those of no message, and those that are lost."""
+    ranges: list[PulledRange] = []
+    rows: list[int] = []
+    left_out: list[int] = []
+    lost: list[int] = []
+    begin_offset = draw(st.integers(0, 1_000))
+    neighbour = b""
+    for _ in range(draw(st.integers(0, 40))):
+        if draw(st.integers(0, 15)) == 0:
+            end_offset = begin_offset + draw(st.integers(1, 9))
+            ranges.append(PulledRange(begin_offset, end_offset, is_lost=True))
+            lost += range(begin_offset, end_offset)
+            begin_offset, neighbour = end_offset, b""
+            continue
+        records, offset = b"", begin_offset
+        for kind in draw(st.lists(MOSTLY_ORDINARY, min_size=1, max_size=8)):
+            record, count = kind(offset)
+            (rows if record else left_out).extend(range(offset, offset + count))
+            records, neighbour_of_next, offset = records + record, record, offset + count
+        shared = neighbour if draw(st.booleans()) else b""
+        ranges.append(PulledRange(begin_offset, offset, memoryview(shared + records)))
+        begin_offset, neighbour = offset, neighbour_of_next
+    return ranges, rows, left_out, lost
+
+
+def offsets_of(losses: Sequence[LostRange], cause: str) -> list[int]:
+    return [at for one in losses if one.cause == cause for at in range(one.begin_offset, one.end_offset)]
+
+
+@pytest.fixture(autouse=True)
+def small(implementation: str) -> Iterator[None]:
+    """Pieces and batches of a few messages."""
+    changed = pytest.MonkeyPatch()
+    changed.setattr(partition_reader, "DECODED_AT_ONCE_BYTES", AHEAD_BYTES)
+    changed.setattr(partition_reader, "BATCH_BYTES", BATCH_BYTES)
+    yield
+    changed.undo()
+
+
+@given(pulled())
+def test_each_message_is_a_row_once_and_each_other_offset_is_told(
+    made: tuple[list[PulledRange], list[int], list[int], list[int]],
+) -> None:
+    ranges, rows, left_out, lost = made
+    begin_offset = ranges[0].begin_offset if ranges else 0
+    wanted = QueueRange(QUEUE, begin_offset, ranges[-1].end_offset if ranges else 0)
+    losses: list[LostRange] = []
+    puller: Any = Pulled(ranges)
+    reader = _RangeReader(wanted, ExecutorClient.shared(OPTIONS), puller, OPTIONS, COLUMNS, (), losses, ())
+    batches = list(reader.batches())
+    event(f"batches: {min(len(batches), 4)}")
+    assert all(batch.schema.names == list(COLUMNS) for batch in batches)
+    assert [at for batch in batches for at in batch.column("queueOffset").to_pylist()] == rows
+    assert [text for batch in batches for text in batch.column("body").to_pylist()] == [body(at) for at in rows]
+    assert offsets_of(losses, LEFT_OUT) == left_out
+    assert offsets_of(losses, RETENTION) == lost
