@@ -23,7 +23,13 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         "BAD_OPTION_VALUE": Condition("Option {option!r} cannot be {value!r}.", "It must be {expected}."),
         "CONTRADICTORY_OPTIONS": Condition("Options {first!r} and {second!r} contradict each other.", "{reason}"),
         "UNKNOWN_COLUMN": Condition(
-            "The schema names columns that RocketMQ messages do not have: {columns}.", "There are: {available}."
+            "The schema names columns that RocketMQ messages do not have: {columns}.",
+            "There are: {available}. Properties are columns too where 'propertyColumns' names them.",
+        ),
+        "UNSENDABLE_COLUMNS": Condition(
+            "Rows have columns that are nothing of a message to send: {columns}.",
+            "Choose what is sent with select(...); there are: {available}. Only what 'messageIdColumns' names may be "
+            "there beside.",
         ),
         "BAD_COLUMN_TYPE": Condition(
             "Column {column!r} cannot be read as {given}.", "Declare it as {expected}; there are: {available}."

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from pathlib import Path
@@ -28,6 +29,7 @@ from rocketmq_spark.options.table import Option, Section, rows
 from rocketmq_spark.pull.pull_request import BY_OFFSETS, BY_REASON, BY_STATUS
 from rocketmq_spark.remoting.retry import OUTLOOKS, Outlook, Outlooks
 from rocketmq_spark.sink.columns import SINK_COLUMNS
+from rocketmq_spark.sink.row_checks import TAKEN_NAMES
 from rocketmq_spark.source.schema import spark_type
 from rocketmq_spark.source.stream import drain
 from rocketmq_spark.source.stream.checkpoint_changes import CHANGES
@@ -209,7 +211,11 @@ def written_columns() -> str:
         (" or ".join(f"`{one}`" for one in (name, row.alias) if one), " or ".join(map(str.upper, row.types)), row.doc)
         for name, row in SINK_COLUMNS.items()
     )
-    return f"{head}\n{table(('column', 'type', 'meaning'), lines)}"
+    taken = ", ".join(f"`{name}`" for name in sorted(TAKEN_NAMES))
+    names = f"Names that RocketMQ has taken for itself, and that `properties` may not have: {taken}."
+    return (
+        f"{head}\n{table(('column', 'type', 'meaning'), lines)}\n{textwrap.fill(names, 120, break_on_hyphens=False)}\n"
+    )
 
 
 def file_map_page(_: str) -> str:

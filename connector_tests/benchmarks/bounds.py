@@ -26,6 +26,7 @@ from connector_tests.benchmarks.names import (
     OUR_RARE,
     OURS,
     PYTHON_SUFFIX,
+    UNCHECKED_SUFFIX,
 )
 from connector_tests.benchmarks.run import Run
 from rocketmq_spark.wire.arrow.column_table import COLUMNS
@@ -105,6 +106,11 @@ BOUNDS: Final[Sequence[Bound]] = (
         _reading(case, ours, peer, SPARK_CPU, 1.0)
         for case in (SMALL, LARGE)
         for ours, peer in ((OUR_LIKE_KAFKA, KAFKA), (OUR_MAPS, KAFKA_HEADERS), (OUR_BODIES, KAFKA_VALUES))
+    ),
+    *(
+        _reading(case, f"{ours}{UNCHECKED_SUFFIX}", f"{peer}{UNCHECKED_SUFFIX}", SPARK_CPU, 1.0)
+        for case in (SMALL, LARGE)
+        for ours, peer in ((OUR_LIKE_KAFKA, KAFKA), (OUR_BODIES, KAFKA_VALUES))
     ),
     Bound("decode", "100 B, 32 a pull", f"{ALL}, native", None, RATE, 4.0),
     Bound("decode", "100 B, 32 a pull", ALL, None, RATE, 1.8),

@@ -14,7 +14,7 @@ import psutil
 from connector_tests.benchmarks import kafka_jars, kafka_side, rocketmq_side
 from connector_tests.benchmarks.java_peers import CLIENT_JVM, SOURCES
 from connector_tests.benchmarks.side import BROKER_JVM
-from connector_tests.benchmarks.spark import DEFAULT_SETTINGS, RECOMMENDED_SETTINGS
+from connector_tests.benchmarks.spark import DEFAULT_SETTINGS, RECOMMENDED_SETTINGS, UNCHECKED_SETTINGS
 from rocketmq_spark._version import __version__
 from rocketmq_spark.embedded.jars import read_lock, version_of
 from rocketmq_spark.embedded.jvm import find_java
@@ -60,6 +60,7 @@ def settings() -> dict[str, Any]:
     return {
         "spark": {"master": "local[2]", **RECOMMENDED_SETTINGS},
         "spark, default settings": {"master": "local[2]", **DEFAULT_SETTINGS},
+        "spark, Arrow unchecked": {"master": "local[2]", **RECOMMENDED_SETTINGS, **UNCHECKED_SETTINGS},
         "both brokers' JVM": " ".join(BROKER_JVM),
         "RocketMQ": dict(rocketmq_side.SETTINGS),
         "Kafka": dict(kafka_side.SETTINGS),

@@ -44,6 +44,7 @@ from connector_tests.benchmarks.side import HEADED_TOPIC
 from connector_tests.benchmarks.spark import DEFAULT_SETTINGS, RECOMMENDED_SETTINGS, spark_session, stream_of
 from connector_tests.benchmarks.stand import Stand, open_stand
 from connector_tests.benchmarks.throughput import read_all
+from connector_tests.benchmarks.unchecked import read_unchecked
 from connector_tests.benchmarks.workload import RARE_EVERY, RARE_TAG, Workload
 
 PART: Final = "reading"
@@ -52,7 +53,8 @@ ROUNDS_OF_DEFAULTS: Final = 2
 
 
 def read_base(workload: Workload, rounds: int, jars: Sequence[Path]) -> Iterator[Outcome]:
-    """With everybody; then once more the two connectors, with Spark's default settings."""
+    """With everybody; then once more the two connectors, with Spark's default settings, and with other options of the
+    JVM."""
     with ExitStack() as resources:
         stand = resources.enter_context(open_stand(workload, with_kafka=bool(jars)))
         yield from stand.failures
@@ -64,6 +66,7 @@ def read_base(workload: Workload, rounds: int, jars: Sequence[Path]) -> Iterator
         with spark_session(DEFAULT_SETTINGS, jars) as spark:
             racing = {f"{name}{DEFAULTS_SUFFIX}": run for name, run in connectors(spark, stand).items()}
             yield from alternate(PART, workload.name, racing, min(rounds, ROUNDS_OF_DEFAULTS))
+        yield from read_unchecked(PART, stand, rounds, jars)
 
 
 def read_variation(workload: Workload, rounds: int, jars: Sequence[Path]) -> Iterator[Outcome]:

@@ -43,6 +43,7 @@ from connector_tests.benchmarks.names import (
     OUR_PULLS_AT_ONCE,
     OURS,
     PYTHON_SUFFIX,
+    UNCHECKED_SUFFIX,
 )
 from connector_tests.benchmarks.roles import BROKER, CLIENT, JVM, PLANNING, RUNNER, WORKER, cpu_s
 from connector_tests.benchmarks.run import Failure, Run
@@ -235,10 +236,9 @@ def _writing_parts(runs: Sequence[Run], case: str) -> str:
 
 def _peer(name: str, racing: Collection[str]) -> str:
     """Spark's Kafka connector with the same settings, and where it took part so with the same kind of columns."""
-    if name.endswith(DEFAULTS_SUFFIX):
-        return f"{KAFKA}{DEFAULTS_SUFFIX}"
-    peer = PEERS.get(name.removesuffix(PYTHON_SUFFIX), KAFKA)
-    return peer if peer in racing else KAFKA
+    settings = next((suffix for suffix in (DEFAULTS_SUFFIX, UNCHECKED_SUFFIX) if name.endswith(suffix)), "")
+    peer = PEERS.get(name.removesuffix(settings).removesuffix(PYTHON_SUFFIX), KAFKA) + settings
+    return peer if peer in racing else f"{KAFKA}{settings}"
 
 
 def _wall(runs: Sequence[Run], case: str) -> str:

@@ -19,6 +19,12 @@ from connector_tests.support.spark_session import local_session
 DEFAULT_SETTINGS: Final[Mapping[str, str]] = {}
 RECOMMENDED_SETTINGS: Final[Mapping[str, str]] = {"spark.python.unix.domain.socket.enabled": "true"}
 """What ``conf/spark-defaults.conf`` says about Python sources."""
+UNCHECKED_SETTINGS: Final[Mapping[str, str]] = {
+    "spark.driver.extraJavaOptions": (
+        "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
+    )
+}
+"""What it offers beside, commented out."""
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from connector_tests.benchmarks.roles import RUNNER, cpu_s
 from connector_tests.benchmarks.run import Run
 from connector_tests.benchmarks.side import Side
 from connector_tests.benchmarks.stand import Stand
+from connector_tests.benchmarks.unchecked import readers
 from connector_tests.benchmarks.workload import FULL, Workload
 from connector_tests.benchmarks.writing import sinks
 from connector_tests.unit.test_benchmark_report import CASE, ENVIRONMENT, reading, section
@@ -40,7 +41,9 @@ def contestants_of_a_whole_run() -> set[tuple[str, str, str]]:
     """Part, case, contestant; Java's clients and what decodes natively by their names."""
     found = set()
     for workload in FULL.bases:
-        names = {*everybody(NO_SESSION, stand_of(workload)), LITE_PULL, JAVA_PULL}
+        stand = stand_of(workload)
+        names = {*everybody(NO_SESSION, stand), LITE_PULL, JAVA_PULL}
+        names |= readers(NO_SESSION, stand.rocketmq, stand.kafka, workload.count).keys()
         found |= {("reading", workload.name, name) for name in names}
     for workload in (*FULL.variations, *FULL.cold):
         found |= {("reading", workload.name, name) for name in connectors(NO_SESSION, stand_of(workload))}

@@ -34,6 +34,7 @@ from connector_tests.benchmarks.names import (
     OUR_MAPS,
     OURS,
     PYTHON_SUFFIX,
+    UNCHECKED_SUFFIX,
 )
 from connector_tests.benchmarks.report import report, table, times
 from connector_tests.benchmarks.results import as_json
@@ -130,6 +131,14 @@ def test_default_settings_are_compared_with_default_settings() -> None:
     runs = reading(OURS + DEFAULTS_SUFFIX, 1.0) + reading(KAFKA, 1.0) + reading(KAFKA + DEFAULTS_SUFFIX, 3.0)
     rows = section(report(runs, [], ENVIRONMENT, "chart.png"), f"Reading {CASE}")
     assert rows[OURS + DEFAULTS_SUFFIX][1] == "3.00 ×"
+
+
+def test_what_another_jvm_read_is_compared_to_what_kafkas_connector_read_there() -> None:
+    names = (OUR_BODIES, KAFKA, KAFKA_VALUES)
+    runs = [run for name in names for run in reading(name, 1.0)]
+    runs += reading(OUR_BODIES + UNCHECKED_SUFFIX, 1.0) + reading(KAFKA_VALUES + UNCHECKED_SUFFIX, 2.0)
+    rows = section(report(runs, [], ENVIRONMENT, "chart.png"), f"Reading {CASE}")
+    assert rows[OUR_BODIES + UNCHECKED_SUFFIX][1] == "2.00 ×"
 
 
 def test_properties_are_compared_with_headers_where_kafka_has_them() -> None:

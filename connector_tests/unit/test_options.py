@@ -124,6 +124,34 @@ def test_an_unknown_name_like_no_other_is_refused_without_a_suggestion() -> None
     assert "  " not in str(error)
 
 
+ELSEWHERE = "{0!r} is an option of {1}, and means nothing here."
+NOT_BY_PATH = (
+    "Topics are named by an option, 'subscribe' of a reader or 'topic' of a writer, and not in load() or save()."
+)
+
+
+@pytest.mark.parametrize(
+    ("parse", "given", "suggestion"),
+    [
+        (ReadOptions.parse, "deadlettertopic", ELSEWHERE.format("deadLetterTopic", "df.write and df.writeStream")),
+        (WriteOptions.parse, "ConsumerGroup", ELSEWHERE.format("consumerGroup", "spark.readStream")),
+        (connection_options, "endpoints", ELSEWHERE.format("endpoints", "spark.readStream")),
+        (ReadOptions.parse, "path", NOT_BY_PATH),
+        (
+            WriteOptions.parse,
+            "kafka.bootstrap.servers",
+            "RocketMQ's brokers are found by its name servers, option 'namesrvAddr'.",
+        ),
+    ],
+)
+def test_what_belongs_elsewhere_is_no_misspelling(
+    parse: Callable[[Mapping[str, str]], object], given: str, suggestion: str
+) -> None:
+    with pytest.raises(OptionError) as caught:
+        parse({given: "x"})
+    assert caught.value.context == {"option": given, "suggestion": suggestion}
+
+
 def test_an_unknown_name_is_told_before_what_it_was_meant_for_is_missed() -> None:
     without_group = {name: text for name, text in REQUIRED.items() if name != "consumerGroup"}
     assert "Did you mean 'consumerGroup'?" in str(refusal({**without_group, "group": "x"}))

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.sql.types import StringType, StructField, StructType
 
 from rocketmq_spark.errors import OptionError
+from rocketmq_spark.options import WriteOptions
 from rocketmq_spark.sink.columns import SINK_COLUMNS, available, id_positions, resolve_columns
+from rocketmq_spark.sink.writer import columns_in
 
 ALL = [(name, column.types[-1]) for name, column in SINK_COLUMNS.items()]
 
@@ -32,9 +35,9 @@ def test_what_kafka_calls_value_and_key_is_taken_as_body_and_keys() -> None:
 
 def test_a_column_that_there_is_not_is_named_with_those_that_there_are() -> None:
     said = refused([("body", "binary"), ("partition", "int"), ("headers", "string")])
-    assert "UNKNOWN_COLUMN" in said
+    assert "UNSENDABLE_COLUMNS" in said
     assert "partition, headers" in said
-    assert said.endswith(f"There are: {available()}.")
+    assert f"there are: {available()}. Only what 'messageIdColumns' names may be there beside." in said
 
 
 def test_a_column_of_another_type_is_named_with_what_it_should_be() -> None:
@@ -80,3 +83,11 @@ def test_columns_of_ids_that_are_not_there_or_have_no_one_text_are_named() -> No
         id_positions(fields, ("id",))
     with pytest.raises(OptionError, match=r"UNWRITABLE_COLUMN.*'parts' is ARRAY<STRING>"):
         id_positions(fields, ("parts",))
+
+
+def test_a_column_of_ids_that_is_misspelt_is_told_before_the_one_that_it_was_meant_for() -> None:
+    """The column that should have been named was said to be none, and nobody looked for the option."""
+    options = WriteOptions.parse({"namesrvAddr": "a:1", "topic": "t", "messageIdColumns": "order"})
+    schema = StructType([StructField("body", StringType()), StructField("orderId", StringType())])
+    with pytest.raises(OptionError, match=r"'messageIdColumns' cannot be 'order'.*body, orderid"):
+        columns_in(schema, options)

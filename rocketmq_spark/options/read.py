@@ -25,9 +25,10 @@ from rocketmq_spark.options.kinds import (
 )
 from rocketmq_spark.options.read_rules import BROADCASTING, READ_CONFLICTS, READ_NEEDS
 from rocketmq_spark.options.receive import ReceiveOptions
-from rocketmq_spark.options.table import Section, checked, option, parse_table
+from rocketmq_spark.options.table import Section, checked, option, parse_table, taken_by
 
 
+@taken_by("spark.readStream")
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions(ReceiveOptions):
     """Options of ``spark.readStream.format("rocketmq")``. Times are milliseconds, sizes are messages."""

@@ -14,12 +14,24 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from itertools import chain
-from typing import Any, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
 
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.options.kinds import Kind
 
 T = TypeVar("T")
+
+_CALLED_BY: Final[dict[type, str]] = {}
+
+NOT_OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "path": "Topics are named by an option, 'subscribe' of a reader or 'topic' of a writer, and not in load() or "
+        "save().",
+        "kafka.bootstrap.servers": "RocketMQ's brokers are found by its name servers, option 'namesrvAddr'.",
+    }
+)
+"""What Spark or the habit of another connector hands over, and what to do instead."""
 
 
 class Section(Enum):
@@ -114,6 +126,16 @@ def option(
     return dataclasses.field(metadata={"option": row}, repr=not secret)
 
 
+def taken_by(what: str) -> Callable[[type[T]], type[T]]:
+    """Of a table of options: ``what`` the user calls that takes them. Options of another table are told so."""
+
+    def note(table: type[T]) -> type[T]:
+        _CALLED_BY[table] = what
+        return table
+
+    return note
+
+
 def rows(table: type) -> Iterator[tuple[str, Option]]:
     """(attribute, row) for every option of ``table``, in order of definition."""
     for attribute in dataclasses.fields(table):
@@ -128,7 +150,7 @@ def parse_table(table: type, given: Mapping[str, str]) -> dict[str, Any]:
     known = {spelling.lower(): spelling for _, row in rows(table) for spelling in row.spellings}
     for name in given:
         if name.lower() not in known:
-            raise _unknown(name, known)
+            raise OptionError("UNKNOWN_OPTION", option=name, suggestion=_meant(name, known))
     wanted = {name.lower(): text for name, text in given.items()}
     values: dict[str, Any] = {}
     for attribute, row in rows(table):
@@ -165,10 +187,18 @@ def _take(row: Option, wanted: dict[str, str]) -> str | None:
     return row.default
 
 
-def _unknown(name: str, known: Mapping[str, str]) -> OptionError:
-    """``known``: the spellings, by what they are in lower case. Meant is first what has the name as its last word."""
+def _meant(name: str, known: Mapping[str, str]) -> str:
+    """What to do about a name that is none of ``known``, the spellings by what they are in lower case. What has the
+    name as its last word comes before what is spelled like it."""
+    lower = name.lower()
+    if lower in NOT_OPTIONS:
+        return NOT_OPTIONS[lower]
+    for other, what in _CALLED_BY.items():
+        spellings = (spelling for _, row in rows(other) for spelling in row.spellings)
+        elsewhere = next((spelling for spelling in spellings if spelling.lower() == lower), None)
+        if elsewhere is not None:
+            return f"{elsewhere!r} is an option of {what}, and means nothing here."
     last_word = name[:1].upper() + name[1:].lower()
-    nearest = difflib.get_close_matches(name.lower(), known, cutoff=0.5)
+    nearest = difflib.get_close_matches(lower, known, cutoff=0.5)
     meant = [spelling for spelling in known.values() if spelling.endswith(last_word)] or [known[one] for one in nearest]
-    suggestion = f"Did you mean {meant[0]!r}?" if meant else "No option has a name like it."
-    return OptionError("UNKNOWN_OPTION", option=name, suggestion=suggestion)
+    return f"Did you mean {meant[0]!r}?" if meant else "No option has a name like it."

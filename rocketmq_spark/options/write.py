@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from rocketmq_spark.options.connection import CONNECTION_CONFLICTS, CONNECTION_NEEDS, ConnectionOptions
 from rocketmq_spark.options.kinds import BOOLEAN, GROUP, NAMES, TOPIC, choice, integer
-from rocketmq_spark.options.table import Section, checked, option, parse_table
+from rocketmq_spark.options.table import Section, checked, option, parse_table, taken_by
 
 
+@taken_by("df.write and df.writeStream")
 @dataclass(frozen=True, kw_only=True)
 class WriteOptions(ConnectionOptions):
     """Options of ``df.write`` and ``df.writeStream`` with ``format("rocketmq")``. Times are milliseconds."""

@@ -71,15 +71,16 @@ def resolve_columns(
 ) -> dict[str, int]:
     """Where each column of ``SINK_COLUMNS`` stands that a schema has, given its names and Spark types in order.
 
-    ``id_columns`` may be there as well, see ``id_positions``. Raises OptionError[UNKNOWN_COLUMN | UNWRITABLE_COLUMN |
-    SAME_COLUMNS | NOTHING_TO_SEND]; the last also where there is neither a topic column nor option ``topic``
-    (``has_topic``), or one of two columns that mean nothing alone.
+    ``id_columns`` may be there as well, see ``id_positions``.
+
+    Raises OptionError[UNSENDABLE_COLUMNS | UNWRITABLE_COLUMN | SAME_COLUMNS | NOTHING_TO_SEND]; the last also where
+    there is neither a topic column nor option ``topic`` (``has_topic``), or one of two columns that mean nothing alone.
     """
     extra = {name.lower() for name in id_columns} - _BY_SPELLING.keys()
     given = [(place, name, type_) for place, (name, type_) in enumerate(fields) if name.lower() not in extra]
     unknown = [name for _, name, _ in given if name.lower() not in _BY_SPELLING]
     if unknown:
-        raise OptionError("UNKNOWN_COLUMN", columns=", ".join(unknown), available=available())
+        raise OptionError("UNSENDABLE_COLUMNS", columns=", ".join(unknown), available=available())
     spelt: dict[str, str] = {}
     positions: dict[str, int] = {}
     for position, spelling, given_type in given:

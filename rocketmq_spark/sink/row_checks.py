@@ -72,6 +72,7 @@ def topic_problems(topics: pa.StringArray, problems: Mapping[int, str], topic_pr
 
 def _problems(rows: OutgoingRows, properties: Sequence[pa.BinaryArray], max_body_bytes: int) -> Found:
     body_bytes = lengths_of(rows.bodies)
+    yield from _where(rows.bodies.is_null(), "its body is null")
     yield from _where(body_bytes == 0, "its body is empty, which no broker takes")
     for position in np.flatnonzero(body_bytes > max_body_bytes):
         yield int(position), f"its body has {body_bytes[position]} bytes, and {max_body_bytes} is the most"
@@ -129,12 +130,12 @@ def _property_problems(maps: pa.MapArray) -> Found:
 
 def _delay_problems(rows: OutgoingRows) -> Found:
     counts = np.zeros(len(rows), np.int32)
-    for name in DELAYS.values():
+    for column, name in DELAYS.items():
         values = rows.texts.get(name)
         if values is not None:
             counts += values.is_valid().to_numpy(zero_copy_only=False)
             no_time = pc.or_(pc.starts_with(values, "-"), pc.equal(values, b"0"))
-            yield from _where(no_time, f"its {name} is not above 0")
+            yield from _where(no_time, f"its {column} is not above 0")
     yield from _where(counts > 1, "it says more than once when it is to be delivered")
 
 

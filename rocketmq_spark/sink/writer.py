@@ -78,8 +78,8 @@ def columns_in(schema: StructType, options: WriteOptions) -> tuple[dict[str, int
     """Where the columns stand that are sent, and those that ids are made of."""
     fields = [(field.name, field.dataType.simpleString()) for field in schema.fields]
     of_ids = options.message_id_columns
-    parts = resolve_columns(fields, has_topic=options.topic is not None, id_columns=of_ids)
-    return parts, id_positions(fields, of_ids)
+    positions = id_positions(fields, of_ids)  # first: one that is misspelt would make another column unknown
+    return resolve_columns(fields, has_topic=options.topic is not None, id_columns=of_ids), positions
 
 
 def _write(
