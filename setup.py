@@ -58,7 +58,7 @@ def native() -> dict[str, Any]:
 setup(
     name="rocketmq-spark",
     version=VERSION,
-    description="Apache RocketMQ as a PySpark streaming source, in Python",
+    description="Apache RocketMQ for PySpark: a streaming source, and sinks of batches and streams, in Python",
     long_description=(HERE / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     license="Apache-2.0",

@@ -11,6 +11,8 @@ from typing import Final
 
 from rocketmq_spark.condition import Condition
 
+REPORT: Final = "Report this with the broker's version."
+
 CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
     {
         # ---- options and schema
@@ -28,8 +30,7 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         ),
         "UNSENDABLE_COLUMNS": Condition(
             "Rows have columns that are nothing of a message to send: {columns}.",
-            "Choose what is sent with select(...); there are: {available}. Only what 'messageIdColumns' names may be "
-            "there beside.",
+            "Choose with select(...); there are: {available}. Beside them may only be what 'messageIdColumns' names.",
         ),
         "BAD_COLUMN_TYPE": Condition(
             "Column {column!r} cannot be read as {given}.", "Declare it as {expected}; there are: {available}."
@@ -95,12 +96,8 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "{peer} sent bytes that are no RocketMQ frame: {problem}.",
             "Check that the address is a RocketMQ name server or broker, and not another service.",
         ),
-        "BAD_BODY": Condition(
-            "The body of a {subject} cannot be read: {problem}.", "Report this with the broker's version."
-        ),
-        "BAD_HEADER": Condition(
-            "The header of a {subject} cannot be read: {problem}.", "Report this with the broker's version."
-        ),
+        "BAD_BODY": Condition("The body of a {subject} cannot be read: {problem}.", REPORT),
+        "BAD_HEADER": Condition("The header of a {subject} cannot be read: {problem}.", REPORT),
         "CORRUPT_MESSAGE": Condition(
             "Message number {index} of a pull, at byte {position} of {length_bytes}, cannot be decoded: {problem}.",
             "The stored message may be damaged; 'mqadmin queryMsgByOffset' shows it.",
@@ -121,8 +118,7 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "that lost all its files when a slave became master (apache/rocketmq#10417); restart that broker.",
         ),
         "PULL_STALLED": Condition(
-            "{queue} cannot be read at offset {offset}: for {waited_ms} ms its broker has answered {reason} and "
-            "named no later offset.",
+            "{queue} cannot be read at offset {offset}: for {waited_ms} ms its broker has said {reason}, no later one.",
             "The broker's store may be damaged; its log says more.",
         ),
         "UNSENDABLE": Condition("This cannot be sent: {problem}.", "Change the message or the request."),
@@ -177,8 +173,7 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         "RUN_ENDED": Condition(
             "The process that plans this query was told to end (SIGTERM or SIGHUP) {ended_for_ms} ms ago, and has left "
             "the group; Spark goes on.",
-            "Start the query again: nothing is lost. If nobody has sent that signal, look at what ends processes on "
-            "the driver's machine.",
+            "Start the query again: nothing is lost. If nobody sent that signal, look at what ends processes there.",
         ),
         "RANGE_UNREADABLE": Condition(
             "{wanted}, of a batch that is logged in the checkpoint, cannot be read: {cause}",
@@ -222,8 +217,7 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         ),
         "CREDENTIALS_REFUSED": Condition(
             "{address} does not accept the credentials with which {request} was signed: {remark}",
-            "Check 'accessKey' and 'secretKey', and whether this broker knows the user: each broker has users of "
-            "its own.",
+            "Check 'accessKey' and 'secretKey', and whether this broker knows the user: each has users of its own.",
         ),
         "TOPIC_FORBIDDEN": Condition(
             "{address} refused {request}: the user of 'accessKey' has not the right on topic {topic!r}. {remark}",

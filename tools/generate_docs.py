@@ -23,13 +23,13 @@ from mutation_page import mutation_page
 
 from rocketmq_spark.conditions import CONDITIONS
 from rocketmq_spark.consumer import queue_life, standing
+from rocketmq_spark.model import RESERVED_PROPERTIES
 from rocketmq_spark.options import USES, ReadOptions
 from rocketmq_spark.options.read_rules import READ_CONFLICTS, READ_NEEDS
 from rocketmq_spark.options.table import Option, Section, rows
 from rocketmq_spark.pull.pull_request import BY_OFFSETS, BY_REASON, BY_STATUS
 from rocketmq_spark.remoting.retry import OUTLOOKS, Outlook, Outlooks
 from rocketmq_spark.sink.columns import SINK_COLUMNS
-from rocketmq_spark.sink.row_checks import TAKEN_NAMES
 from rocketmq_spark.source.schema import spark_type
 from rocketmq_spark.source.stream import drain
 from rocketmq_spark.source.stream.checkpoint_changes import CHANGES
@@ -211,11 +211,9 @@ def written_columns() -> str:
         (" or ".join(f"`{one}`" for one in (name, row.alias) if one), " or ".join(map(str.upper, row.types)), row.doc)
         for name, row in SINK_COLUMNS.items()
     )
-    taken = ", ".join(f"`{name}`" for name in sorted(TAKEN_NAMES))
-    names = f"Names that RocketMQ has taken for itself, and that `properties` may not have: {taken}."
-    return (
-        f"{head}\n{table(('column', 'type', 'meaning'), lines)}\n{textwrap.fill(names, 120, break_on_hyphens=False)}\n"
-    )
+    reserved = ", ".join(f"`{name}`" for name in sorted(RESERVED_PROPERTIES))
+    names = f"Names that RocketMQ has taken for itself, and that `properties` may not have: {reserved}."
+    return f"{head}\n{table(('column', 'type', 'meaning'), lines)}\n{textwrap.fill(names, 120, break_on_hyphens=False)}"
 
 
 def file_map_page(_: str) -> str:

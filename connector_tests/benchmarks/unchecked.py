@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
 
@@ -30,7 +30,7 @@ ROUNDS: Final = 3
 
 def read_unchecked(part: str, stand: Stand, rounds: int, jars: Sequence[Path]) -> Iterator[Outcome]:
     """Both with Kafka's columns, and with the body and its offset."""
-    sides = [side and {**asdict(side), "sender": None} for side in (stand.rocketmq, stand.kafka)]
+    sides = [side and asdict(replace(side, sender=None)) for side in (stand.rocketmq, stand.kafka)]
     asked = {
         "part": part,
         "case": stand.workload.name,

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from connector_tests.support.row_strategies import BODY_LIMIT_BYTES, Row, any_rows
 from rocketmq_spark.errors import LocalProtocolError
-from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.model import RESERVED_PROPERTIES, MessageQueue
 from rocketmq_spark.options import WriteOptions
 from rocketmq_spark.sink.message_ids import id_prefix, row_ids
 from rocketmq_spark.sink.queue_choice import named_queue
-from rocketmq_spark.sink.row_checks import OWN_PROPERTIES_LIMIT_BYTES, TAKEN_NAMES
+from rocketmq_spark.sink.row_checks import OWN_PROPERTIES_LIMIT_BYTES
 from rocketmq_spark.sink.send_batches import Place, SendBatch
 from rocketmq_spark.sink.task import Columns, Task, write_rows
 from rocketmq_spark.wire.message.batch import decode_batch
@@ -105,7 +105,7 @@ def is_good(row: Row) -> bool:
         0 < len(row["body"] or b"") <= BODY_LIMIT_BYTES
         and TOPIC_LETTERS.issuperset(row["topic"] or " ")
         and len(row["topic"]) <= 127
-        and TAKEN_NAMES.isdisjoint(name for name, _ in row["properties"] or [])
+        and RESERVED_PROPERTIES.isdisjoint(name for name, _ in row["properties"] or [])
         and named[0] == named[1]
         and (row["queueId"] or 0) >= 0
         and (row["delayLevel"] is None or row["delayLevel"] > 0)

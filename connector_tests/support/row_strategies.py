@@ -6,7 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from rocketmq_spark.sink.row_checks import OWN_PROPERTIES_LIMIT_BYTES, TAKEN_NAMES
+from rocketmq_spark.model import RESERVED_PROPERTIES
+from rocketmq_spark.sink.row_checks import OWN_PROPERTIES_LIMIT_BYTES
 
 Row = dict[str, Any]
 
@@ -18,7 +19,7 @@ QUEUE_COUNT = 4
 _ANY_TEXT = st.text(st.characters(codec="utf-8"), max_size=8) | st.text("\x01\x02a ", max_size=3)
 _TEXT = st.text(st.characters(exclude_characters="\x02", codec="utf-8"), min_size=1, max_size=12)
 _FREE_NAMES = st.text(st.characters(exclude_characters="\x01\x02", codec="utf-8"), min_size=1, max_size=8).filter(
-    lambda name: name not in TAKEN_NAMES
+    lambda name: name not in RESERVED_PROPERTIES
 )
 _QUEUES = st.tuples(st.just(BROKER), st.integers(0, QUEUE_COUNT - 1))
 _NO_QUEUE = st.just((None, None))
@@ -47,7 +48,7 @@ def good_rows(draw: st.DrawFn) -> Row:
 
 
 _LONG = st.integers(OWN_PROPERTIES_LIMIT_BYTES - 200, OWN_PROPERTIES_LIMIT_BYTES + 50).map(lambda size: "x" * size)
-_ANY_NAMES = _ANY_TEXT | st.sampled_from(sorted(TAKEN_NAMES)) | _FREE_NAMES
+_ANY_NAMES = _ANY_TEXT | st.sampled_from(sorted(RESERVED_PROPERTIES)) | _FREE_NAMES
 _ANY_VALUES = st.none() | _ANY_TEXT | _TEXT | _LONG
 _ODD: dict[str, st.SearchStrategy[Any]] = {
     "body": st.none() | st.binary(max_size=BODY_LIMIT_BYTES + 10),

@@ -1,12 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from pyspark.sql.types import StringType, StructField, StructType
 
 from rocketmq_spark.errors import OptionError
-from rocketmq_spark.options import WriteOptions
-from rocketmq_spark.sink.columns import SINK_COLUMNS, available, id_positions, resolve_columns
-from rocketmq_spark.sink.writer import columns_in
+from rocketmq_spark.sink.columns import SINK_COLUMNS, available, columns_and_ids, id_positions, resolve_columns
 
 ALL = [(name, column.types[-1]) for name, column in SINK_COLUMNS.items()]
 
@@ -37,7 +34,7 @@ def test_a_column_that_there_is_not_is_named_with_those_that_there_are() -> None
     said = refused([("body", "binary"), ("partition", "int"), ("headers", "string")])
     assert "UNSENDABLE_COLUMNS" in said
     assert "partition, headers" in said
-    assert f"there are: {available()}. Only what 'messageIdColumns' names may be there beside." in said
+    assert f"there are: {available()}. Beside them may only be what 'messageIdColumns' names." in said
 
 
 def test_a_column_of_another_type_is_named_with_what_it_should_be() -> None:
@@ -87,7 +84,7 @@ def test_columns_of_ids_that_are_not_there_or_have_no_one_text_are_named() -> No
 
 def test_a_column_of_ids_that_is_misspelt_is_told_before_the_one_that_it_was_meant_for() -> None:
     """The column that should have been named was said to be none, and nobody looked for the option."""
-    options = WriteOptions.parse({"namesrvAddr": "a:1", "topic": "t", "messageIdColumns": "order"})
-    schema = StructType([StructField("body", StringType()), StructField("orderId", StringType())])
+    fields = [("body", "string"), ("orderId", "string")]
     with pytest.raises(OptionError, match=r"'messageIdColumns' cannot be 'order'.*body, orderid"):
-        columns_in(schema, options)
+        columns_and_ids(fields, has_topic=True, id_columns=("order",))
+    assert columns_and_ids(fields, has_topic=True, id_columns=("orderid",)) == ({"body": 0}, (1,))

@@ -66,6 +66,14 @@ _BY_SPELLING: Final = {
 }
 
 
+def columns_and_ids(
+    fields: Sequence[tuple[str, str]], *, has_topic: bool, id_columns: Sequence[str]
+) -> tuple[dict[str, int], tuple[int, ...]]:
+    """``resolve_columns`` and ``id_positions``, this first: an id column that is misspelt makes another one unknown."""
+    positions = id_positions(fields, id_columns)
+    return resolve_columns(fields, has_topic=has_topic, id_columns=id_columns), positions
+
+
 def resolve_columns(
     fields: Iterable[tuple[str, str]], *, has_topic: bool, id_columns: Sequence[str] = ()
 ) -> dict[str, int]:

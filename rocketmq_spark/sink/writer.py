@@ -18,7 +18,7 @@ from rocketmq_spark.errors import OptionError
 from rocketmq_spark.options import WriteOptions
 from rocketmq_spark.said.log_lines import names_of, speak_as
 from rocketmq_spark.said.shown_errors import raising_alone
-from rocketmq_spark.sink.columns import id_positions, resolve_columns
+from rocketmq_spark.sink.columns import columns_and_ids
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,7 +38,7 @@ class Stored(WriterCommitMessage):
 class RocketMQWriter(DataSourceArrowWriter):
     """Writes a batch. Each write has ids of its own, which the attempts of its tasks share.
 
-    Raises OptionError[NO_OVERWRITE] and what ``resolve_columns`` does.
+    Raises OptionError[NO_OVERWRITE] and what ``columns_and_ids`` does.
     """
 
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
@@ -56,7 +56,7 @@ class RocketMQWriter(DataSourceArrowWriter):
 class RocketMQStreamWriter(DataSourceStreamArrowWriter):
     """Writes micro-batches. A micro-batch that is written again has the ids that it had, row by row.
 
-    Raises what ``resolve_columns`` does, and in a task OptionError[NO_BATCH_ID].
+    Raises what ``columns_and_ids`` does, and in a task OptionError[NO_BATCH_ID].
     """
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
@@ -77,9 +77,7 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
 def columns_in(schema: StructType, options: WriteOptions) -> tuple[dict[str, int], tuple[int, ...]]:
     """Where the columns stand that are sent, and those that ids are made of."""
     fields = [(field.name, field.dataType.simpleString()) for field in schema.fields]
-    of_ids = options.message_id_columns
-    positions = id_positions(fields, of_ids)  # first: one that is misspelt would make another column unknown
-    return resolve_columns(fields, has_topic=options.topic is not None, id_columns=of_ids), positions
+    return columns_and_ids(fields, has_topic=options.topic is not None, id_columns=options.message_id_columns)
 
 
 def _write(
