@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from random import Random
 from typing import Any
 
 import pytest
@@ -218,3 +219,25 @@ def test_what_cannot_be_sent_is_read_from_the_dead_letter_topic_with_its_reason(
     problems = [told[name]["UNSENDABLE_PROBLEM"] for name in sorted(told)]
     for problem, said in zip(problems, ("its body is empty", "TAGS", "no-such-topic"), strict=True):
         assert said in problem
+
+
+def test_the_largest_body_of_noise_is_stored_and_its_dead_letter_too(
+    cluster: EmbeddedCluster, pool: ConnectionPool
+) -> None:
+    """Compressed it is larger than any broker takes."""
+    topic, dead = (cluster.create_topic(unique_name(name), queues=1) for name in ("noise", "dead"))
+    rows = [{"body": Random(number).randbytes(MOST_BYTES + number)} for number in (0, 1)]
+    options = {"compression": "zstd", "deadLetterTopic": dead}
+    assert write(cluster.namesrv_addr, topic, [arrow(rows)], Task("noise", 0), pool, **options) == 2
+    assert [sum(ends(cluster, one, pool).values()) for one in (topic, dead)] == [1, 1]
+
+
+def test_what_no_replica_has_is_taken_where_that_is_accepted(pool: ConnectionPool) -> None:
+    """The broker says so after 3 s, the default of ``brokerTimeoutMs``: the rows were sent again and again."""
+    settings = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": "2", "minInSyncReplicas": "1"}
+    with EmbeddedCluster(broker_config=settings) as lonely:
+        topic = lonely.create_topic("lonely", queues=1)
+        rows = [{"body": b"%d" % number} for number in range(10)]
+        options = {"acceptNotDurable": "true", "clusterTimeoutMs": "15000"}
+        assert write(lonely.namesrv_addr, topic, [arrow(rows)], Task("lonely", 0), pool, **options) == 10
+        assert sum(ends(lonely, topic, pool).values()) == 10

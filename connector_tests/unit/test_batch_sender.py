@@ -21,6 +21,12 @@ BATCHES = [SendBatch("T", None, memoryview(f"batch {number}".encode()), 1, numbe
 BODIES = [bytes(batch.body) for batch in BATCHES]
 
 
+NOT_STORED = (
+    "A batch of 1 rows for topic T, the first of them row 0 of the task, was not stored; rows behind it may not be "
+    "either."
+)
+
+
 class Time:
     """A clock that only pauses move."""
 
@@ -42,12 +48,13 @@ class Answers:
     def __init__(self, broker: ScriptedBroker, *codes: int) -> None:
         self._codes = list(codes) or [ResponseCode.SUCCESS]
         self.requests: list[RemotingCommand] = []
+        self.remark: str | None = None
         broker.on(RequestCode.SEND_BATCH_MESSAGE, self._answer)
 
     def _answer(self, request: RemotingCommand) -> RemotingCommand:
         self.requests.append(request)
         code = self._codes.pop(0) if len(self._codes) > 1 else self._codes[0]
-        return answer(code, STORED)
+        return answer(code, STORED, remark=self.remark)
 
     def bodies(self) -> list[bytes]:
         return [bytes(request.body) for request in self.requests]
@@ -217,7 +224,7 @@ def test_what_another_attempt_would_not_change_is_an_error_at_once_that_tells_th
     error, clock = failure(cluster)
     assert isinstance(error, BrokerError)
     assert error.code == ResponseCode.MESSAGE_ILLEGAL
-    assert error.__notes__ == ["Not stored were 1 rows of the task, the first of them row 0."]
+    assert error.__notes__ == [NOT_STORED]
     assert clock.pauses == []
 
 
@@ -429,6 +436,30 @@ def test_a_broker_that_is_given_as_a_name_server_is_said_at_once(cluster: Script
 # ---------------------------------------------------------------------------------------------- queues of their own
 
 
+@pytest.mark.parametrize(
+    ("code", "remark"),
+    [
+        (ResponseCode.SYSTEM_ERROR, "java.lang.RuntimeException: message body size exceeded, ..."),
+        (ResponseCode.MESSAGE_ILLEGAL, "the message is illegal, maybe ... msg body length limit 65536B, ..."),
+    ],
+)
+def test_what_is_too_large_for_a_broker_is_an_error_at_once_that_says_what_to_set(
+    cluster: ScriptedCluster, code: ResponseCode, remark: str
+) -> None:
+    """The one was tried again for as long as a silent broker, and then it was said to be silent."""
+    Answers(cluster.brokers["a"], code).remark = remark
+    error, clock = failure(cluster)
+    assert (error.condition, clock.pauses) == ("BROKER_REFUSED", [])
+    assert error.__notes__ == [f"{NOT_STORED} Set 'maxMessageBytes' to the 'maxMessageSize' of the broker."]
+
+
+def test_a_topic_that_is_gone_is_not_made_again_by_a_send(cluster: ScriptedCluster) -> None:
+    """A broker with autoCreateTopicEnable makes it like the topic that the request names, TBW102 by default."""
+    at_a = Answers(cluster.brokers["a"])
+    write(cluster, BATCHES[:1])
+    assert at_a.requests[0].fields["c"] == "-"
+
+
 def pinned(batch: SendBatch, broker: str = "a") -> SendBatch:
     return replace(batch, queue=MessageQueue("T", broker, 0))
 
@@ -448,7 +479,7 @@ def test_a_broker_whose_queue_is_named_is_waited_for_and_then_the_queue_is_named
     with pytest.raises(TransportError, match=r"CLUSTER_UNREACHABLE.*queue T@a:0") as raised:
         write(cluster, [pinned(BATCHES[0])], clock, clusterTimeoutMs="3000")
     assert 3_000 <= clock.now_ms < 5_500
-    assert raised.value.__notes__ == ["Not stored were 1 rows of the task, the first of them row 0."]
+    assert raised.value.__notes__ == [NOT_STORED]
 
 
 def test_a_single_message_is_sent_as_one_with_its_properties_and_flags(cluster: ScriptedCluster) -> None:

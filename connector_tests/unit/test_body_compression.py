@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -27,3 +29,12 @@ def test_without_compression_bodies_stay_as_they_are() -> None:
     bodies, flags = compressed(BODIES, NONE, 0)
     assert bodies is BODIES
     assert not flags.any()
+
+
+@pytest.mark.parametrize("compression", KINDS)
+def test_what_would_become_larger_stays_as_it_is(compression: str) -> None:
+    """A body of the largest size that a broker takes was beyond it when it was compressed, and its dead letter too."""
+    noise = Random(7).randbytes(10_000)
+    bodies, flags = compressed(pa.array([noise, b"x" * 10_000], pa.binary()), compression, 4_096)
+    assert bodies[0].as_py() == noise
+    assert flags.tolist() == [0, int(MessageSysFlag.COMPRESSED | KINDS[compression])]

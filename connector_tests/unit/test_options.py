@@ -656,3 +656,16 @@ def test_a_group_that_shares_messages_begins_at_its_first_message_or_at_its_end(
     given: dict[str, str], begins_at_first: bool
 ) -> None:
     assert ReadOptions.parse({**REQUIRED, "loadBalance": "message", **given}).begins_at_first is begins_at_first
+
+
+@pytest.mark.parametrize(
+    ("given", "waited_ms"),
+    [
+        ({}, 3_000),
+        ({"acceptNotDurable": "true"}, 8_000),
+        ({"acceptNotDurable": "true", "brokerTimeoutMs": "20000"}, 20_000),
+    ],
+)
+def test_who_takes_what_is_not_durable_waits_until_brokers_say_so(given: dict[str, str], waited_ms: int) -> None:
+    """They say it after 5 s: a write that would have taken it failed, because it had not been waited for."""
+    assert WriteOptions.parse({"namesrvAddr": "a:9876"} | given).send_timeout_ms == waited_ms

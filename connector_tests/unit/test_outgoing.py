@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -31,11 +32,21 @@ def outgoing(
         ("text", [b"text"]),
         (b"bytes", [b"bytes"]),
         (["é", b"\x00"], ["é".encode(), b"\x00"]),
+        (bytearray(b"ab"), [b"ab"]),
+        (memoryview(b"ab"), [b"ab"]),
+        ([bytearray(b"a"), memoryview(b"b")], [b"a", b"b"]),
         ([], []),
     ],
 )
 def test_one_body_or_several_become_messages(bodies: Body | Iterable[Body], expected: list[bytes]) -> None:
     assert [message.body for message in outgoing(bodies)] == expected
+
+
+@pytest.mark.parametrize("bodies", [[3, 2], [True], [[1, 2]], [None], {1: b"a"}])
+def test_what_is_no_text_and_no_bytes_is_no_body(bodies: Any) -> None:
+    """A number n was sent as n zero bytes, and the bytes of a bytearray as numbers."""
+    with pytest.raises(LocalProtocolError, match=r"a body is text or bytes, and not (int|bool|list|NoneType)"):
+        outgoing(bodies)
 
 
 def test_bodies_may_come_one_after_another() -> None:

@@ -54,17 +54,18 @@ def problems(rows: OutgoingRows) -> dict[int, str]:
         ({"topic": "a b"}, f"'a b' {NO_TOPIC}"),
         ({"topic": "a" * 128}, f"{'a' * 128!r} {NO_TOPIC}"),
         ({"topic": "a\n"}, f"'a\\n' {NO_TOPIC}"),
-        ({"tags": ""}, "its TAGS are empty, and RocketMQ would drop them"),
-        ({"tags": "a\x02b"}, "its TAGS contain a separator (0x02)"),
-        ({"keys": ""}, "its KEYS are empty, and RocketMQ would drop them"),
-        ({"keys": "\x02"}, "its KEYS contain a separator (0x02)"),
-        ({"shardingKey": ""}, "its __SHARDINGKEY are empty, and RocketMQ would drop them"),
-        ({"shardingKey": "\x02"}, "its __SHARDINGKEY contain a separator (0x02)"),
+        ({"tags": ""}, "its tags is empty, and RocketMQ would drop it"),
+        ({"tags": "a\x02b"}, "its tags contains a separator (0x02)"),
+        ({"keys": ""}, "its keys is empty, and RocketMQ would drop it"),
+        ({"keys": "\x02"}, "its keys contains a separator (0x02)"),
+        ({"shardingKey": ""}, "its shardingKey is empty, and RocketMQ would drop it"),
+        ({"shardingKey": "\x02"}, "its shardingKey contains a separator (0x02)"),
         ({"brokerName": "b", "queueId": -1}, "its queueId is below 0"),
         ({"queueId": 1}, "it has one of brokerName and queueId without the other"),
         ({"brokerName": "b"}, "it has one of brokerName and queueId without the other"),
         ({"delayLevel": 0}, "its delayLevel is not above 0"),
         ({"delaySeconds": -5}, "its delaySeconds is not above 0"),
+        ({"delaySeconds": 1_000_000_000}, "its delaySeconds is above 999999999"),
         ({"delayLevel": 1, "delaySeconds": 1}, "it says more than once when it is to be delivered"),
         ({"properties": [("TAGS", "x")]}, "its property 'TAGS' is RocketMQ's own"),
         ({"properties": [("a", "b"), ("", "x")]}, "its property '' has no name"),
@@ -103,9 +104,9 @@ MALFORMED = [b"ok", b"a\xff\x02", None, "é".encode()]
     ("column", "problem"),
     [
         ("topic", "'a\ufffd\\x02' " + NO_TOPIC),
-        ("tags", "its TAGS are not in UTF-8"),
-        ("keys", "its KEYS are not in UTF-8"),
-        ("shardingKey", "its __SHARDINGKEY are not in UTF-8"),
+        ("tags", "its tags is not in UTF-8"),
+        ("keys", "its keys is not in UTF-8"),
+        ("shardingKey", "its shardingKey is not in UTF-8"),
         ("brokerName", "its brokerName is not in UTF-8"),
     ],
 )
@@ -148,6 +149,6 @@ def test_of_a_slice_the_rows_are_counted_from_its_beginning() -> None:
 def test_the_first_problem_of_each_row_is_told_in_the_order_of_the_rows() -> None:
     found = problems(rows_of({"tags": ""}, {}, {"tags": "", "body": b""}))
     assert {row: problem.split(",")[0] for row, problem in found.items()} == {
-        0: "its TAGS are empty",
+        0: "its tags is empty",
         2: "its body is empty",
     }

@@ -169,11 +169,11 @@ def test_ids_of_columns_are_the_same_whatever_task_and_place_a_row_has() -> None
 
 
 def test_large_bodies_are_compressed_where_the_options_say_so() -> None:
-    options = replace(OPTIONS, compression="zlib", compress_over_bytes=3)
+    options = replace(OPTIONS, compression="zlib", compress_over_bytes=99)
     sent = Sent()
-    write_rows([arrow(b"abc", b"abcd")], COLUMNS, TASK, options, sent)
+    write_rows([arrow(b"a" * 99, b"a" * 100)], COLUMNS, TASK, options, sent)
     assert [(batch.sys_flag, batch.row_count) for batch in sent.batches] == [(0, 1), (0x301, 1)]
-    assert zlib.decompress(sent.messages()[1].body) == b"abcd"
+    assert zlib.decompress(sent.messages()[1].body) == b"a" * 100
 
 
 def test_rows_that_cannot_be_sent_go_to_the_dead_letter_topic_if_there_is_one(

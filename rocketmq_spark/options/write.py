@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from rocketmq_spark.options.connection import CONNECTION_CONFLICTS, CONNECTION_NEEDS, ConnectionOptions
 from rocketmq_spark.options.kinds import BOOLEAN, GROUP, NAMES, TOPIC, choice, integer
 from rocketmq_spark.options.table import Section, checked, option, parse_table, taken_by
+
+NOT_DURABLE_AFTER_MS: Final = 8_000
+"""By then a broker has said that a message is not as safe as it should be: ``syncFlushTimeout`` is 5 s."""
 
 
 @taken_by("df.write and df.writeStream")
@@ -43,7 +47,9 @@ class WriteOptions(ConnectionOptions):
         default="false",
         doc="Whether a row counts as stored where the broker says that it is, and is not as safe as the broker is set "
         "up to make it: not on disk in time (`FLUSH_DISK_TIMEOUT`), or without a replica (`FLUSH_SLAVE_TIMEOUT`, "
-        "`SLAVE_NOT_AVAILABLE`). If false it is sent again, for `clusterTimeoutMs` at most.",
+        "`SLAVE_NOT_AVAILABLE`). If false it is sent again, for `clusterTimeoutMs` at most. Brokers say so after their "
+        "`syncFlushTimeout`, 5 s: where it is true, an answer is waited for so long; where it is false and "
+        "`brokerTimeoutMs` is shorter, they look as if they did not answer.",
     )
     max_message_bytes: int = option(
         "maxMessageBytes",
@@ -100,6 +106,11 @@ class WriteOptions(ConnectionOptions):
         "`WARN`, and so `INFO`: what is waited for, and rows that go to the dead letter topic. `DEBUG`: the stack of "
         "an error that ends a task, too.",
     )
+
+    @property
+    def send_timeout_ms(self) -> int:
+        """How long the answer to a send is waited for."""
+        return max(self.broker_timeout_ms, NOT_DURABLE_AFTER_MS) if self.accept_not_durable else self.broker_timeout_ms
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> WriteOptions:

@@ -136,7 +136,15 @@ def refreshes_route(error: RocketMQError) -> bool:
     return _outlooks(error).refresh
 
 
+def is_too_large(error: RocketMQError) -> bool:
+    """Whether a broker has refused a message, or a batch, for its size; of a batch some say so with SYSTEM_ERROR."""
+    remark = str(error.context.get("remark", "")) if error.condition == "BROKER_REFUSED" else ""
+    return "body size exceeded" in remark or "body length limit" in remark
+
+
 def _outlooks(error: RocketMQError) -> Outlooks:
+    if is_too_large(error):
+        return _ALL_FINAL
     is_by_code = isinstance(error, BrokerError) and error.condition == "BROKER_REFUSED"
     return OUTLOOKS.get(int(error.context["code"]) if is_by_code else error.condition, _ALL_FINAL)
 

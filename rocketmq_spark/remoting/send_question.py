@@ -32,8 +32,15 @@ def encoded_question(
     properties: str | None = None,
 ) -> Question[SendResult]:
     """Of the messages of a batch, encoded one after another; or with ``properties`` of a single one. ``sys_flag`` says
-    how their bodies are compressed."""
+    how their bodies are compressed. A topic that is gone is not made again."""
     is_batch = properties is None
-    header = send_header(queue, producer_group, sys_flag=sys_flag, properties=properties or "", is_batch=is_batch)
+    header = send_header(
+        queue,
+        producer_group,
+        sys_flag=sys_flag,
+        properties=properties or "",
+        is_batch=is_batch,
+        may_create_topic=False,
+    )
     code = RequestCode.SEND_BATCH_MESSAGE if is_batch else RequestCode.SEND_MESSAGE_V2
     return send_question(code, header, body, queue)

@@ -28,6 +28,7 @@ from rocketmq_spark.remoting.retry import (
     WRITING,
     Outlook,
     Patience,
+    is_too_large,
     outlook_of_write,
     refreshes_route,
     topic_subject,
@@ -147,7 +148,7 @@ class BatchSender:
         try:
             queue = batch.queue or self._next_queue(batch.topic)
             address = self._routes.master(queue)
-            broker = Broker(address, self._pool, self._options.broker_timeout_ms)
+            broker = Broker(address, self._pool, self._options.send_timeout_ms)
             question = encoded_question(
                 batch.body,
                 queue,
@@ -185,8 +186,7 @@ class BatchSender:
         try:
             self._be_patient(_subject(sent.batch), sent.batch.topic, error)
         except RocketMQError as over:
-            rows = sent.batch
-            over.add_note(f"Not stored were {rows.row_count} rows of the task, the first of them row {rows.first_row}.")
+            over.add_note(_not_stored(sent.batch, over))
             raise
 
     def _be_patient(self, subject: str, topic: str, error: RocketMQError) -> None:
@@ -274,6 +274,15 @@ class BatchSender:
         now_ms = self._clock()
         good = [queue for queue in queues if self._brokers.may_try(queue.broker_name, now_ms)] or queues
         return good[next(self._turns[topic]) % len(good)]
+
+
+def _not_stored(batch: SendBatch, error: RocketMQError) -> str:
+    """For who reads the error."""
+    hint = " Set 'maxMessageBytes' to the 'maxMessageSize' of the broker." if is_too_large(error) else ""
+    return (
+        f"A batch of {batch.row_count} rows for topic {batch.topic}, the first of them row {batch.first_row} of the "
+        f"task, was not stored; rows behind it may not be either.{hint}"
+    )
 
 
 def _subject(batch: SendBatch) -> str:

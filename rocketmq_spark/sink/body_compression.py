@@ -22,15 +22,16 @@ KINDS: Final[Mapping[str, MessageSysFlag]] = MappingProxyType(
 
 
 def compressed(bodies: pa.BinaryArray, compression: str, over_bytes: int) -> tuple[pa.BinaryArray, Numbers]:
-    """``bodies``, those above ``over_bytes`` compressed, and the sysFlag of each."""
+    """``bodies``, those above ``over_bytes`` compressed where that makes them smaller, and the sysFlag of each."""
     sys_flags = np.zeros(len(bodies), np.int32)
-    are_large = lengths_of(bodies) > over_bytes
+    sizes = lengths_of(bodies)
+    are_large = sizes > over_bytes
     if compression == NONE or not are_large.any():
         return bodies, sys_flags
     kind = KINDS[compression]
-    sys_flags[are_large] = MessageSysFlag.COMPRESSED | kind
-    values = (
-        compress(body.as_buffer(), kind) if is_large else body.as_py()
-        for body, is_large in zip(bodies, are_large, strict=True)
-    )
+    values = bodies.to_pylist()
+    for row in np.flatnonzero(are_large):
+        packed = compress(values[row], kind)
+        if len(packed) < sizes[row]:
+            values[row], sys_flags[row] = packed, MessageSysFlag.COMPRESSED | kind
     return pa.array(values, pa.binary()), sys_flags

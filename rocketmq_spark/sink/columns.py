@@ -52,9 +52,16 @@ SINK_COLUMNS: Final[Mapping[str, SinkColumn]] = MappingProxyType(
             "Rows with the same one go to the same queue, those of one task in their order; `queueId` wins over it. "
             "The queue is the one that Java's `SelectMessageQueueByHash` chooses.",
         ),
-        DELAY_LEVEL: SinkColumn(("int",), "Deliver it later, by one of the broker's levels: 1 is 1 s, 3 is 10 s."),
-        DELAY_SECONDS: SinkColumn(("int", "bigint"), "Deliver it so much later."),
-        DELIVER_TIMESTAMP: SinkColumn(("timestamp",), "Deliver it then."),
+        DELAY_LEVEL: SinkColumn(
+            ("int",),
+            "Deliver it later, by one of the broker's levels: 1 is 1 s, 3 is 10 s; above its last it is that.",
+        ),
+        DELAY_SECONDS: SinkColumn(
+            ("int", "bigint"), "Deliver it so much later. By brokers of RocketMQ 5; older ones deliver it at once."
+        ),
+        DELIVER_TIMESTAMP: SinkColumn(
+            ("timestamp",), "Deliver it then. By brokers of RocketMQ 5; older ones deliver it at once."
+        ),
     }
 )
 

@@ -10,7 +10,7 @@ from rocketmq_spark.model import Message
 from rocketmq_spark.wire.message.batch import message_properties
 from rocketmq_spark.wire.message.properties import KEYS, TAGS, UNIQ_KEY, encode_properties
 
-Body = str | bytes
+Body = str | bytes | bytearray | memoryview
 
 OWN_NAMES: Final = (TAGS, KEYS, UNIQ_KEY)
 """Properties that RocketMQ keeps tags, keys and the message id in."""
@@ -27,8 +27,8 @@ def outgoing_messages(
 ) -> Iterator[Message]:
     """One message for each body, with the same tags and properties; ``keys`` for all, or a sequence with one for each.
 
-    Raises LocalProtocolError[UNSENDABLE] for an empty body, for keys that are not as many as bodies, and for properties
-    that cannot travel or are RocketMQ's own.
+    Raises LocalProtocolError[UNSENDABLE] for a body that is empty, or neither text nor bytes, for keys that are not as
+    many as bodies, and for properties that cannot travel or are RocketMQ's own.
     """
     each_body = [bodies] if isinstance(bodies, Body) else list(bodies)
     each_keys = [keys] * len(each_body) if keys is None or isinstance(keys, str) else list(keys)
@@ -38,6 +38,8 @@ def outgoing_messages(
         if name in properties:
             raise _unsendable(f"property {name!r} is RocketMQ's own; tags and keys are given as such")
     for body, own_keys in zip(each_body, each_keys, strict=True):
+        if not isinstance(body, Body):
+            raise _unsendable(f"a body is text or bytes, and not {type(body).__name__}")
         data = body.encode() if isinstance(body, str) else bytes(body)
         if not data:
             raise _unsendable("a message without a body is none that a broker takes")

@@ -35,6 +35,16 @@ DELAYS: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Columns that say when a message is delivered, and the properties that they become."""
 
+COLUMN_OF: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "TAGS": TAGS,
+        "KEYS": KEYS,
+        SHARDING_KEY_PROPERTY: SHARDING_KEY,
+        **{name: column for column, name in DELAYS.items()},
+    }
+)
+"""By property the column that it is made of."""
+
 
 @dataclass(frozen=True, slots=True)
 class OutgoingRows:

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rocketmq_spark.model import RESERVED_PROPERTIES
-from rocketmq_spark.sink.outgoing_rows import DELAYS, OutgoingRows
+from rocketmq_spark.sink.columns import DELAY_SECONDS
+from rocketmq_spark.sink.outgoing_rows import COLUMN_OF, DELAYS, OutgoingRows
 from rocketmq_spark.wire.arrow.message_encoder import lengths_of, property_bytes
 from rocketmq_spark.wire.arrow.slices import Mask
 from rocketmq_spark.wire.message.properties import (
@@ -26,6 +27,9 @@ OWN_PROPERTIES_LIMIT_BYTES: Final = PROPERTIES_LIMIT_BYTES - PROPERTIES_ROOM_BYT
 
 _TAKEN: Final = pa.array(sorted(RESERVED_PROPERTIES)).cast(pa.binary())
 _TOPIC: Final = r"^[%|a-zA-Z0-9_-]{1,127}$"
+
+MOST_DELAY_SECONDS: Final = 999_999_999
+"""Brokers take no more than ``timerMaxDelaySec``, 3 days by default, and deliver at once what overflows there."""
 
 Found = Iterator[tuple[int, str]]
 """Positions of rows, and what is wrong with each."""
@@ -89,9 +93,10 @@ def _topic_problems(topics: pa.StringArray) -> Found:
 
 
 def _text_problems(name: str, values: pa.BinaryArray) -> Found:
-    yield from _where(pc.equal(pc.binary_length(values), 0), f"its {name} are empty, and RocketMQ would drop them")
-    yield from _where(_are_malformed(values), f"its {name} are not in UTF-8")
-    yield from _where(_has_separator(values), f"its {name} contain a separator (0x02)")
+    column = COLUMN_OF[name]
+    yield from _where(pc.equal(pc.binary_length(values), 0), f"its {column} is empty, and RocketMQ would drop it")
+    yield from _where(_are_malformed(values), f"its {column} is not in UTF-8")
+    yield from _where(_has_separator(values), f"its {column} contains a separator (0x02)")
 
 
 def _property_problems(maps: pa.MapArray) -> Found:
@@ -121,6 +126,9 @@ def _delay_problems(rows: OutgoingRows) -> Found:
             counts += values.is_valid().to_numpy(zero_copy_only=False)
             no_time = pc.or_(pc.starts_with(values, "-"), pc.equal(values, b"0"))
             yield from _where(no_time, f"its {column} is not above 0")
+            if column == DELAY_SECONDS:
+                too_far = pc.greater(pc.binary_length(values), len(str(MOST_DELAY_SECONDS)))
+                yield from _where(too_far, f"its {column} is above {MOST_DELAY_SECONDS}")
     yield from _where(counts > 1, "it says more than once when it is to be delivered")
 
 

@@ -9,6 +9,8 @@ from typing import Final
 
 from rocketmq_spark.options.connection import connection_options
 
+Bytes = bytes | bytearray | memoryview
+
 PRODUCER_GROUP: Final = "rocketmq-spark"
 TIMEOUT_MS: Final = 3_000
 
@@ -16,7 +18,7 @@ TIMEOUT_MS: Final = 3_000
 def send(
     namesrv_addr: str,
     topic: str,
-    messages: str | bytes | Iterable[str | bytes],
+    messages: str | Bytes | Iterable[str | Bytes],
     *,
     tags: str | None = None,
     keys: str | Sequence[str] | None = None,
