@@ -41,6 +41,18 @@ def test_several_keys_are_one_text_and_nulls_among_them_are_left_out() -> None:
     assert only_null.texts["KEYS"].to_pylist() == [None]
 
 
+def test_keys_are_odd_that_would_be_none_or_two_in_the_text_of_all() -> None:
+    keys = pa.array([["x"], ["a", "b c"], None, [], ["", None], ["d"], ["e", " "]], pa.list_(pa.string()))[1:]
+    rows = outgoing_rows(batch(keys, pa.array([b"b"] * 6)), POSITIONS, None, 0)
+    assert rows.have_odd_keys is not None
+    assert rows.have_odd_keys.tolist() == [True, False, False, True, False, True]
+    some = rows.take(np.array([1, 3]))
+    assert some.have_odd_keys is not None
+    assert some.have_odd_keys.tolist() == [False, True]
+    for even in (keys[1:2], pa.array(["a b"])):
+        assert outgoing_rows(batch(even, pa.array([b"b"])), POSITIONS, None, 0).have_odd_keys is None
+
+
 @pytest.mark.parametrize("text", [pa.string(), pa.large_string()])
 def test_several_keys_may_be_large_strings_and_no_text(text: pa.DataType) -> None:
     """With spark.sql.execution.arrow.useLargeVarTypes they could not be joined."""

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -27,6 +29,13 @@ NO_OTHER_PROPERTIES = {"tags": None, "keys": None}
 LIMIT = OWN_PROPERTIES_LIMIT_BYTES
 NO_TOPIC = "is no topic's name (letters, digits and %|_-, at most 127)"
 ROOM_FOR_A = OWN_PROPERTIES_LIMIT_BYTES - ID_PROPERTY_BYTES - len("a\x01\x02")
+
+
+def test_an_array_s_key_that_would_be_another_is_found_in_its_row() -> None:
+    rows = rows_of({}, {})
+    assert problems(replace(rows, have_odd_keys=np.array([False, True]))) == {
+        1: "one of its keys is empty or has a blank, and would be none or two"
+    }
 
 
 def rows_of(*rows: dict[str, Any]) -> OutgoingRows:

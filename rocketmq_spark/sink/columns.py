@@ -39,7 +39,11 @@ SINK_COLUMNS: Final[Mapping[str, SinkColumn]] = MappingProxyType(
         BODY: SinkColumn(("binary", "string"), "The message's body; text is sent in UTF-8.", alias="value"),
         TOPIC: SinkColumn(("string",), "Where it is sent. Option `topic` wins over it."),
         TAGS: SinkColumn(("string",), "Its tag."),
-        KEYS: SinkColumn(("string", "array<string>"), "Its keys; several are separated by spaces.", alias="key"),
+        KEYS: SinkColumn(
+            ("string", "array<string>"),
+            "Its keys. A text with blanks is several; of an array no key may have one.",
+            alias="key",
+        ),
         PROPERTIES: SinkColumn(
             ("map<string,string>",), "More properties, of any names but those that RocketMQ has taken for itself."
         ),

@@ -58,6 +58,8 @@ class OutgoingRows:
     properties: pa.MapArray | None
     broker_names: pa.StringArray | None = None
     queue_ids: pa.Int32Array | None = None
+    have_odd_keys: Mask | None = None
+    """Which rows have, among several keys, one that would be none or two in the text of all; None: no row has."""
 
     def __len__(self) -> int:
         return len(self.bodies)
@@ -82,6 +84,7 @@ class OutgoingRows:
             None if self.properties is None else self.properties.take(some),
             None if self.broker_names is None else self.broker_names.take(some),
             None if self.queue_ids is None else self.queue_ids.take(some),
+            None if self.have_odd_keys is None else self.have_odd_keys[positions],
         )
 
 
@@ -106,6 +109,7 @@ def outgoing_rows(
         named.get(PROPERTIES),
         named.get(BROKER_NAME),
         named.get(QUEUE_ID),
+        _have_odd_keys(named.get(KEYS)),
     )
 
 
@@ -138,6 +142,18 @@ def _milliseconds(values: pa.Array | None) -> pa.Int64Array | None:
     if values is None:
         return None
     return values.cast(pa.timestamp("ms", values.type.tz), safe=False).cast(pa.int64())
+
+
+def _have_odd_keys(values: pa.Array | None) -> Mask | None:
+    if values is None or not pa.types.is_nested(values.type):
+        return None
+    keys = values.cast(pa.list_(pa.binary())).flatten()
+    are_odd = pc.or_(pc.equal(pc.binary_length(keys), 0), pc.match_substring(keys, " "))
+    if not pc.any(are_odd).as_py():
+        return None
+    found = np.zeros(len(values), np.bool_)
+    found[pc.list_parent_indices(values).filter(are_odd).to_numpy()] = True
+    return found
 
 
 def _keys(values: pa.Array | None) -> pa.BinaryArray | None:

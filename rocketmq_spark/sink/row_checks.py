@@ -68,6 +68,8 @@ def _problems(rows: OutgoingRows, properties: Sequence[pa.BinaryArray], max_body
     yield from _topic_problems(rows.topics)
     for name, values in rows.texts.items():
         yield from _text_problems(name, values)
+    if rows.have_odd_keys is not None:
+        yield from _where(rows.have_odd_keys, "one of its keys is empty or has a blank, and would be none or two")
     if rows.properties is not None:
         yield from _property_problems(rows.properties)
     yield from _delay_problems(rows)
