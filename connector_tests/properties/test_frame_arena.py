@@ -133,6 +133,17 @@ def test_an_unfinished_frame_takes_twice_the_memory_of_what_has_come() -> None:
     assert peak_bytes < 7 * ARENA_BYTES
 
 
+def test_what_a_large_frame_took_is_let_go_of_before_the_next_receive() -> None:
+    """An idle connection kept it for as long as it was open."""
+    tracemalloc.start()
+    arena = FrameArena("peer:1", Arenas(), LIMIT_BYTES * 4)
+    received(arena, framed(bytes(14 * ARENA_BYTES)))
+    arena.room()
+    kept_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept_bytes < 2 * ARENA_BYTES
+
+
 def test_no_more_memory_is_kept_than_a_task_needs() -> None:
     arenas = Arenas()
     tracemalloc.start()

@@ -6,9 +6,11 @@ from collections import deque
 from dataclasses import replace
 from itertools import pairwise
 
+import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
+from connector_tests.support.decoders import IMPLEMENTATIONS, template_class
 from connector_tests.support.scripted_broker import answer
 from rocketmq_spark.errors import BrokerError
 from rocketmq_spark.model import MessageQueue
@@ -27,6 +29,7 @@ from rocketmq_spark.wire.remoting.command import (
 )
 from rocketmq_spark.wire.remoting.frame import FrameBuffer
 from rocketmq_spark.wire.remoting.frame_arena import Arenas
+from rocketmq_spark.wire.remoting.ordinary_answer import AnswerTemplate
 from rocketmq_spark.wire.remoting.pull import PullAnswer, read_pull
 from rocketmq_spark.wire.remoting.pull_frames import pull_frames
 
@@ -38,6 +41,12 @@ TIMEOUT_MS = 1_000
 OUTCOMES = st.sampled_from(
     [ResponseCode.SUCCESS] * 6 + [ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_OFFSET_MOVED, ResponseCode.SYSTEM_BUSY]
 )
+
+
+@pytest.fixture(params=IMPLEMENTATIONS, scope="module")
+def kind(request: pytest.FixtureRequest) -> type[AnswerTemplate]:
+    """Of the template of ordinary answers: each test is one of both."""
+    return template_class(request.param)
 
 
 @st.composite
@@ -76,9 +85,14 @@ def expected(command: RemotingCommand) -> object:
     st.data(),
 )
 def test_answers_reach_their_pulls_whatever_the_chunks_and_the_order(
-    replies: list[RemotingCommand], first: int, is_chatty: bool, serialization: Serialization, data: st.DataObject
+    kind: type[AnswerTemplate],
+    replies: list[RemotingCommand],
+    first: int,
+    is_chatty: bool,
+    serialization: Serialization,
+    data: st.DataObject,
 ) -> None:
-    exchange = PullExchange("a:1", Arenas(), TIMEOUT_MS, 0)
+    exchange = PullExchange("a:1", Arenas(), TIMEOUT_MS, 0, kind)
     exchange._opaques = numbers_from(first)
     requests = [PullRequest(offset, offset + 1, 1, deque()) for offset in range(len(replies))]
     opaques = opaques_of(exchange.ask(requests, FRAMES, 0))
@@ -100,9 +114,11 @@ def test_answers_reach_their_pulls_whatever_the_chunks_and_the_order(
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=20), st.integers(0, 4))
-def test_each_pull_is_completed_once_by_an_answer_its_deadline_or_the_loss(turns: list[int], lost_at: int) -> None:
+def test_each_pull_is_completed_once_by_an_answer_its_deadline_or_the_loss(
+    kind: type[AnswerTemplate], turns: list[int], lost_at: int
+) -> None:
     """``turns``: how many of those in flight are answered, in each turn of half a time limit."""
-    exchange = PullExchange("a:1", Arenas(), TIMEOUT_MS, 0)
+    exchange = PullExchange("a:1", Arenas(), TIMEOUT_MS, 0, kind)
     asked: list[PullRequest] = []
     in_flight: dict[PullRequest, int] = {}
     completed: list[PullRequest] = []
@@ -133,10 +149,10 @@ def test_each_pull_is_completed_once_by_an_answer_its_deadline_or_the_loss(turns
 
 @given(st.lists(answers(), min_size=2, max_size=6), st.data())
 def test_a_pull_that_times_out_in_the_middle_of_its_answer_loses_no_byte_of_the_stream(
-    replies: list[RemotingCommand], data: st.DataObject
+    kind: type[AnswerTemplate], replies: list[RemotingCommand], data: st.DataObject
 ) -> None:
     """The rest of its frame is passed over, and the answers behind it are whole. ``cut``: what has come by then."""
-    exchange = PullExchange("a:1", Arenas(), TIMEOUT_MS, 0)
+    exchange = PullExchange("a:1", Arenas(), TIMEOUT_MS, 0, kind)
     early, late = PullRequest(0, 1, 1, deque()), [PullRequest(at, at + 1, 1, deque()) for at in range(1, len(replies))]
     opaques = opaques_of(exchange.ask([early], FRAMES, 0)) + opaques_of(exchange.ask(late, FRAMES, TIMEOUT_MS))
     frames = [

@@ -17,7 +17,7 @@ from rocketmq_spark.pull.pull_connections import shared_pull_connections
 from rocketmq_spark.source.implementation import column_decoder
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 from rocketmq_spark.wire.arrow.decoder import choose_decoder
-from rocketmq_spark.wire.implementation import NATIVE, PYTHON, VARIABLE
+from rocketmq_spark.wire.implementation import CONTRACT, NATIVE, PYTHON, VARIABLE
 from rocketmq_spark.wire.remoting.ordinary_answer import AnswerTemplate
 from rocketmq_spark.wire.remoting.template_choice import choose_template
 
@@ -56,6 +56,16 @@ def test_what_is_asked_for_and_missing_is_an_error(not_built: None) -> None:
     with pytest.raises(OptionError, match=r"ROCKETMQ_SPARK_IMPL asks for the native decoder.*make native") as caught:
         choose_decoder(NATIVE)
     assert "rocketmq_spark.wire.arrow.native_columns" in str(caught.value.context["problem"])
+
+
+def test_a_twin_of_another_version_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was taken, and failed in the middle of a task."""
+    native_decoder()
+    monkeypatch.setattr("rocketmq_spark.wire._native.CONTRACT", CONTRACT + 1)
+    assert choose_decoder(None) is ColumnDecoder
+    assert choose_template(None) is AnswerTemplate
+    with pytest.raises(OptionError, match=rf"NATIVE_NOT_BUILT.*built for another version \(contract {CONTRACT + 1}"):
+        choose_decoder(NATIVE)
 
 
 def test_a_template_that_is_asked_for_and_missing_is_an_error(not_built: None) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
+from connector_tests.support.decoders import IMPLEMENTATIONS, template_class
 from connector_tests.support.scripted_broker import answer
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RocketMQError, TransportError
 from rocketmq_spark.model import MessageQueue
@@ -32,8 +34,14 @@ NO_FRAME = bytes(4)
 NO_HEADER = (8).to_bytes(4) + (4).to_bytes(4) + b"{no}"
 
 
-def exchange(now_ms: int = 0) -> PullExchange:
-    return PullExchange(ADDRESS, Arenas(), TIMEOUT_MS, now_ms)
+NewExchange = Callable[..., PullExchange]
+
+
+@pytest.fixture(params=IMPLEMENTATIONS)
+def exchange(request: pytest.FixtureRequest) -> NewExchange:
+    """With either kind of template: each test is one of both."""
+    kind = template_class(request.param)
+    return lambda now_ms=0: PullExchange(ADDRESS, Arenas(), TIMEOUT_MS, now_ms, kind)
 
 
 def asked(subject: PullExchange, count: int = 1, now_ms: int = 0) -> list[PullRequest]:
@@ -60,7 +68,7 @@ def only(completions: list[Completion]) -> object:
 # ---------------------------------------------------------------------------------------------------- answers
 
 
-def test_what_is_found_is_the_messages_and_where_the_queue_goes_on() -> None:
+def test_what_is_found_is_the_messages_and_where_the_queue_goes_on(exchange: NewExchange) -> None:
     subject = exchange()
     (request,) = asked(subject)
     assert answered(subject, 1, FOUND) == [
@@ -68,7 +76,7 @@ def test_what_is_found_is_the_messages_and_where_the_queue_goes_on() -> None:
     ]
 
 
-def test_the_first_answer_with_messages_is_the_template_of_those_that_follow() -> None:
+def test_the_first_answer_with_messages_is_the_template_of_those_that_follow(exchange: NewExchange) -> None:
     """An answer without them looks otherwise, and would be the template of nothing."""
     subject = exchange()
     asked(subject, 3)
@@ -85,7 +93,7 @@ def test_the_first_answer_with_messages_is_the_template_of_those_that_follow() -
     assert same is template, "it is learnt once"
 
 
-def test_an_ordinary_answer_that_comes_after_its_deadline_belongs_to_nobody() -> None:
+def test_an_ordinary_answer_that_comes_after_its_deadline_belongs_to_nobody(exchange: NewExchange) -> None:
     subject = exchange()
     asked(subject, 2)
     answered(subject, 1, FOUND)
@@ -93,7 +101,7 @@ def test_an_ordinary_answer_that_comes_after_its_deadline_belongs_to_nobody() ->
     assert answered(subject, 2, FOUND) == []
 
 
-def test_a_refusal_names_who_refused_what() -> None:
+def test_a_refusal_names_who_refused_what(exchange: NewExchange) -> None:
     subject = exchange()
     asked(subject)
     error = only(answered(subject, 1, BUSY))
@@ -108,7 +116,7 @@ def test_a_refusal_names_who_refused_what() -> None:
     assert subject.loss is None
 
 
-def test_an_answer_that_cannot_be_understood_is_its_pulls_error_and_no_others() -> None:
+def test_an_answer_that_cannot_be_understood_is_its_pulls_error_and_no_others(exchange: NewExchange) -> None:
     subject = exchange()
     first, _ = asked(subject, 2)
     ((request, error),) = answered(subject, 1, answer(ResponseCode.SUCCESS, {"nextBeginOffset": "x"}, remark="FOUND"))
@@ -117,7 +125,7 @@ def test_an_answer_that_cannot_be_understood_is_its_pulls_error_and_no_others() 
     assert (subject.in_flight_count, subject.loss) == (1, None)
 
 
-def test_a_server_that_says_that_it_goes_away_is_leaving_from_then_on() -> None:
+def test_a_server_that_says_that_it_goes_away_is_leaving_from_then_on(exchange: NewExchange) -> None:
     subject = exchange()
     asked(subject, 3)
     is_leaving = []
@@ -127,7 +135,7 @@ def test_a_server_that_says_that_it_goes_away_is_leaving_from_then_on() -> None:
     assert is_leaving == [False, True, True]
 
 
-def test_a_server_that_asks_is_told_that_nobody_knows_the_answer() -> None:
+def test_a_server_that_asks_is_told_that_nobody_knows_the_answer(exchange: NewExchange) -> None:
     subject = exchange()
     received(subject, encode(replace(QUESTION, flag=FLAG_ONEWAY)))
     assert subject.replies == b""
@@ -139,7 +147,7 @@ def test_a_server_that_asks_is_told_that_nobody_knows_the_answer() -> None:
 # ---------------------------------------------------------------------------------------------------- deadlines
 
 
-def test_a_pull_is_late_when_its_time_is_over_and_not_before() -> None:
+def test_a_pull_is_late_when_its_time_is_over_and_not_before(exchange: NewExchange) -> None:
     subject = exchange(now_ms=70)
     (request,) = asked(subject, now_ms=100)
     assert subject.overdue(100 + TIMEOUT_MS - 1) == []
@@ -153,7 +161,7 @@ def test_a_pull_is_late_when_its_time_is_over_and_not_before() -> None:
     assert subject.loss is None, "it may only be slow"
 
 
-def test_a_server_that_is_late_and_silent_is_given_up_with_all_that_is_in_flight() -> None:
+def test_a_server_that_is_late_and_silent_is_given_up_with_all_that_is_in_flight(exchange: NewExchange) -> None:
     subject = exchange(now_ms=7)
     asked(subject, now_ms=7)
     later = PullRequest(5, 6, 1, deque())
@@ -166,7 +174,7 @@ def test_a_server_that_is_late_and_silent_is_given_up_with_all_that_is_in_flight
     assert (subject.loss.condition, subject.loss.context["address"]) == ("CONNECTION_LOST", ADDRESS)
 
 
-def test_silence_counts_from_when_the_server_was_last_heard() -> None:
+def test_silence_counts_from_when_the_server_was_last_heard(exchange: NewExchange) -> None:
     subject = exchange()
     asked(subject)
     received(subject, NO_HEADER[:2], now_ms=10)
@@ -177,7 +185,7 @@ def test_silence_counts_from_when_the_server_was_last_heard() -> None:
     assert subject.loss is not None
 
 
-def test_nobody_is_given_up_for_being_silent_whom_nothing_was_asked() -> None:
+def test_nobody_is_given_up_for_being_silent_whom_nothing_was_asked(exchange: NewExchange) -> None:
     subject = exchange()
     assert subject.overdue(10 * SILENCE_LIMIT_MS) == []
     assert subject.loss is None
@@ -188,6 +196,7 @@ def test_nobody_is_given_up_for_being_silent_whom_nothing_was_asked() -> None:
 
 @pytest.mark.parametrize("garbage", [NO_FRAME, NO_HEADER])
 def test_bytes_that_are_no_frame_are_the_loss_of_all_that_is_in_flight_and_what_came_before_counts(
+    exchange: NewExchange,
     garbage: bytes,
 ) -> None:
     subject = exchange()
@@ -201,7 +210,7 @@ def test_bytes_that_are_no_frame_are_the_loss_of_all_that_is_in_flight_and_what_
     assert subject.loss.context["peer"] == ADDRESS
 
 
-def test_the_first_cause_of_a_loss_stays() -> None:
+def test_the_first_cause_of_a_loss_stays(exchange: NewExchange) -> None:
     subject = exchange()
     (first,) = asked(subject)
     assert subject.loss is None

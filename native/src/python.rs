@@ -10,6 +10,9 @@ use crate::answers;
 use crate::decoder;
 use crate::memory::{Bodies, Memory, keep_memory};
 
+/// As `rocketmq_spark/wire/implementation.py` has it: another number with each change of what Python calls, or of what rows come out.
+const CONTRACT: u32 = 1;
+
 /// How many messages, and of each column its buffers.
 type Batch = (usize, Vec<Vec<Option<Memory>>>);
 
@@ -141,6 +144,7 @@ impl AnswerTemplate {
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     keep_memory();
+    module.add("CONTRACT", CONTRACT)?;
     module.add_class::<AnswerTemplate>()?;
     module.add_class::<Decoder>()?;
     module.add_class::<Growing>()?;

@@ -65,7 +65,7 @@ def overlapping(gathered: Sequence[PulledRange], begin_offset: int, end_offset: 
 
 
 def each_once(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows with a larger queue offset than any row before them.
+    """The first row of each queue offset, in their order.
 
     The bodies of neighbouring pulls may share messages: a filtered answer reaches as far as it has room, and an inner
     batch comes whole to whoever asks for any part of it.
@@ -73,8 +73,8 @@ def each_once(batch: pa.RecordBatch) -> pa.RecordBatch:
     offsets = batch.column(QUEUE_OFFSET).to_numpy()
     if np.all(offsets[1:] > offsets[:-1]):
         return batch
-    highest_before = np.maximum.accumulate(offsets)[:-1]
-    return batch.filter(pa.array(np.append(True, offsets[1:] > highest_before)))
+    _, first = np.unique(offsets, return_index=True)
+    return batch.take(pa.array(first))
 
 
 class DecodedAhead:

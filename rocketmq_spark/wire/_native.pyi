@@ -6,6 +6,8 @@ from typing_extensions import Buffer
 
 from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
 
+CONTRACT: int
+
 class Memory(Buffer): ...
 
 class Decoder:

@@ -11,8 +11,21 @@ from rocketmq_spark.errors import OptionError
 VARIABLE: Final = "ROCKETMQ_SPARK_IMPL"
 """Environment variable that asks for an implementation by its name."""
 
+CONTRACT: Final = 1
+"""What the twin and its callers have agreed on. An older one that was left behind by an update is none: it would fail
+in the middle of a task, or decode by other rules. The number is in ``native/src/python.rs`` too."""
+
 PYTHON: Final = "python"
 NATIVE: Final = "native"
+
+TWIN: Final = "rocketmq_spark.wire._native"
+
+
+def _check(twin: ModuleType) -> None:
+    """Raises ImportError for one that was built from other sources."""
+    found = getattr(twin, "CONTRACT", None)
+    if found != CONTRACT:
+        raise ImportError(f"{twin.__name__} was built for another version (contract {found}, {CONTRACT} is needed)")
 
 
 def native_module(name: str, asked: str | None) -> ModuleType | None:
@@ -26,6 +39,7 @@ def native_module(name: str, asked: str | None) -> ModuleType | None:
     if asked == PYTHON:
         return None
     try:
+        _check(import_module(TWIN))
         return import_module(name)
     except ImportError as problem:
         if asked == NATIVE:

@@ -49,7 +49,7 @@ class FrameArena:
     """Bytes in, frames out, as ``FrameBuffer`` does; but whoever receives does so into ``room``.
 
     A frame is a view, and as long as anybody has it, or a part of it, its bytes stay as they are. Memory: twice the
-    unfinished frame as far as it has arrived, not as far as it was announced.
+    unfinished frame as far as it has arrived, not as far as it was announced; what a large one took is let go after it.
 
     Not thread-safe.
     """
@@ -68,7 +68,8 @@ class FrameArena:
 
     def room(self) -> memoryview:
         """Where the next bytes go."""
-        if len(self._writable) - self._end < LEAST_ROOM_BYTES:
+        is_too_large = self._begin == self._end and len(self._writable) > ARENA_BYTES
+        if is_too_large or len(self._writable) - self._end < LEAST_ROOM_BYTES:
             self._move()
         return self._writable[self._end :]
 
