@@ -102,6 +102,7 @@ THROUGH = {
     "proxy.telemetry": ("unit/test_session.py", "proxy.session"),
     "remoting.answer": ("integration/test_simulated_broker.py", "consumer.ports"),
     "remoting.send_question": ("unit/test_broker.py", "remoting.broker"),
+    "remoting.settings_question": ("integration/test_broker_operations.py", "remoting.broker"),
     "remoting.tls": ("unit/test_tls.py", "remoting.tcp"),
     "source.dead_letter_sender": ("unit/test_bad_message_settling.py", "source.bad_messages"),
     "source.pop.bad_shared_messages": ("unit/test_message_tasks.py", "source.pop.message_reader"),

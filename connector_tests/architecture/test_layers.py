@@ -61,6 +61,7 @@ SHELLS = {
         "remoting.producer",
         "remoting.proxied_broker",
         "remoting.send_question",
+        "remoting.settings_question",
         "remoting.send_result",
         "remoting.routes",
         "remoting.secured",

@@ -25,6 +25,7 @@ from rocketmq_spark.remoting.routes import RouteCache
 from rocketmq_spark.remoting.send_result import SendStatus
 from rocketmq_spark.wire.body.heartbeat import ConsumerData, Heartbeat
 from rocketmq_spark.wire.body.subscription import build_subscription
+from rocketmq_spark.wire.body.topics import TopicSettings
 from rocketmq_spark.wire.message.compression import compress
 from rocketmq_spark.wire.message.stored_message import decode_messages
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
@@ -176,6 +177,7 @@ def test_a_topic_is_created_with_permission_and_attributes_and_deleted(
     eventually(lambda: _is_routed(name_servers, name), "the route of a new topic")
     route = name_servers.topic_route(name)
     assert (len(route.read_queues()), len(route.write_queues())) == (3, 0)
+    assert broker.topic_settings(name) == TopicSettings("FIFO", keeps_last_of_key=False)
     broker.delete_topic(name)
     name_servers.delete_topic(name)
     assert not _is_routed(name_servers, name)
@@ -189,6 +191,11 @@ def _is_routed(name_servers: NameServers, topic: str) -> bool:
             raise
         return False
     return True
+
+
+def test_a_topic_that_is_compacted_says_so(broker: AdminBroker, cluster: EmbeddedCluster) -> None:
+    name = cluster.create_topic(unique_name("compacted"), 1, attributes={"cleanup.policy": "COMPACTION"})
+    assert broker.topic_settings(name) == TopicSettings("NORMAL", keeps_last_of_key=True)
 
 
 def test_a_topic_name_that_no_broker_takes_is_refused(broker: AdminBroker) -> None:

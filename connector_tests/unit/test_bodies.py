@@ -18,7 +18,7 @@ from rocketmq_spark.wire.body.routes import ClusterInfo, decode_cluster_info, de
 from rocketmq_spark.wire.body.running_info import decode_consumer_running_info
 from rocketmq_spark.wire.body.stats import ConsumeProgress, decode_consume_stats, decode_topic_stats
 from rocketmq_spark.wire.body.subscription import build_subscription, subscription_fields
-from rocketmq_spark.wire.body.topics import decode_message_type
+from rocketmq_spark.wire.body.topics import TopicSettings, decode_topic_settings
 
 ADDRESSES = {0: "127.0.0.1:34459", 1: "127.0.0.1:34460"}
 ROUTE = (
@@ -106,8 +106,9 @@ def test_the_locked_queues_are_read() -> None:
         (decode_topic_stats, STATS_BUT % b"-9223372036854775809", "minOffset has more than 64 bits"),
         (decode_topic_stats, STATS_BUT % b"true", "minOffset is True"),
         (decode_consumer_ids, b"{}", "consumerIdList is None"),
-        (decode_message_type, b'{"attributes":{"message.type":7}}', "message.type is 7"),
-        (decode_message_type, b'{"attributes":7}', "attributes is 7"),
+        (decode_topic_settings, b'{"attributes":{"message.type":7}}', "message.type is 7"),
+        (decode_topic_settings, b'{"attributes":{"cleanup.policy":7}}', "cleanup.policy is 7"),
+        (decode_topic_settings, b'{"attributes":7}', "attributes is 7"),
         (decode_group_retries, b'{"retryMaxTimes":16}', "retryQueueNums is None"),
         (decode_group_retries, b'{"retryMaxTimes":"16","retryQueueNums":1}', "retryMaxTimes is '16'"),
         (decode_consumer_ids, b'{"consumerIdList":[null]}', "consumerIdList is None"),
@@ -218,13 +219,16 @@ def test_a_groups_settings_say_how_its_messages_come_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "type_"),
+    ("settings", "type_", "keeps_last_of_key"),
     [
-        (b'{"attributes":{"message.type":"FIFO"},"topicName":"T"}', "FIFO"),
-        (b'{"attributes":{"cleanup.policy":"DELETE"}}', "NORMAL"),
-        (b'{"attributes":null}', "NORMAL"),
-        (b"{}", "NORMAL"),
+        (b'{"attributes":{"message.type":"FIFO"},"topicName":"T"}', "FIFO", False),
+        (b'{"attributes":{"cleanup.policy":"DELETE"}}', "NORMAL", False),
+        (b'{"attributes":{"cleanup.policy":"COMPACTION"}}', "NORMAL", True),
+        (b'{"attributes":null}', "NORMAL", False),
+        (b"{}", "NORMAL", False),
     ],
 )
-def test_a_topics_settings_say_of_which_type_its_messages_are(settings: bytes, type_: str) -> None:
-    assert decode_message_type(settings) == type_
+def test_a_topics_settings_say_of_which_type_its_messages_are_and_whether_it_is_compacted(
+    settings: bytes, type_: str, keeps_last_of_key: bool
+) -> None:
+    assert decode_topic_settings(settings) == TopicSettings(type_, keeps_last_of_key)

@@ -20,11 +20,13 @@ from rocketmq_spark.remoting.looks import first_offsets, pull_question, stored_t
 from rocketmq_spark.remoting.peer import Peer, Question, ResponseFuture, code_only
 from rocketmq_spark.remoting.send_question import encoded_question, send_question
 from rocketmq_spark.remoting.send_result import SendResult, send_header
+from rocketmq_spark.remoting.settings_question import settings_question
 from rocketmq_spark.wire.body.groups import decode_consumer_ids
 from rocketmq_spark.wire.body.heartbeat import Heartbeat, encode_heartbeat
 from rocketmq_spark.wire.body.locks import decode_lock_ok, encode_lock_batch
 from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo, decode_consumer_running_info
 from rocketmq_spark.wire.body.stats import ConsumeProgress, decode_consume_stats, decode_topic_stats
+from rocketmq_spark.wire.body.topics import TopicSettings
 from rocketmq_spark.wire.message.batch import encode_batch, message_properties
 from rocketmq_spark.wire.message.properties import encode_properties
 from rocketmq_spark.wire.remoting.codes import RequestCode
@@ -153,6 +155,10 @@ class Broker(Peer):
         header = GetTopicStatsInfoRequest(topic=topic)
         command = _command(RequestCode.GET_TOPIC_STATS_INFO, header)
         return self.submit(Question(command, lambda answer: decode_topic_stats(answer.body)))
+
+    def topic_settings(self, topic: str) -> TopicSettings:
+        """Wants the right GET on the topic, where there are rights."""
+        return self.ask(settings_question(topic))
 
     def search_offsets(
         self, timestamps_ms: Mapping[MessageQueue, int], looker: Looker = TOOLS

@@ -10,9 +10,10 @@ from typing import Final, NamedTuple, TypeAlias
 
 from rocketmq_spark.errors import BrokerError, RocketMQError
 from rocketmq_spark.remoting.peer import Peer, Question, ResponseFuture, code_only
+from rocketmq_spark.remoting.settings_question import settings_question
 from rocketmq_spark.wire.body.batch_ack import BatchAck, encode_batch_ack
 from rocketmq_spark.wire.body.groups import GroupRetries, decode_group_retries
-from rocketmq_spark.wire.body.topics import FIFO, decode_message_type
+from rocketmq_spark.wire.body.topics import FIFO
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.headers import (
@@ -69,8 +70,7 @@ class PopBroker(Peer):
 
     def is_in_order(self, topic: str) -> bool:
         """Whether the topic is of type FIFO. Wants the right GET on it, where there are rights."""
-        command = RemotingCommand(RequestCode.GET_TOPIC_CONFIG, fields={"topic": topic})
-        return self.ask(Question(command, lambda answer: decode_message_type(answer.body) == FIFO))
+        return self.ask(settings_question(topic)).message_type == FIFO
 
     def group_retries(self, group: str) -> GroupRetries:
         """How the group's messages come again, by its settings on this broker. Wants the right GET on the group, where
