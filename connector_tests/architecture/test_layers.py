@@ -75,6 +75,7 @@ SHELLS = {
         "sink.message_returner",
         "sink.message_sender",
         "sink.sending",
+        "sink.topic_looks",
         "sink.writer",
         "source.bad_messages",
         "source.datasource",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -14,6 +14,7 @@ from rocketmq_spark.options import WriteOptions
 from rocketmq_spark.sink.queue_choice import named_queue
 from rocketmq_spark.sink.send_batches import Place, SendBatch
 from rocketmq_spark.sink.task import Columns, Task, write_rows
+from rocketmq_spark.sink.topic_checks import Wanted
 from rocketmq_spark.sink.writer import Stored, columns_in
 
 
@@ -59,8 +60,8 @@ class EncodingWriter(DataSourceArrowWriter):
 class Dropping:
     """A sender that knows every topic and sends nothing."""
 
-    def topic_problem(self, topic: str) -> str | None:
-        return None
+    def problems(self, wanted: Collection[Wanted], *, first_only: bool) -> Mapping[Wanted, str]:
+        return {}
 
     def queue_of(self, place: Place) -> MessageQueue | None:
         return named_queue(place)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from rocketmq_spark.sink.queue_choice import named_queue
 from rocketmq_spark.sink.row_checks import OWN_PROPERTIES_LIMIT_BYTES
 from rocketmq_spark.sink.send_batches import Place, SendBatch
 from rocketmq_spark.sink.task import Columns, Task, write_rows
+from rocketmq_spark.sink.topic_checks import Wanted
 from rocketmq_spark.wire.message.batch import decode_batch
 from rocketmq_spark.wire.message.compression import decompress
 from rocketmq_spark.wire.message.properties import UNIQ_KEY, decode_properties, encode_properties
@@ -61,8 +62,9 @@ class Wire:
     def __init__(self) -> None:
         self._batches: list[SendBatch] = []
 
-    def topic_problem(self, topic: str) -> str | None:
-        """There is any."""
+    def problems(self, wanted: Collection[Wanted], *, first_only: bool) -> Mapping[Wanted, str]:
+        """All can be had."""
+        return {}
 
     def queue_of(self, place: Place) -> MessageQueue | None:
         return named_queue(place)

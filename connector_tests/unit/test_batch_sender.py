@@ -282,42 +282,6 @@ def test_a_topic_that_may_not_be_written_to_is_waited_for_no_longer_than_a_missi
     assert 1_000 <= clock.now_ms < 3_000
 
 
-@pytest.mark.parametrize(
-    ("route", "problem"),
-    [
-        (answer(ResponseCode.TOPIC_NOT_EXIST), "[ROCKETMQ_TOPIC_NOT_FOUND] "),
-        (None, "[ROCKETMQ_NO_WRITABLE_QUEUE] Topic 'T' has no queue that can be written to."),
-    ],
-    ids=["missing", "read only"],
-)
-def test_a_topic_that_is_not_served_in_its_time_is_a_problem_that_a_task_waits_for_once(
-    cluster: ScriptedCluster, route: RemotingCommand | None, problem: str
-) -> None:
-    cluster.permission = 4
-    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, cluster.route if route is None else route)
-    clock = Time()
-    asking = sender(cluster, clock, missingTopicTimeoutMs="1000")
-    told = asking.topic_problem("T")
-    assert told is not None
-    assert told.startswith(problem)
-    assert 1_000 <= clock.now_ms < 3_000
-    waited_ms = clock.now_ms
-    assert (asking.topic_problem("T"), clock.now_ms) == (told, waited_ms)
-    cluster.permission = 6
-    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, cluster.route)
-    assert asking.topic_problem("U") is None
-    at_a = Answers(cluster.brokers["a"], ResponseCode.SYSTEM_BUSY, ResponseCode.SUCCESS)
-    asking.send(replace(pinned(BATCHES[0]), topic="U", queue=MessageQueue("U", "a", 0)))
-    asking.finish()
-    assert at_a.bodies() == [BODIES[0], BODIES[0]]
-
-
-def test_name_servers_that_are_away_are_no_problem_of_a_topic(cluster: ScriptedCluster) -> None:
-    cluster.down.add(NAME_SERVER)
-    with pytest.raises(TransportError, match="CLUSTER_UNREACHABLE"):
-        sender(cluster, Time(), clusterTimeoutMs="3000").topic_problem("T")
-
-
 def test_a_topic_that_is_not_there_is_named_when_its_time_is_over(cluster: ScriptedCluster) -> None:
     cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer(ResponseCode.TOPIC_NOT_EXIST))
     error, clock = failure(cluster, missingTopicTimeoutMs="0")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from rocketmq_spark.sink import task as tasks
 from rocketmq_spark.sink.queue_choice import named_queue
 from rocketmq_spark.sink.send_batches import Place, SendBatch
 from rocketmq_spark.sink.task import Columns, Task, write_rows
+from rocketmq_spark.sink.topic_checks import Wanted
 from rocketmq_spark.wire.message.batch import InnerMessage, decode_batch
 from rocketmq_spark.wire.message.properties import decode_properties
 
@@ -30,11 +32,11 @@ class Sent:
     def __init__(self) -> None:
         self.batches: list[SendBatch] = []
         self.is_finished = False
-        self.topics_asked: list[str] = []
+        self.topics_asked: list[list[str]] = []
 
-    def topic_problem(self, topic: str) -> str | None:
-        self.topics_asked.append(topic)
-        return "nobody serves it" if topic == "missing" else None
+    def problems(self, wanted: Collection[Wanted], *, first_only: bool) -> dict[Wanted, str]:
+        self.topics_asked.append(sorted(one.topic for one in wanted))
+        return {one: "nobody serves it" for one in wanted if one.topic == "missing"}
 
     def queue_of(self, place: Place) -> MessageQueue | None:
         return named_queue(place)
@@ -129,7 +131,7 @@ def test_rows_for_a_topic_that_nobody_serves_are_named_before_anything_of_their_
         ("missing", "nobody serves it"),
         ("x", "its body is empty, which no broker takes"),
     ]
-    assert "x" not in sent.topics_asked
+    assert sent.topics_asked == [["T", "missing"]] * 2
 
 
 @pytest.mark.parametrize("encoded_bytes", [tasks.ENCODED_BYTES, 4], ids=["at once", "in pieces"])

@@ -5,10 +5,9 @@ Brokers handle the requests of one connection at once, so what is sent one after
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -23,24 +22,15 @@ from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.peer import ResponseFuture
 from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
-from rocketmq_spark.remoting.retry import (
-    NAME_SERVERS,
-    WRITING,
-    Outlook,
-    Patience,
-    is_too_large,
-    outlook_of_write,
-    refreshes_route,
-    topic_subject,
-)
+from rocketmq_spark.remoting.retry import WRITING, Patience, is_too_large, outlook_of_write, topic_subject
 from rocketmq_spark.remoting.routes import KnownTopics
 from rocketmq_spark.remoting.send_question import encoded_question
 from rocketmq_spark.remoting.send_result import SendResult, SendStatus
-from rocketmq_spark.remoting.waits import QUIET_MS, WaitLines
-from rocketmq_spark.sink.queue_choice import named_queue, queue_by_hash, sharded_queues
+from rocketmq_spark.sink.queue_choice import named_queue, queue_by_hash
 from rocketmq_spark.sink.send_batches import Place, SendBatch
-
-log = logging.getLogger(__name__)
+from rocketmq_spark.sink.topic_checks import Wanted
+from rocketmq_spark.sink.topic_looks import TopicLooks
+from rocketmq_spark.sink.write_waits import WriteWaits
 
 IN_FLIGHT_BYTES: Final = 4 * 1024 * 1024
 """At most so much of a task is on its way, unless a single batch has more."""
@@ -85,14 +75,12 @@ class BatchSender:
         self._sleep = sleep
         name_servers = NameServers(options.name_servers, pool, options.broker_timeout_ms)
         self._routes = KnownTopics(name_servers, {} if known is None else known)
-        self._patience = Patience(outlook_of_write)
-        self._lines = WaitLines()
+        self._waits = WriteWaits(options, self._routes.forget, clock)
+        self._looks = TopicLooks(self._routes, self._waits, sleep)
         self._brokers = Patience(outlook_of_write)
         self._in_flight: deque[_Sent] = deque()
         self._bytes_in_flight = 0
         self._turns: defaultdict[str, Iterator[int]] = defaultdict(lambda: count(first_turn()))
-        self._sharded: dict[str, tuple[MessageQueue, ...]] = {}
-        self._unserved: dict[str, str] = {}
 
     @staticmethod
     def of_this_process(options: WriteOptions) -> BatchSender:
@@ -139,7 +127,7 @@ class BatchSender:
             pause_ms = WRITING.after(pause_ms)
             self._sleep(pause_ms / 1000)
             sent = self._sent(sent.batch)
-        self._is_over(_subject(sent.batch))
+        self._waits.is_over(_subject(sent.batch))
 
     # ---------------------------------------------------------------------------------------------- one attempt
 
@@ -184,38 +172,10 @@ class BatchSender:
         if sent.queue is not None and error.condition != "NO_NAME_SERVER":
             self._brokers.failed(sent.queue.broker_name, error, now_ms=self._clock(), limit_ms=0)
         try:
-            self._be_patient(_subject(sent.batch), sent.batch.topic, error)
+            self._waits.be_patient(_subject(sent.batch), sent.batch.topic, error)
         except RocketMQError as over:
             over.add_note(_not_stored(sent.batch, over))
             raise
-
-    def _be_patient(self, subject: str, topic: str, error: RocketMQError) -> None:
-        """Raises what has lasted too long. A topic's or queue's time begins when a name server answers."""
-        outlook, now_ms = outlook_of_write(error), self._clock()
-        if outlook is Outlook.FINAL:
-            raise error
-        if refreshes_route(error):
-            self._routes.forget(topic)
-        limit_ms = self._options.cluster_timeout_ms
-        if outlook is Outlook.UNSERVED:
-            limit_ms = min(limit_ms, self._options.missing_topic_timeout_ms)
-        if error.condition == "NO_NAME_SERVER":
-            self._patience.excuse((subject,), now_ms)
-            subject = NAME_SERVERS
-        else:
-            self._patience.succeeded(NAME_SERVERS)
-        self._patience.failed(subject, error, now_ms=now_ms, limit_ms=limit_ms, quiet_ms=QUIET_MS)
-        self._say()
-        self._patience.check(now_ms)
-
-    def _is_over(self, subject: str) -> None:
-        were_silent = self._patience.succeeded(NAME_SERVERS)
-        if self._patience.succeeded(subject) or were_silent:
-            self._say()
-
-    def _say(self) -> None:
-        for line in self._lines.lines(self._patience.waits(), self._clock()):
-            log.warning("%s", line)
 
     # -------------------------------------------------------------------------------------------------- queues
 
@@ -224,39 +184,11 @@ class BatchSender:
         first. Waits for a topic that is not there, as ``finish`` does for what cannot be stored."""
         if place.sharding_key is None or place.queue_id is not None:
             return named_queue(place)
-        return queue_by_hash(place.sharding_key, self._sharded_queues(place.topic))
+        return queue_by_hash(place.sharding_key, self._looks.sharded_queues(place.topic))
 
-    def topic_problem(self, topic: str) -> str | None:
-        """Why nothing can be sent to it, if nobody serves it or lets us write when ``missingTopicTimeoutMs`` is over;
-        the task waits for that once. Raises what else ``queue_of`` does."""
-        if topic in self._unserved:
-            return self._unserved[topic]
-        try:
-            self._sharded_queues(topic)
-        except RocketMQError as error:
-            if outlook_of_write(error) is not Outlook.UNSERVED:
-                raise
-            self._is_over(topic_subject(topic))
-            self._unserved[topic] = str(error)
-        return self._unserved.get(topic)
-
-    def _sharded_queues(self, topic: str) -> tuple[MessageQueue, ...]:
-        if topic not in self._sharded:
-            self._sharded[topic] = self._patiently_sharded(topic)
-        return self._sharded[topic]
-
-    def _patiently_sharded(self, topic: str) -> tuple[MessageQueue, ...]:
-        pause_ms = None
-        while True:
-            try:
-                queues = sharded_queues(self._routes.route(topic))
-            except RocketMQError as error:
-                self._be_patient(topic_subject(topic), topic, error)
-            else:
-                self._is_over(topic_subject(topic))
-                return queues
-            pause_ms = WRITING.after(pause_ms)
-            self._sleep(pause_ms / 1000)
+    def problems(self, wanted: Collection[Wanted], *, first_only: bool) -> Mapping[Wanted, str]:
+        """What rows cannot have of their topics: see ``TopicLooks``."""
+        return self._looks.problems(wanted, first_only=first_only)
 
     def _next_queue(self, topic: str) -> MessageQueue:
         """Any of the topic's, in turn from any on; of brokers that have failed lately only where there is no other.

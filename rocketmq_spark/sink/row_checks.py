@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -35,28 +35,12 @@ Found = Iterator[tuple[int, str]]
 """Positions of rows, and what is wrong with each."""
 
 
-TopicProblem = Callable[[str], str | None]
-"""Why nothing can be sent to a topic."""
-
-
 def problems_of(rows: OutgoingRows, properties: Sequence[pa.BinaryArray], *, max_body_bytes: int) -> dict[int, str]:
     """By position the first problem of each row that has one. ``properties`` are the rows' own, as they travel."""
     problems: dict[int, str] = {}
     for position, problem in _problems(rows, properties, max_body_bytes):
         problems.setdefault(position, problem)
     return dict(sorted(problems.items()))
-
-
-def topic_problems(topics: pa.StringArray, problems: Mapping[int, str], topic_problem: TopicProblem) -> dict[int, str]:
-    """By position what is wrong with the topics of rows that have no problem of their own; each topic is asked about
-    once."""
-    good = np.delete(np.arange(len(topics)), list(problems))
-    encoded = topics.take(pa.array(good)).dictionary_encode()
-    told = [topic_problem(topic) for topic in encoded.dictionary.to_pylist()]
-    if not any(told):
-        return {}
-    indices = encoded.indices.to_pylist()
-    return {int(position): found for position, index in zip(good, indices, strict=True) if (found := told[index])}
 
 
 def _problems(rows: OutgoingRows, properties: Sequence[pa.BinaryArray], max_body_bytes: int) -> Found:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.sink.distinct_rows import distinct_rows
 from rocketmq_spark.sink.outgoing_rows import SHARDING_KEY_PROPERTY, OutgoingRows, cuts
 from rocketmq_spark.wire.arrow.message_encoder import MessageIds, encode_messages, id_properties, lengths_of
 from rocketmq_spark.wire.arrow.slices import Mask, Numbers, Positions
@@ -142,13 +143,7 @@ def _by_destination(rows: OutgoingRows, queue_of: QueueOf) -> Iterator[tuple[Des
         "sharding_key": rows.texts.get(SHARDING_KEY_PROPERTY),
     }
     given = {name: column for name, column in columns.items() if column is not None}
-    codes = np.zeros(len(rows), np.int64)
-    for column in given.values():
-        encoded = column.dictionary_encode(null_encoding="encode")
-        if len(encoded.dictionary) > 1:
-            combined = codes * len(encoded.dictionary) + encoded.indices.to_numpy()
-            codes = np.unique(combined, return_inverse=True)[1]
-    firsts = np.unique(codes, return_index=True)[1] if codes.any() else np.zeros(1, np.int64)
+    codes, firsts = distinct_rows(given.values(), len(rows))
     numbers: dict[Destination, int] = {}
     destination_of = np.empty(len(firsts), np.int64)
     for code, first in enumerate(firsts):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Protocol
 
@@ -18,8 +18,9 @@ from rocketmq_spark.sink.columns import BODY
 from rocketmq_spark.sink.dead_letters import dead_letters
 from rocketmq_spark.sink.message_ids import column_ids, id_prefix, row_ids
 from rocketmq_spark.sink.outgoing_rows import OutgoingRows, cut_by_bytes, outgoing_rows
-from rocketmq_spark.sink.row_checks import TopicProblem, problems_of, topic_problems
+from rocketmq_spark.sink.row_checks import problems_of
 from rocketmq_spark.sink.send_batches import BATCH_BYTES, EncodableRows, Place, SendBatch, send_batches
+from rocketmq_spark.sink.topic_checks import Wanted, wishes_of
 from rocketmq_spark.wire.arrow.message_encoder import MessageIds, properties_of, property_of
 
 log = logging.getLogger(__name__)
@@ -28,10 +29,16 @@ ENCODED_BYTES: Final = 8 * 1024 * 1024
 """Bodies that are encoded at once."""
 
 
+class Look(Protocol):
+    """What of that which rows want of their topics cannot be had, and why: see ``TopicLooks``."""
+
+    def __call__(self, wanted: Collection[Wanted], *, first_only: bool) -> Mapping[Wanted, str]: ...
+
+
 class Sender(Protocol):
     """Where batches go: a ``BatchSender``."""
 
-    def topic_problem(self, topic: str) -> str | None: ...
+    def problems(self, wanted: Collection[Wanted], *, first_only: bool) -> Mapping[Wanted, str]: ...
 
     def queue_of(self, place: Place) -> MessageQueue | None: ...
 
@@ -73,7 +80,7 @@ def write_rows(
     row_count = 0
     for batch in batches:
         pieces = list(_pieces(batch, columns, prefix, row_count, options))
-        for piece in _sendable(pieces, task, options, sender.topic_problem):
+        for piece in _sendable(pieces, task, options, sender.problems):
             for sendable in send_batches(_encodable(piece, options), sender.queue_of, limit_bytes):
                 sender.send(sendable)
         row_count += len(batch)
@@ -103,24 +110,26 @@ def _ids(piece: pa.RecordBatch, columns: Columns, prefix: bytes, first_row: int)
     return row_ids(prefix, first_row, len(piece))
 
 
-def _sendable(pieces: list[_Piece], task: Task, options: WriteOptions, topic_problem: TopicProblem) -> Iterator[_Piece]:
+def _sendable(pieces: list[_Piece], task: Task, options: WriteOptions, look: Look) -> Iterator[_Piece]:
     """What is to be sent of ``pieces``, all of which are checked first: all rows, or those that can be, and dead
     letters of the others. Topics are asked about once the rows are known to be good, or parted from those that are."""
     problems = [problems_of(piece.rows, piece.properties, max_body_bytes=options.max_message_bytes) for piece in pieces]
     if options.dead_letter_topic is not None or not any(problems):
-        problems = [
-            _with_topics(piece.rows, wrong, topic_problem) for piece, wrong in zip(pieces, problems, strict=True)
-        ]
+        problems = _with_topics(pieces, problems, look, first_only=options.dead_letter_topic is None)
     if any(problems) and options.dead_letter_topic is None:
         raise _unsendable(pieces, problems, task)
     for piece, wrong in zip(pieces, problems, strict=True):
         yield from _parted(piece, wrong, task, options) if wrong else [piece]
 
 
-def _with_topics(rows: OutgoingRows, problems: Mapping[int, str], topic_problem: TopicProblem) -> dict[int, str]:
-    """``problems``, and those that other rows have with their topics."""
-    found = topic_problems(rows.topics, problems, topic_problem)
-    return dict(sorted({**found, **problems}.items()))
+def _with_topics(
+    pieces: list[_Piece], problems: list[dict[int, str]], look: Look, *, first_only: bool
+) -> list[dict[int, str]]:
+    """``problems``, and those that other rows have with their topics, about all of which is asked at once."""
+    wishes = [wishes_of(piece.rows, but=wrong) for piece, wrong in zip(pieces, problems, strict=True)]
+    told = look(dict.fromkeys(one for some in wishes for one in some.wanted), first_only=first_only)
+    found = (some.problems(told) for some in wishes)
+    return [dict(sorted({**more, **wrong}.items())) for more, wrong in zip(found, problems, strict=True)]
 
 
 def _parted(piece: _Piece, problems: Mapping[int, str], task: Task, options: WriteOptions) -> Iterator[_Piece]:
