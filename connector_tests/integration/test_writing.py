@@ -241,3 +241,36 @@ def test_what_no_replica_has_is_taken_where_that_is_accepted(pool: ConnectionPoo
         options = {"acceptNotDurable": "true", "clusterTimeoutMs": "15000"}
         assert write(lonely.namesrv_addr, topic, [arrow(rows)], Task("lonely", 0), pool, **options) == 10
         assert sum(ends(lonely, topic, pool).values()) == 10
+
+
+def test_rows_without_keys_are_no_rows_of_a_compacted_topic(cluster: EmbeddedCluster, pool: ConnectionPool) -> None:
+    """In a batch a broker takes them, says that they are stored, and drops them."""
+    compaction = {"cleanup.policy": "COMPACTION"}
+    topic = cluster.create_topic(unique_name("compacted"), queues=1, attributes=compaction)
+    rows: list[dict[str, Any]] = [{"body": b"%d" % number, "keys": f"k{number}"} for number in range(5)]
+    with pytest.raises(LocalProtocolError, match=r"Row 5 .*has no keys, and its topic .*COMPACTION"):
+        write(cluster.namesrv_addr, topic, [arrow([*rows, {"body": b"lost"}])], Task("compacted", 0), pool)
+    assert sum(ends(cluster, topic, pool).values()) == 0
+    assert write(cluster.namesrv_addr, topic, [arrow(rows)], Task("compacted", 1), pool) == len(rows)
+    assert [row["body"] for row in stored(cluster, topic, pool)] == [row["body"] for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("named", "problem"),
+    [
+        ({"brokerName": "broker-a", "queueId": 9}, r"has no queue 9 at 'broker-a' \(there are: 0 to 1\)"),
+        ({"brokerName": "brokr-a", "queueId": 0}, r"no broker 'brokr-a' serves its topic .* \(there are: broker-a\)"),
+    ],
+)
+def test_a_queue_that_there_is_not_is_found_before_anything_is_sent(
+    cluster: EmbeddedCluster, pool: ConnectionPool, named: dict[str, Any], problem: str
+) -> None:
+    """It was found after the good rows of its batch were sent, and a broker of that name was waited for."""
+    topic = cluster.create_topic(unique_name("queues"), queues=2)
+    rows = [{"body": b"good"}, {"body": b"bad", **named}]
+    with pytest.raises(LocalProtocolError, match=rf"Row 1 .*{problem}"):
+        write(cluster.namesrv_addr, topic, [arrow(rows)], Task("queues", 0), pool)
+    assert sum(ends(cluster, topic, pool).values()) == 0
+    dead = cluster.create_topic(unique_name("dead"), queues=1)
+    assert write(cluster.namesrv_addr, topic, [arrow(rows)], Task("queues", 1), pool, deadLetterTopic=dead) == 2
+    assert [sum(ends(cluster, one, pool).values()) for one in (topic, dead)] == [1, 1]

@@ -131,7 +131,19 @@ def test_rows_for_a_topic_that_nobody_serves_are_named_before_anything_of_their_
         ("missing", "nobody serves it"),
         ("x", "its body is empty, which no broker takes"),
     ]
-    assert sent.topics_asked == [["T", "missing"]] * 2
+    assert sent.topics_asked == [["T", "missing"], ["T", "missing"], ["DEAD"]]
+
+
+def test_a_dead_letter_topic_that_takes_nothing_is_told_before_anything_is_sent() -> None:
+    batch = pa.record_batch({"body": pa.array([b"a", b""]), "topic": pa.array(["T", "T"])})
+    columns, options, sent = Columns({"body": 0, "topic": 1}), replace(OPTIONS, topic=None), Sent()
+    with pytest.raises(LocalProtocolError) as raised:
+        write_rows([batch], columns, TASK, replace(options, dead_letter_topic="missing"), sent)
+    assert (
+        "Row 1 of partition 3 of query q batch 1 cannot be sent: its body is empty, which no broker takes; nor can it "
+        "go to 'deadLetterTopic': nobody serves it. So it is with 0 others."
+    ) in str(raised.value)
+    assert sent.batches == []
 
 
 @pytest.mark.parametrize("encoded_bytes", [tasks.ENCODED_BYTES, 4], ids=["at once", "in pieces"])

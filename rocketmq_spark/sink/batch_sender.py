@@ -76,7 +76,7 @@ class BatchSender:
         name_servers = NameServers(options.name_servers, pool, options.broker_timeout_ms)
         self._routes = KnownTopics(name_servers, {} if known is None else known)
         self._waits = WriteWaits(options, self._routes.forget, clock)
-        self._looks = TopicLooks(self._routes, self._waits, sleep)
+        self._looks = TopicLooks(self._routes, self._waits, sleep, self._is_compacted)
         self._brokers = Patience(outlook_of_write)
         self._in_flight: deque[_Sent] = deque()
         self._bytes_in_flight = 0
@@ -189,6 +189,14 @@ class BatchSender:
     def problems(self, wanted: Collection[Wanted], *, first_only: bool) -> Mapping[Wanted, str]:
         """What rows cannot have of their topics: see ``TopicLooks``."""
         return self._looks.problems(wanted, first_only=first_only)
+
+    def _is_compacted(self, topic: str) -> bool:
+        """By one of its brokers; those of RocketMQ 4 know nothing of it, and not everybody may ask."""
+        try:
+            address = self._routes.master(self._next_queue(topic))
+            return Broker(address, self._pool, self._options.broker_timeout_ms).topic_settings(topic).keeps_last_of_key
+        except RocketMQError:
+            return False
 
     def _next_queue(self, topic: str) -> MessageQueue:
         """Any of the topic's, in turn from any on; of brokers that have failed lately only where there is no other.

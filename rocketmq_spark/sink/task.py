@@ -116,8 +116,10 @@ def _sendable(pieces: list[_Piece], task: Task, options: WriteOptions, look: Loo
     problems = [problems_of(piece.rows, piece.properties, max_body_bytes=options.max_message_bytes) for piece in pieces]
     if options.dead_letter_topic is not None or not any(problems):
         problems = _with_topics(pieces, problems, look, first_only=options.dead_letter_topic is None)
-    if any(problems) and options.dead_letter_topic is None:
-        raise _unsendable(pieces, problems, task)
+    if any(problems):
+        refusal = _no_dead_letters(options, look)
+        if refusal is not None:
+            raise _unsendable(pieces, problems, task, refusal)
     for piece, wrong in zip(pieces, problems, strict=True):
         yield from _parted(piece, wrong, task, options) if wrong else [piece]
 
@@ -158,7 +160,15 @@ def _encodable(piece: _Piece, options: WriteOptions) -> EncodableRows:
     return EncodableRows(replace(piece.rows, bodies=bodies), piece.ids, piece.properties, sys_flags)
 
 
-def _unsendable(pieces: list[_Piece], problems: list[dict[int, str]], task: Task) -> LocalProtocolError:
+def _no_dead_letters(options: WriteOptions, look: Look) -> str | None:
+    """Why rows that cannot be sent cannot go to a dead letter topic either; empty where there is none."""
+    if options.dead_letter_topic is None:
+        return ""
+    told = look([Wanted(options.dead_letter_topic)], first_only=True)
+    return next((f"; nor can it go to 'deadLetterTopic': {problem}" for problem in told.values()), None)
+
+
+def _unsendable(pieces: list[_Piece], problems: list[dict[int, str]], task: Task, refusal: str) -> LocalProtocolError:
     rows, found = next((piece.rows, wrong) for piece, wrong in zip(pieces, problems, strict=True) if wrong)
     position, problem = next(iter(found.items()))
     return LocalProtocolError(
@@ -166,7 +176,7 @@ def _unsendable(pieces: list[_Piece], problems: list[dict[int, str]], task: Task
         row=int(rows.numbers[position]),
         partition=task.partition_id,
         job=task.job,
-        problem=problem.removesuffix("."),
+        problem=(problem.removesuffix(".") + refusal).removesuffix("."),
         others=sum(map(len, problems)) - 1,
     )
 

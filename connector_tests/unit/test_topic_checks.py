@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.sink.outgoing_rows import OutgoingRows, outgoing_rows
+from rocketmq_spark.sink.topic_checks import Wanted, lost_without_keys, no_such_queue, wishes_of
+
+TYPES = {
+    "body": pa.binary(),
+    "topic": pa.string(),
+    "keys": pa.string(),
+    "brokerName": pa.string(),
+    "queueId": pa.int32(),
+}
+QUEUES = [MessageQueue("T", "a", number) for number in range(4)] + [MessageQueue("T", "b", 0)]
+
+
+def rows_of(*rows: dict[str, Any], without: tuple[str, ...] = ()) -> OutgoingRows:
+    names = [name for name in TYPES if name not in without]
+    columns = [pa.array([{"body": b"b", "topic": "T", **row}.get(name) for row in rows], TYPES[name]) for name in names]
+    batch = pa.record_batch(columns, names=names)
+    return outgoing_rows(batch, {name: position for position, name in enumerate(names)}, None, 0)
+
+
+def test_rows_want_each_topic_queue_and_whether_they_have_keys_once() -> None:
+    rows = rows_of(
+        {"keys": "k"},
+        {},
+        {"keys": "other"},
+        {"topic": None},
+        {"topic": "U", "keys": "k", "brokerName": "a", "queueId": 7},
+        {"topic": "U", "keys": "k", "brokerName": "a", "queueId": 7},
+    )
+    wishes = wishes_of(rows, but=[3])
+    queue = Wanted("U", "a", 7, has_keys=True)
+    assert set(wishes.wanted) == {Wanted("T", has_keys=True), Wanted("T"), queue}
+    assert wishes.problems({}) == {}
+    assert wishes.problems({queue: "no queue"}) == {4: "no queue", 5: "no queue"}
+    assert wishes.problems({Wanted("T"): "no keys", queue: "no queue"}) == {1: "no keys", 4: "no queue", 5: "no queue"}
+
+
+def test_rows_without_these_columns_want_a_topic_for_rows_without_keys() -> None:
+    wishes = wishes_of(rows_of({}, {}, without=("keys", "brokerName", "queueId")), but=[])
+    assert wishes.wanted == (Wanted("T"),)
+    assert wishes.problems({Wanted("T"): "x"}) == {0: "x", 1: "x"}
+
+
+def test_where_all_rows_have_problems_nothing_is_wanted() -> None:
+    assert wishes_of(rows_of({}, {}), but=[0, 1]).wanted == ()
+
+
+@pytest.mark.parametrize(
+    ("broker", "queue_id", "problem"),
+    [
+        (None, None, None),
+        ("a", 3, None),
+        ("b", 0, None),
+        ("a", 4, "its topic 'T' has no queue 4 at 'a' (there are: 0 to 3)"),
+        ("b", 1, "its topic 'T' has no queue 1 at 'b' (there are: 0 to 0)"),
+        ("c", 0, "no broker 'c' serves its topic 'T' (there are: a, b)"),
+    ],
+)
+def test_a_queue_that_a_topic_does_not_have_is_told_with_those_that_it_has(
+    broker: str | None, queue_id: int | None, problem: str | None
+) -> None:
+    assert no_such_queue(Wanted("T", broker, queue_id), QUEUES) == problem
+
+
+def test_what_a_compacted_topic_loses_is_told_with_why() -> None:
+    assert lost_without_keys("T") == (
+        "it has no keys, and its topic 'T' keeps the last message of each key and no other (COMPACTION)"
+    )
