@@ -21,6 +21,8 @@ OUR_OWN = {
     "wire/remoting/fastjson.py", "wire/remoting/frame.py", "wire/remoting/frame_arena.py", "wire/remoting/typed.py",
     "wire/remoting/ordinary_answer.py", "wire/remoting/pull_frames.py", "wire/remoting/refusal.py",
     "wire/message/byte_reader.py",
+    # Two implementations of ours.
+    "wire/implementation.py", "wire/remoting/native_answers.py", "wire/remoting/template_choice.py",
     # Arrow: Java's client decodes messages one by one, see wire/message.
     "wire/arrow/arrow_types.py",
     "wire/arrow/column_table.py", "wire/arrow/columns.py", "wire/arrow/message_encoder.py",

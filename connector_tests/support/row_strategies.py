@@ -27,9 +27,8 @@ _SHARDING_KEYS = st.none() | st.sampled_from(["a", "b", "é"])
 
 
 def _usable(keys: list[str | None] | None) -> bool:
-    """Whether there is a key, or none is said; a text without characters would be refused."""
-    named = [key for key in keys or [] if key is not None]
-    return not named or any(named) or len(named) > 1
+    """Whether each key stays itself in the text of all."""
+    return all(key and " " not in key for key in keys or [] if key is not None)
 
 
 @st.composite

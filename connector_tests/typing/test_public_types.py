@@ -26,8 +26,8 @@ cluster: EmbeddedCluster
 REVEALED = {
     "rocketmq_spark.__version__": "str",
     "rocketmq_spark.send": (
-        "def (namesrv_addr: str, topic: str, messages: str | bytes | Iterable[str | bytes], *, tags: str | None =, "
-        "keys: str | Sequence[str] | None =, properties: Mapping[str, str] | None =, "
+        "def (namesrv_addr: str, topic: str, messages: str | bytes | bytearray | memoryview[int] | "
+        "Iterable[str | bytes | bytearray | memoryview[int]], *, tags: str | None =, keys: str | Sequence[str] | None =, properties: Mapping[str, str] | None =, "
         "options: Mapping[str, str] =) -> tuple[str, ...]"
     ),
     "rocketmq_spark.send_back": (
