@@ -27,7 +27,8 @@ REVEALED = {
     "rocketmq_spark.__version__": "str",
     "rocketmq_spark.send": (
         "def (namesrv_addr: str, topic: str, messages: str | bytes | bytearray | memoryview[int] | "
-        "Iterable[str | bytes | bytearray | memoryview[int]], *, tags: str | None =, keys: str | Sequence[str] | None =, properties: Mapping[str, str] | None =, "
+        "Iterable[str | bytes | bytearray | memoryview[int]], *, tags: str | None =, "
+        "keys: str | Sequence[str] | None =, properties: Mapping[str, str] | None =, "
         "options: Mapping[str, str] =) -> tuple[str, ...]"
     ),
     "rocketmq_spark.send_back": (
