@@ -1,7 +1,6 @@
 """The one table of conditions: what errors say, and what a user can do. Code raises them by name, see ``errors``.
 
-The reference page ``docs/reference/errors.md`` is generated from this table.
-"""
+The reference page ``docs/reference/errors.md`` is generated from this table."""
 
 from __future__ import annotations
 
@@ -311,6 +310,7 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "Brokers have exchanged addresses, and the name servers will know soon; if this stays, look at the "
             "'brokerIP1' of both.",
         ),
+        "BROKER_NOT_ROUTED": Condition("Topic {topic!r} is not on {broker!r}.", "Bring it back, or mend 'brokerName'."),
         "NO_MASTER": Condition(
             "Broker {broker!r} has no master in the route of topic {topic!r}.", "Bring the master back."
         ),

@@ -16,9 +16,10 @@ import pytest
 
 from connector_tests.support.fault_proxy import Direction, FaultProxy
 from connector_tests.support.streams import TIMEOUT_S, eventually
-from connector_tests.support.written_rows import SCHEMA, ends, stored_batches, write
+from connector_tests.support.written_rows import SCHEMA, arrow, ends, stored_batches, write
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
+from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.sink.task import Task
 
@@ -215,3 +216,19 @@ def test_rows_for_any_queue_go_to_the_other_broker_where_one_is_away(
     assert of[OTHER] >= set(range(FAULT_AT * BATCH_ROWS, row_count))
     assert of[VICTIM] | of[OTHER] == set(range(row_count))
     assert took < TIMEOUT_S / 2
+
+
+def test_rows_that_name_a_queue_of_a_broker_that_was_killed_before_their_task_began_wait_for_it(
+    pair: EmbeddedCluster, pool: ConnectionPool
+) -> None:
+    """The name server names it no more: they became dead letters, as those of a broker that there never was."""
+    topic, dead = pair.create_topic(unique_name("named")), pair.create_topic(unique_name("dead"))
+    rows = arrow([{"body": b"named", "brokerName": VICTIM, "queueId": 0}, {"body": b"any"}])
+    pair.kill_broker(VICTIM)
+    eventually(lambda: {queue.broker_name for queue in ends(pair, topic, pool)} == {OTHER}, "a route without it")
+    restarting = threading.Timer(3, pair.start_broker, [VICTIM])
+    restarting.start()
+    assert write(pair.namesrv_addr, topic, [rows], Task("named", 0), pool, deadLetterTopic=dead) == 2
+    restarting.join()
+    eventually(lambda: ends(pair, topic, pool).get(MessageQueue(topic, VICTIM, 0), 0) >= 1, "the row in its queue")
+    assert sum(ends(pair, dead, pool).values()) == 0

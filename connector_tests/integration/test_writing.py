@@ -269,9 +269,35 @@ def test_a_queue_that_there_is_not_is_found_before_anything_is_sent(
     """It was found after the good rows of its batch were sent, and a broker of that name was waited for."""
     topic = cluster.create_topic(unique_name("queues"), queues=2)
     rows = [{"body": b"good"}, {"body": b"bad", **named}]
+    given = {"missingTopicTimeoutMs": "0"}
     with pytest.raises(LocalProtocolError, match=rf"Row 1 .*{problem}"):
-        write(cluster.namesrv_addr, topic, [arrow(rows)], Task("queues", 0), pool)
+        write(cluster.namesrv_addr, topic, [arrow(rows)], Task("queues", 0), pool, **given)
     assert sum(ends(cluster, topic, pool).values()) == 0
-    dead = cluster.create_topic(unique_name("dead"), queues=1)
-    assert write(cluster.namesrv_addr, topic, [arrow(rows)], Task("queues", 1), pool, deadLetterTopic=dead) == 2
-    assert [sum(ends(cluster, one, pool).values()) for one in (topic, dead)] == [1, 1]
+    given["deadLetterTopic"] = dead = cluster.create_topic(unique_name("dead"), queues=1)
+    assert write(cluster.namesrv_addr, topic, [arrow(rows)], Task("queues", 1), pool, **given) == 2
+    eventually(lambda: [sum(ends(cluster, one, pool).values()) for one in (topic, dead)] == [1, 1], "a row in each")
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        (None, "TOPIC_NOT_FOUND"),
+        ({"perm": 4}, "NO_WRITABLE_QUEUE"),
+        ({"attributes": {"cleanup.policy": "COMPACTION"}}, "it has no keys, and its topic '{dead}' keeps the last"),
+    ],
+    ids=["missing", "read only", "compacted"],
+)
+def test_a_dead_letter_topic_that_takes_nothing_is_found_before_anything_is_sent(
+    cluster: EmbeddedCluster, pool: ConnectionPool, made: dict[str, Any] | None, why: str
+) -> None:
+    """The good rows were sent first, and into a compacted one dead letters went as if it kept them."""
+    topic, dead = cluster.create_topic(unique_name("good"), queues=1), unique_name("dead")
+    if made is not None:
+        cluster.create_topic(dead, queues=1, **made)
+    rows = [{"body": b"g"}, {"body": b""}, {"body": b"h"}]
+    given = {"deadLetterTopic": dead, "missingTopicTimeoutMs": "0"}
+    with pytest.raises(LocalProtocolError, match=r"Row 1 .*its body is empty.*nor can it go to") as raised:
+        write(cluster.namesrv_addr, topic, [arrow(rows)], Task("no letters", 0), pool, **given)
+    assert why.format(dead=dead) in str(raised.value)
+    assert sum(ends(cluster, topic, pool).values()) == 0
+    assert write(cluster.namesrv_addr, topic, [arrow(rows[:1])], Task("no letters", 1), pool, **given) == 1

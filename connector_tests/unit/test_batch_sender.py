@@ -13,6 +13,7 @@ from rocketmq_spark.options import WriteOptions
 from rocketmq_spark.sink import batch_sender
 from rocketmq_spark.sink.batch_sender import BatchSender
 from rocketmq_spark.sink.send_batches import Place, SendBatch
+from rocketmq_spark.sink.topic_checks import Wanted
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 
@@ -484,3 +485,39 @@ def test_a_key_of_a_topic_that_is_not_there_waits_as_long_as_its_rows_would(clus
     with pytest.raises(RouteError, match="TOPIC_NOT_FOUND"):
         sender(cluster, clock, missingTopicTimeoutMs="1000").queue_of(Place("T", sharding_key="k"))
     assert 1_000 <= clock.now_ms < 3_000
+
+
+COMPACTED = b'{"attributes":{"cleanup.policy":"COMPACTION"}}'
+WITHOUT_KEYS = Wanted("T")
+
+
+def test_the_next_broker_says_whether_a_topic_is_compacted_where_one_is_away(cluster: ScriptedCluster) -> None:
+    for away in ("a", "b"):
+        cluster.down = {f"{away}:10911"}
+        for broker in cluster.brokers.values():
+            broker.on(RequestCode.GET_TOPIC_CONFIG, answer(body=COMPACTED))
+        clock = Time()
+        assert sender(cluster, clock).problems([WITHOUT_KEYS], first_only=False).keys() == {WITHOUT_KEYS}
+        assert clock.pauses == []
+
+
+def test_a_topic_whose_brokers_are_all_away_is_waited_for_before_rows_without_keys_are_sent(
+    cluster: ScriptedCluster,
+) -> None:
+    """It was taken for one that is not compacted: what was sent to it when they were back was lost."""
+    cluster.down = {"a:10911", "b:10911"}
+    clock = Time()
+    with pytest.raises(TransportError, match=r"CLUSTER_UNREACHABLE.*topic T"):
+        sender(cluster, clock, clusterTimeoutMs="3000").problems([WITHOUT_KEYS], first_only=True)
+    assert 3_000 <= clock.now_ms < 5_500
+
+
+@pytest.mark.parametrize("code", [ResponseCode.NO_PERMISSION, ResponseCode.SYSTEM_ERROR, None])
+def test_a_broker_that_does_not_tell_is_written_to(cluster: ScriptedCluster, code: int | None) -> None:
+    """An older one does not know the request, an ACL may refuse it."""
+    if code is not None:
+        for broker in cluster.brokers.values():
+            broker.on(RequestCode.GET_TOPIC_CONFIG, answer(code))
+    clock = Time()
+    assert sender(cluster, clock).problems([WITHOUT_KEYS], first_only=True) == {}
+    assert clock.pauses == []

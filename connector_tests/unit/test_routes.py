@@ -6,12 +6,13 @@ from collections.abc import Iterator
 import pytest
 
 from connector_tests.support.scripted_broker import ScriptedBroker, answer
+from connector_tests.support.scripted_cluster import ScriptedCluster
 from rocketmq_spark.errors import RouteError
-from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.model import MessageQueue, TopicRoute
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
-from rocketmq_spark.remoting.routes import RouteCache
+from rocketmq_spark.remoting.routes import KnownTopics, RouteCache
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 
@@ -77,3 +78,18 @@ def test_a_broker_without_a_master_is_a_route_error_that_another_attempt_may_cur
     with pytest.raises(RouteError, match=r"NO_MASTER.*'b'.*'T'") as raised:
         routes.master(QUEUE)
     assert outlook_of_request(raised.value) is Outlook.PASSES
+
+
+def test_brokers_that_a_topic_was_on_are_known_and_their_queues_are_not_in_its_route() -> None:
+    with ScriptedCluster("a", "b") as cluster:
+        known: dict[str, TopicRoute] = {}
+        routes = KnownTopics(cluster.name_servers, known)
+        assert routes.brokers("T") == frozenset()
+        both = routes.route("T")
+        assert known["T"] == both
+        del cluster.brokers["b"]
+        for _ in range(2):
+            assert [queue.broker_name for queue in routes.route("T", refresh=True).write_queues()] == ["a"]
+            assert routes.brokers("T") == {"a", "b"}
+        assert KnownTopics(cluster.name_servers, known).brokers("T") == {"a", "b"}
+        assert KnownTopics(cluster.name_servers, {}).brokers("T") == frozenset()

@@ -5,9 +5,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.model import QueueData, TopicRoute
 from rocketmq_spark.sink.outgoing_rows import OutgoingRows, outgoing_rows
-from rocketmq_spark.sink.topic_checks import Wanted, lost_without_keys, no_such_queue, wishes_of
+from rocketmq_spark.sink.topic_checks import Wanted, lost_without_keys, no_such_broker, no_such_queue, wishes_of
 
 TYPES = {
     "body": pa.binary(),
@@ -16,7 +16,7 @@ TYPES = {
     "brokerName": pa.string(),
     "queueId": pa.int32(),
 }
-QUEUES = [MessageQueue("T", "a", number) for number in range(4)] + [MessageQueue("T", "b", 0)]
+ROUTE = TopicRoute("T", (), (QueueData("b", 1, 1, 6), QueueData("a", 4, 4, 6), QueueData("read only", 1, 0, 4)))
 
 
 def rows_of(*rows: dict[str, Any], without: tuple[str, ...] = ()) -> OutgoingRows:
@@ -61,13 +61,19 @@ def test_where_all_rows_have_problems_nothing_is_wanted() -> None:
         ("b", 0, None),
         ("a", 4, "its topic 'T' has no queue 4 at 'a' (there are: 0 to 3)"),
         ("b", 1, "its topic 'T' has no queue 1 at 'b' (there are: 0 to 0)"),
-        ("c", 0, "no broker 'c' serves its topic 'T' (there are: a, b)"),
+        ("read only", 0, "its topic 'T' has no queue 0 at 'read only' (there is none)"),
+        ("away", 0, None),
     ],
 )
 def test_a_queue_that_a_topic_does_not_have_is_told_with_those_that_it_has(
     broker: str | None, queue_id: int | None, problem: str | None
 ) -> None:
-    assert no_such_queue(Wanted("T", broker, queue_id), QUEUES) == problem
+    assert no_such_queue(Wanted("T", broker, queue_id), ROUTE) == problem
+
+
+def test_a_broker_that_has_nothing_of_a_topic_is_told_with_those_that_have() -> None:
+    problem = "no broker 'c' serves its topic 'T' (there are: a, b, read only)"
+    assert no_such_broker(Wanted("T", "c", 0), ROUTE) == problem
 
 
 def test_what_a_compacted_topic_loses_is_told_with_why() -> None:

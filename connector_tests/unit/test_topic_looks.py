@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from connector_tests.support.scripted_broker import answer
 from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
 from rocketmq_spark.errors import RouteError, TransportError
+from rocketmq_spark.model import TopicRoute
 from rocketmq_spark.options import WriteOptions
 from rocketmq_spark.remoting.routes import KnownTopics
 from rocketmq_spark.sink.topic_checks import Wanted, lost_without_keys
@@ -21,12 +23,20 @@ from rocketmq_spark.wire.remoting.command import RemotingCommand
 class Subject:
     """``looks``, and what they cost."""
 
-    def __init__(self, cluster: ScriptedCluster, *, compacted: tuple[str, ...] = (), **given: str) -> None:
+    def __init__(
+        self,
+        cluster: ScriptedCluster,
+        *,
+        compacted: tuple[str, ...] = (),
+        known: dict[str, TopicRoute] | None = None,
+        **given: str,
+    ) -> None:
         self.now_ms = 0
+        self.silent_until_ms = 0
         self.settings_asked: list[str] = []
         self._compacted = compacted
         options = WriteOptions.parse({"namesrvAddr": NAME_SERVER, **given})
-        routes = KnownTopics(cluster.name_servers, {})
+        routes = KnownTopics(cluster.name_servers, {} if known is None else known)
         waits = WriteWaits(options, routes.forget, lambda: self.now_ms)
         self.looks = TopicLooks(routes, waits, self._sleep, self._is_compacted)
 
@@ -35,6 +45,8 @@ class Subject:
 
     def _is_compacted(self, topic: str) -> bool:
         self.settings_asked.append(topic)
+        if self.now_ms < self.silent_until_ms:
+            raise TransportError("CONNECT_FAILED", address="a:10911", reason="refused")
         return topic in self._compacted
 
 
@@ -100,11 +112,12 @@ def test_a_queue_that_is_named_is_looked_for_in_the_route_and_once_more_in_a_new
     there, gone = Wanted("T", "b", 0, has_keys=True), Wanted("T", "b", 1, has_keys=True)
     assert subject.looks.problems([there]) == {}
     assert cluster.routes_asked_count == 1
-    for _ in range(2):
+    for asked_count in (2, 3):
         assert subject.looks.problems([there, gone]) == {
             gone: "its topic 'T' has no queue 1 at 'b' (there are: 0 to 0)"
         }
-    assert cluster.routes_asked_count == 2
+        assert cluster.routes_asked_count == asked_count
+    assert subject.now_ms == 0
 
 
 def test_a_broker_that_has_come_since_is_found(cluster: ScriptedCluster) -> None:
@@ -118,14 +131,88 @@ def test_a_broker_that_has_come_since_is_found(cluster: ScriptedCluster) -> None
 
 
 def test_a_name_server_that_is_away_makes_no_named_queue_a_problem(cluster: ScriptedCluster) -> None:
-    """Whoever sends waits for it."""
-    subject = Subject(cluster)
+    """It was one where the topic had got that queue since: whoever sends waits for name servers too."""
+    subject = Subject(cluster, clusterTimeoutMs="3000")
     subject.looks.problems([Wanted("T", has_keys=True)])
     cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, lambda _: answer(ResponseCode.SYSTEM_ERROR))
-    known = Wanted("T", "a", 0, has_keys=True)
-    assert subject.looks.problems([known, Wanted("T", "a", 5, has_keys=True)]).keys() == {
-        Wanted("T", "a", 5, has_keys=True)
+    assert subject.looks.problems([Wanted("T", "a", 0, has_keys=True)]) == {}
+    with pytest.raises(TransportError, match="CLUSTER_UNREACHABLE"):
+        subject.looks.problems([Wanted("T", "a", 5, has_keys=True)])
+
+
+AT_B = Wanted("T", "b", 0, has_keys=True)
+
+
+def test_a_broker_that_no_route_has_is_waited_for_as_a_missing_topic_is_and_once(cluster: ScriptedCluster) -> None:
+    """One that was killed a moment ago was a wrong name: its rows became dead letters."""
+    del cluster.brokers["b"]
+    subject = Subject(cluster, missingTopicTimeoutMs="1000")
+    problem = "no broker 'b' serves its topic 'T' (there are: a)"
+    at_a = Wanted("T", "a", 0, has_keys=True)
+    assert subject.looks.problems([AT_B, at_a, AT_B._replace(queue_id=1)]) == {
+        AT_B: problem,
+        AT_B._replace(queue_id=1): problem,
     }
+    assert 1_000 <= subject.now_ms < 3_000
+    waited_ms = subject.now_ms
+    assert subject.looks.problems([AT_B]) == {AT_B: problem}
+    assert subject.now_ms == waited_ms
+
+
+def test_a_broker_that_is_back_in_time_has_its_rows(cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture) -> None:
+    b = cluster.brokers.pop("b")
+    subject = Subject(cluster, missingTopicTimeoutMs="10000")
+
+    def route(request: RemotingCommand) -> RemotingCommand:
+        if subject.now_ms >= 4_000:
+            cluster.brokers["b"] = b
+        return cluster.route(request)
+
+    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, route)
+    assert subject.looks.problems([AT_B], first_only=True) == {}
+    assert 4_000 <= subject.now_ms < 7_000
+    assert caplog.messages[0] == (
+        "waiting for topic T (at most 9 s more): [ROCKETMQ_BROKER_NOT_ROUTED] Topic 'T' is not on 'b'. Bring it back, "
+        "or mend 'brokerName'."
+    )
+
+
+def test_a_broker_that_the_process_knows_of_is_left_to_whoever_sends(cluster: ScriptedCluster) -> None:
+    """That waits for it, for ``clusterTimeoutMs``."""
+    known: dict[str, TopicRoute] = {}
+    Subject(cluster, known=known).looks.problems([AT_B])
+    del cluster.brokers["b"]
+    for _ in range(2):
+        subject = Subject(cluster, known=known)
+        assert subject.looks.problems([AT_B, Wanted("T", has_keys=True)]) == {}
+        assert subject.now_ms == 0
+
+
+def test_a_broker_that_nobody_may_write_to_now_is_left_to_whoever_sends(cluster: ScriptedCluster) -> None:
+    """It was one that does not serve the topic. Operators take the permission away for a while."""
+    closed = {"a": 6, "b": 4}
+    body = {
+        "brokerDatas": [{"brokerAddrs": {"0": f"{n}:10911"}, "brokerName": n, "cluster": "c"} for n in closed],
+        "queueDatas": [
+            {"brokerName": name, "perm": perm, "readQueueNums": 1, "writeQueueNums": 1} for name, perm in closed.items()
+        ],
+    }
+    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer(body=json.dumps(body).encode()))
+    subject = Subject(cluster)
+    assert subject.looks.problems([AT_B]) == {}
+    assert subject.looks.problems([AT_B._replace(queue_id=3)]).keys() == {AT_B._replace(queue_id=3)}
+
+
+def test_while_no_broker_says_whether_a_topic_is_compacted_it_is_waited_for(cluster: ScriptedCluster) -> None:
+    """Silence was taken for no, for all of the task, and what was sent then was lost."""
+    subject = Subject(cluster, compacted=("C",), clusterTimeoutMs="10000")
+    subject.silent_until_ms = 4_000
+    assert subject.looks.problems([Wanted("C")]) == {Wanted("C"): lost_without_keys("C")}
+    assert 4_000 <= subject.now_ms < 7_000
+    subject = Subject(cluster, clusterTimeoutMs="3000")
+    subject.silent_until_ms = 1_000_000
+    with pytest.raises(TransportError, match="CLUSTER_UNREACHABLE"):
+        subject.looks.problems([Wanted("C")])
 
 
 def test_rows_without_keys_are_a_problem_of_a_topic_that_would_lose_them(cluster: ScriptedCluster) -> None:

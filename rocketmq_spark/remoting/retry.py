@@ -88,6 +88,7 @@ OUTLOOKS: Final[Mapping[int | str, Outlooks]] = MappingProxyType(
         "TOPIC_AWAY": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED, _UNSERVED),
         "BROKERS_AWAY": Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),  # of writers, to whom brokers are all the same
         "QUEUE_AWAY": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED, _UNSERVED),
+        "BROKER_NOT_ROUTED": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED, _UNSERVED),
         "NO_NAME_SERVER": Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),
         "STATIC_TOPIC": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED, _UNSERVED),
         # stored, and less safely than was asked for

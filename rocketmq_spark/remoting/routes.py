@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import MutableMapping
+from dataclasses import replace
 
 from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import MessageQueue, TopicRoute
@@ -73,5 +74,23 @@ class KnownTopics(RouteCache):
                 raise
             addresses = self._name_servers.addresses
             raise TransportError("NO_NAME_SERVER", topic=topic, addresses=addresses, cause=str(error)) from error
-        self._known[topic] = route
+        self._known[topic] = _with_earlier(route, self._known.get(topic))
         return route
+
+    def brokers(self, topic: str) -> frozenset[str]:
+        """Names of those that the topic is on, or was as far as ``known`` tells."""
+        known = self._known.get(topic)
+        return frozenset() if known is None else frozenset(data.broker_name for data in known.queues)
+
+
+def _with_earlier(route: TopicRoute, before: TopicRoute | None) -> TopicRoute:
+    """``route``, and what ``before`` had of brokers that it does not name: these may come back."""
+    if before is None:
+        return route
+    now = {data.broker_name for data in route.queues}
+    gone = [data for data in before.queues if data.broker_name not in now]
+    if not gone:
+        return route
+    routed = {broker.broker_name for broker in route.brokers}
+    brokers = (broker for broker in before.brokers if broker.broker_name not in routed)
+    return replace(route, brokers=(*route.brokers, *brokers), queues=(*route.queues, *gone))

@@ -14,7 +14,7 @@ from itertools import count
 from secrets import randbits
 from typing import Final
 
-from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError
+from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import PERM_WRITE, MessageQueue, TopicRoute
 from rocketmq_spark.options import WriteOptions
 from rocketmq_spark.remoting.broker import Broker
@@ -191,12 +191,23 @@ class BatchSender:
         return self._looks.problems(wanted, first_only=first_only)
 
     def _is_compacted(self, topic: str) -> bool:
-        """By one of its brokers; those of RocketMQ 4 know nothing of it, and not everybody may ask."""
-        try:
-            address = self._routes.master(self._next_queue(topic))
-            return Broker(address, self._pool, self._options.broker_timeout_ms).topic_settings(topic).keeps_last_of_key
-        except RocketMQError:
-            return False
+        """By the first of its brokers that answers; those of RocketMQ 4 know nothing of it, and not everybody may ask.
+
+        Raises TransportError of the last where none answers, and what ``_next_queue`` does.
+        """
+        first = self._next_queue(topic)
+        others = {queue.broker_name: queue for queue in self._routes.route(topic).write_queues()}
+        failures: list[RocketMQError] = []
+        for name, queue in ({first.broker_name: first} | others).items():
+            broker = Broker(self._routes.master(queue), self._pool, self._options.broker_timeout_ms)
+            try:
+                return broker.topic_settings(topic).keeps_last_of_key
+            except TransportError as error:
+                self._brokers.failed(name, error, now_ms=self._clock(), limit_ms=0)
+                failures.append(error)
+            except RocketMQError:
+                return False
+        raise failures[-1]
 
     def _next_queue(self, topic: str) -> MessageQueue:
         """Any of the topic's, in turn from any on; of brokers that have failed lately only where there is no other.

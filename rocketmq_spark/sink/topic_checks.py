@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.model import TopicRoute
 from rocketmq_spark.sink.distinct_rows import distinct_rows
 from rocketmq_spark.sink.outgoing_rows import OutgoingRows
 from rocketmq_spark.wire.arrow.slices import Positions
@@ -58,18 +58,19 @@ def _columns(rows: OutgoingRows) -> tuple[pa.Array, ...]:
     return rows.topics, brokers, queue_ids, has_keys
 
 
-def no_such_queue(wanted: Wanted, queues: Collection[MessageQueue]) -> str | None:
-    """Why a named queue is none of its topic's."""
-    if wanted.queue_id is None or (wanted.topic, wanted.broker_name, wanted.queue_id) in queues:
+def no_such_queue(wanted: Wanted, route: TopicRoute) -> str | None:
+    """Why a named queue is none of its topic's, by what ``route`` says of its broker, if that is routed."""
+    counts = [data.write_queue_count for data in route.queues if data.broker_name == wanted.broker_name]
+    if wanted.queue_id is None or not counts or wanted.queue_id < counts[0]:
         return None
-    there = sorted(queue.queue_id for queue in queues if queue.broker_name == wanted.broker_name)
-    if not there:
-        brokers = ", ".join(sorted({queue.broker_name for queue in queues}))
-        return f"no broker {wanted.broker_name!r} serves its topic {wanted.topic!r} (there are: {brokers})"
-    return (
-        f"its topic {wanted.topic!r} has no queue {wanted.queue_id} at {wanted.broker_name!r} "
-        f"(there are: {there[0]} to {there[-1]})"
-    )
+    there = f"there are: 0 to {counts[0] - 1}" if counts[0] else "there is none"
+    return f"its topic {wanted.topic!r} has no queue {wanted.queue_id} at {wanted.broker_name!r} ({there})"
+
+
+def no_such_broker(wanted: Wanted, route: TopicRoute) -> str:
+    """What is wrong with a row that names a broker that has nothing of its topic."""
+    brokers = ", ".join(sorted(data.broker_name for data in route.queues))
+    return f"no broker {wanted.broker_name!r} serves its topic {wanted.topic!r} (there are: {brokers})"
 
 
 def lost_without_keys(topic: str) -> str:

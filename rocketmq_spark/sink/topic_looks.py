@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from functools import cache
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
 
-from rocketmq_spark.errors import RocketMQError
-from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.errors import RocketMQError, RouteError
+from rocketmq_spark.model import MessageQueue, TopicRoute
 from rocketmq_spark.remoting.retry import WRITING, topic_subject
 from rocketmq_spark.remoting.routes import KnownTopics
 from rocketmq_spark.sink.queue_choice import sharded_queues
-from rocketmq_spark.sink.topic_checks import Wanted, lost_without_keys, no_such_queue
+from rocketmq_spark.sink.topic_checks import Wanted, lost_without_keys, no_such_broker, no_such_queue
 from rocketmq_spark.sink.write_waits import WriteWaits
 
 
 class TopicLooks:
     """Asks about each topic once, and waits for those that are not there together. Threads: the task's own.
 
-    ``is_compacted``: whether a topic keeps the last message of each key only, by one of its brokers; False where nobody
-    tells.
+    ``is_compacted``: whether a topic keeps the last message of each key only, by one of its brokers; False where these
+    do not tell. It raises what may pass, such as that none of them can be reached.
     """
 
     def __init__(
@@ -31,9 +31,11 @@ class TopicLooks:
         self._routes = routes
         self._waits = waits
         self._sleep = sleep
-        self._is_compacted = cache(is_compacted)
-        self._named: dict[str, tuple[MessageQueue, ...]] = {}
+        self._is_compacted = is_compacted
+        self._compacted: dict[str, bool] = {}
         self._queues: dict[str, tuple[MessageQueue, ...]] = {}
+        self._routed: dict[str, TopicRoute] = {}
+        self._strangers: defaultdict[str, set[str]] = defaultdict(set)
         self._unserved: dict[str, RocketMQError] = {}
 
     def sharded_queues(self, topic: str) -> tuple[MessageQueue, ...]:
@@ -47,20 +49,25 @@ class TopicLooks:
         return self._queues[topic]
 
     def problems(self, wanted: Collection[Wanted], *, first_only: bool = False) -> dict[Wanted, str]:
-        """What of ``wanted`` cannot be had, and why: nobody serves its topic or lets us write when
-        ``missingTopicTimeoutMs`` is over; the topic has no such queue; it is compacted, and loses what has no keys.
-        ``first_only``: as soon as there is any, the others are not waited for.
+        """What of ``wanted`` cannot be had, and why: nobody serves its topic or lets us write, or the broker that it
+        names has nothing of it, when ``missingTopicTimeoutMs`` is over; the topic has no such queue; it is compacted,
+        and loses what has no keys. ``first_only``: as soon as there is any, the others are not waited for.
 
-        Raises TransportError[CLUSTER_UNREACHABLE] for what may pass and has not in ``clusterTimeoutMs``, and at once
-        what another attempt would not change.
+        A broker that the process knows the topic to have been on, or where nobody may write now, is no problem: whoever
+        sends waits for it. Raises TransportError[CLUSTER_UNREACHABLE] for what may pass and has not in
+        ``clusterTimeoutMs``, and at once what another attempt would not change.
         """
-        waiting: list[str] = list(dict.fromkeys(one.topic for one in wanted))
+        by_topic: defaultdict[str, list[Wanted]] = defaultdict(list)
+        for one in wanted:
+            by_topic[one.topic].append(one)
+        waiting: Mapping[str, Collection[Wanted]] = by_topic
         pause_ms = None
         while True:
             failures = self._failures(waiting)
             given_up = self._waits.given_up(failures)
-            self._unserved |= {topic: failures[topic] for topic in given_up}
-            waiting = [topic for topic in failures if topic not in given_up]
+            for topic in given_up:
+                self._give_up(topic, failures[topic], by_topic[topic])
+            waiting = {topic: by_topic[topic] for topic in failures if topic not in given_up}
             problems = {one: problem for one in wanted if (problem := self._problem(one)) is not None}
             if not waiting or (first_only and problems):
                 break
@@ -70,43 +77,58 @@ class TopicLooks:
             self._waits.is_over(topic_subject(topic))
         return problems
 
-    def _failures(self, topics: Iterable[str]) -> dict[str, RocketMQError]:
+    def _failures(self, waiting: Mapping[str, Collection[Wanted]]) -> dict[str, RocketMQError]:
         """Why topics are not known yet. While no name server answers, one is enough to find that."""
         failures: dict[str, RocketMQError] = {}
-        for topic in topics:
+        for topic, wanted in waiting.items():
             try:
-                self._learn(topic)
+                self._learn(topic, wanted)
             except RocketMQError as error:
                 if error.condition == "NO_NAME_SERVER":
-                    return dict.fromkeys(topics, error)
+                    return dict.fromkeys(waiting, error)
                 failures[topic] = error
             else:
                 self._waits.is_over(topic_subject(topic))
         return failures
 
-    def _learn(self, topic: str) -> None:
-        """One attempt. Raises why it is to be made again."""
-        if topic not in self._queues and topic not in self._unserved:
-            self._queues[topic] = sharded_queues(self._routes.route(topic))
+    def _learn(self, topic: str, wanted: Collection[Wanted]) -> None:
+        """One attempt.
+
+        Raises RouteError[BROKER_NOT_ROUTED], and what a route, ``sharded_queues`` and ``is_compacted`` do.
+        """
+        if topic in self._unserved:
+            return
+        if topic not in self._queues:
+            self._routed[topic] = self._routes.route(topic)
+            self._queues[topic] = sharded_queues(self._routed[topic])
+        if topic not in self._compacted and not all(one.has_keys for one in wanted):
+            self._compacted[topic] = self._is_compacted(topic)
+        if any(no_such_queue(one, self._routed[topic]) for one in wanted) or self._unheard_of(topic, wanted):
+            self._routed[topic] = self._routes.route(topic, refresh=True)
+        for broker in self._unheard_of(topic, wanted):
+            raise RouteError("BROKER_NOT_ROUTED", topic=topic, broker=broker)
+
+    def _unheard_of(self, topic: str, wanted: Iterable[Wanted]) -> list[str]:
+        """Brokers that are named, and that nobody knows to have the topic; unless they were waited for in vain."""
+        named = {one.broker_name for one in wanted if one.broker_name is not None}
+        return sorted(named - self._routes.brokers(topic) - self._strangers[topic])
+
+    def _give_up(self, topic: str, error: RocketMQError, wanted: Iterable[Wanted]) -> None:
+        """Its time is over: that of the topic, or that of the brokers that are named and are not in its route."""
+        if error.condition == "BROKER_NOT_ROUTED":
+            self._strangers[topic].update(self._unheard_of(topic, wanted))
+        else:
+            self._unserved[topic] = error
 
     def _problem(self, wanted: Wanted) -> str | None:
-        if wanted.topic in self._unserved:
-            return str(self._unserved[wanted.topic])
-        if wanted.topic not in self._queues:
+        topic = wanted.topic
+        if topic in self._unserved:
+            return str(self._unserved[topic])
+        if topic not in self._routed:
             return None
-        problem = no_such_queue(wanted, self._queues[wanted.topic])
-        if problem is not None:
-            problem = no_such_queue(wanted, self._queues_by_now(wanted.topic))
-        if problem is None and not wanted.has_keys and self._is_compacted(wanted.topic):
-            return lost_without_keys(wanted.topic)
+        if wanted.broker_name in self._strangers[topic] - self._routes.brokers(topic):
+            return no_such_broker(wanted, self._routed[topic])
+        problem = no_such_queue(wanted, self._routed[topic])
+        if problem is None and not wanted.has_keys and self._compacted.get(topic, False):
+            return lost_without_keys(topic)
         return problem
-
-    def _queues_by_now(self, topic: str) -> tuple[MessageQueue, ...]:
-        """For named queues, once: the topic may have got more since the process has learnt of it."""
-        if topic not in self._named:
-            self._routes.forget(topic)
-            try:
-                self._named[topic] = sharded_queues(self._routes.route(topic))
-            except RocketMQError:  # whoever sends to it waits for it, or says so
-                self._named[topic] = self._queues[topic]
-        return self._named[topic]
