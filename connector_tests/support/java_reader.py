@@ -13,7 +13,7 @@ ADDED_ON_THE_WAY = frozenset({"CLUSTER", "MSG_REGION", "TRACE_ON", "MIN_OFFSET",
 
 
 def read_by_java(java: Any, namesrv_addr: str, topic: str, count: int) -> list[dict[str, Any]]:
-    """``count`` messages of a topic from its beginning, or those that came in time."""
+    """``count`` messages of a topic from its beginning, or those that came before none did for long."""
     consumer = java.org.apache.rocketmq.client.consumer.DefaultLitePullConsumer(unique_name("java"))
     consumer.setNamesrvAddr(namesrv_addr)
     consumer.setConsumeFromWhere(java.org.apache.rocketmq.common.consumer.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
@@ -23,7 +23,9 @@ def read_by_java(java: Any, namesrv_addr: str, topic: str, count: int) -> list[d
     try:
         deadline = time.monotonic() + TIMEOUT_S
         while len(found) < count and time.monotonic() < deadline:
-            found += map(_read, consumer.poll(500))
+            came = [_read(message) for message in consumer.poll(500)]
+            found += came
+            deadline = time.monotonic() + TIMEOUT_S if came else deadline
     finally:
         consumer.shutdown()
     return found
