@@ -105,7 +105,7 @@ def test_a_wrong_key(guarded: EmbeddedCluster, wrong: dict[str, str], remark: st
     assert said == (
         f"[ROCKETMQ_CREDENTIALS_REFUSED] {guarded.broker_addr()} does not accept the credentials with which "
         f"GET_CONSUMER_LIST_BY_GROUP was signed: {remark} Check 'accessKey' and 'secretKey', and whether this broker "
-        "knows the user: each has users of its own."
+        "knows the user: each broker has users of its own."
     )
     assert guarded.security_options["secretKey"] not in said
 

@@ -116,7 +116,7 @@ def test_a_wrong_key(
     assert said == (
         f"[ROCKETMQ_CREDENTIALS_REFUSED] {asked(guarded, way)} does not accept the credentials with which "
         f"{request_name} was signed: {remark} Check 'accessKey' and 'secretKey', and whether this broker knows the "
-        "user: each has users of its own."
+        "user: each broker has users of its own."
     )
     assert guarded.security_options["secretKey"] not in said
 

@@ -77,6 +77,6 @@ def test_a_signal_at_any_moment_leaves_nothing(
     if told is not None:
         assert re.sub(r"\d+ ms", "N ms", told[0]) == (
             "[ROCKETMQ_RUN_ENDED] The process that plans this query was told to end (SIGTERM or SIGHUP) N ms ago, and "
-            "has left the group; Spark goes on. Start the query again: nothing is lost. If nobody sent that signal, "
-            "look at what ends processes there."
+            "has left the group; Spark goes on. Start the query again: nothing is lost. If nobody has sent that "
+            "signal, look at what ends processes on the driver's machine."
         )

@@ -1,6 +1,4 @@
-"""The one table of conditions: what errors say, and what a user can do. Code raises them by name, see ``errors``.
-
-The reference page ``docs/reference/errors.md`` is generated from this table."""
+"""What comes of the network and of what servers say. See the package."""
 
 from __future__ import annotations
 
@@ -10,82 +8,8 @@ from typing import Final
 
 from rocketmq_spark.condition import Condition
 
-REPORT: Final = "Report this with the broker's version."
-
-CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
+OF_SERVERS: Final[Mapping[str, Condition]] = MappingProxyType(
     {
-        # ---- options and schema
-        "UNKNOWN_OPTION": Condition(
-            "Unknown option {option!r}.",
-            "{suggestion} docs/reference/options.md lists every option. Names are not case-sensitive, and Spark hands "
-            "them over in lower case.",
-        ),
-        "MISSING_OPTION": Condition("Option {option!r} is required and was not given.", "{hint}"),
-        "BAD_OPTION_VALUE": Condition("Option {option!r} cannot be {value!r}.", "It must be {expected}."),
-        "CONTRADICTORY_OPTIONS": Condition("Options {first!r} and {second!r} contradict each other.", "{reason}"),
-        "UNKNOWN_COLUMN": Condition(
-            "The schema names columns that RocketMQ messages do not have: {columns}.",
-            "There are: {available}. Properties are columns too where 'propertyColumns' names them.",
-        ),
-        "UNSENDABLE_COLUMNS": Condition(
-            "Rows have columns that are nothing of a message to send: {columns}.",
-            "Choose with select(...); there are: {available}. Beside them may only be what 'messageIdColumns' names.",
-        ),
-        "BAD_COLUMN_TYPE": Condition(
-            "Column {column!r} cannot be read as {given}.", "Declare it as {expected}; there are: {available}."
-        ),
-        "MISSING_COLUMNS": Condition(
-            "Rows cannot be sent back without {missing}.",
-            "Name {needed} in the reader's schema, and keep them in the rows.",
-        ),
-        "UNWRITABLE_COLUMN": Condition(
-            "Column {column!r} is {given}, and cannot be sent as that.", "Make it {expected}; there are: {available}."
-        ),
-        "SAME_COLUMNS": Condition(
-            "Columns {first!r} and {second!r} both say {meaning!r} of a message.", "Drop one of them."
-        ),
-        "NOTHING_TO_SEND": Condition("Rows cannot be sent without {missing}.", "There are: {available}."),
-        "NO_OVERWRITE": Condition(
-            "Topic {topic!r} cannot be overwritten: what is written comes behind what is there.", "Use mode('append')."
-        ),
-        "BAD_OFFSET": Condition(
-            "The checkpoint holds an offset that this version cannot read: {problem}.",
-            "Use the version of rocketmq_spark that wrote it, or start with a new checkpoint location; "
-            "the consumer group's offsets then say where to go on.",
-        ),
-        "CHECKPOINT_OF_ANOTHER": Condition(
-            "The checkpoint was written with {option!r} {before!r}, and now it is {now!r}. {loses}",
-            "Set it back, or start with a new checkpoint location: the query then goes on where the group is{or_else}.",
-        ),
-        "LOCAL_OFFSETS_UNUSABLE": Condition(
-            "The offsets of this query are kept in {file}, which cannot be used: {problem}.",
-            "Make it readable and writable, or change 'localOffsetStoreDir'. If it is damaged, remove it and its "
-            "'.bak': the query then goes on from its checkpoint, or begins anew without one.",
-        ),
-        "SPOOL_UNUSABLE": Condition(
-            "Batches are kept in {folder} until they are done, which cannot be used: {problem}.",
-            "Make it a folder that the driver may write to, with room for some batches, or change 'spoolDir'. The "
-            "checkpoint has no batch that is not kept: nothing is lost.",
-        ),
-        "BAD_TLS_FILE": Condition(
-            "Option {option!r} is {path}, which cannot be used on {host}: {problem}.",
-            "It must be a PEM file that can be read at this path on the driver and on every executor; an encrypted key "
-            "needs 'tlsKeyPassword'.",
-        ),
-        "SPARK_TOO_OLD": Condition(
-            "PySpark {version} is installed, and it has no {missing}.",
-            "rocketmq_spark needs PySpark 4.2 or newer, on the driver and on the cluster: pip install "
-            "'pyspark>=4.2,<4.4'.",
-        ),
-        "NO_BATCH_ID": Condition(
-            "Ids need query and batch, of which Spark says {query} and {batch}.", "Set 'messageIdColumns'."
-        ),
-        "NOT_THERE_YET": Condition("format('rocketmq') reads streams; it has no {subject} yet.", "{instead}"),
-        "NATIVE_NOT_BUILT": Condition(
-            "{variable} asks for the native decoder, which cannot be loaded: {problem}.",
-            "Install a wheel that has it, or build it with 'make native'; without the variable the decoder in Python "
-            "is used, which reads the same, slower.",
-        ),
         # ---- protocol
         "FRAME_TOO_LARGE": Condition(
             "{peer} announced a frame of {length_bytes} bytes; at most {limit_bytes} are accepted.",
@@ -95,8 +19,12 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "{peer} sent bytes that are no RocketMQ frame: {problem}.",
             "Check that the address is a RocketMQ name server or broker, and not another service.",
         ),
-        "BAD_BODY": Condition("The body of a {subject} cannot be read: {problem}.", REPORT),
-        "BAD_HEADER": Condition("The header of a {subject} cannot be read: {problem}.", REPORT),
+        "BAD_BODY": Condition(
+            "The body of a {subject} cannot be read: {problem}.", "Report this with the broker's version."
+        ),
+        "BAD_HEADER": Condition(
+            "The header of a {subject} cannot be read: {problem}.", "Report this with the broker's version."
+        ),
         "CORRUPT_MESSAGE": Condition(
             "Message number {index} of a pull, at byte {position} of {length_bytes}, cannot be decoded: {problem}.",
             "The stored message may be damaged; 'mqadmin queryMsgByOffset' shows it.",
@@ -117,7 +45,8 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "that lost all its files when a slave became master (apache/rocketmq#10417); restart that broker.",
         ),
         "PULL_STALLED": Condition(
-            "{queue} cannot be read at offset {offset}: for {waited_ms} ms its broker has said {reason}, no later one.",
+            "{queue} cannot be read at offset {offset}: for {waited_ms} ms its broker has answered {reason} and "
+            "named no later offset.",
             "The broker's store may be damaged; its log says more.",
         ),
         "UNSENDABLE": Condition("This cannot be sent: {problem}.", "Change the message or the request."),
@@ -172,7 +101,8 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         "RUN_ENDED": Condition(
             "The process that plans this query was told to end (SIGTERM or SIGHUP) {ended_for_ms} ms ago, and has left "
             "the group; Spark goes on.",
-            "Start the query again: nothing is lost. If nobody sent that signal, look at what ends processes there.",
+            "Start the query again: nothing is lost. If nobody has sent that signal, look at what ends processes on "
+            "the driver's machine.",
         ),
         "RANGE_UNREADABLE": Condition(
             "{wanted}, of a batch that is logged in the checkpoint, cannot be read: {cause}",
@@ -216,7 +146,8 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         ),
         "CREDENTIALS_REFUSED": Condition(
             "{address} does not accept the credentials with which {request} was signed: {remark}",
-            "Check 'accessKey' and 'secretKey', and whether this broker knows the user: each has users of its own.",
+            "Check 'accessKey' and 'secretKey', and whether this broker knows the user: each broker has users of "
+            "its own.",
         ),
         "TOPIC_FORBIDDEN": Condition(
             "{address} refused {request}: the user of 'accessKey' has not the right on topic {topic!r}. {remark}",
@@ -310,91 +241,12 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "Brokers have exchanged addresses, and the name servers will know soon; if this stays, look at the "
             "'brokerIP1' of both.",
         ),
-        "BROKER_NOT_ROUTED": Condition("Topic {topic!r} is not on {broker!r}.", "Bring it back, or mend 'brokerName'."),
+        "BROKER_NOT_ROUTED": Condition(
+            "The name servers know nothing of topic {topic!r} on broker {broker!r}.",
+            "Bring the broker back, or mend the column 'brokerName'.",
+        ),
         "NO_MASTER": Condition(
             "Broker {broker!r} has no master in the route of topic {topic!r}.", "Bring the master back."
         ),
-        # ---- data
-        "OFFSETS_GONE": Condition(
-            "{count} offsets are not in the brokers any more: {ranges}.",
-            "Set 'failOnDataLoss' to false to go on without them, or begin anew: with a new checkpoint location, and "
-            "'groupOffsets' set to 'ignore', which moves the group to 'startingOffsets' unless others are in it.",
-        ),
-        "MESSAGE_GONE": Condition(
-            "Its broker does not hold message {message} any more.",
-            "Retention has deleted it before it was sent back; what is left of it is the row.",
-        ),
-        "NOT_SENT_BACK": Condition(
-            "{count} messages were not sent back for group {group!r}: {messages}; the first failure: {cause}",
-            "Send these again, or let the batch fail: its replay sends back all that fails then.",
-        ),
-        # ---- the group
-        "NOT_ALONE": Condition(
-            "'groupOffsets' is 'ignore', which moves group {group!r}, and others are in the group: {others}.",
-            "Stop them, or take a group of your own, or set 'groupOffsets' to 'resume' to go on where the group is.",
-        ),
-        "DUPLICATE_CLIENT_ID": Condition(
-            "Another live member of group {group!r} uses the client id {client_id!r}.",
-            "Give one of the two queries another 'instanceName'.",
-        ),
-        "SUBSCRIPTIONS_DIFFER": Condition(
-            "Members of group {group!r} subscribe to different things: {client_id!r} to {ours}; {other!r} to {theirs}.",
-            "Give all members the same topics and expressions, or this one another group. Each stream is a member by "
-            "itself: two streams of one application that read different topics want a group each.",
-        ),
-        "MEMBERS_DIFFER": Condition(
-            "Members of group {group!r} consume differently: {client_id!r} with {ours}; {other!r} with {theirs}.",
-            "Give all members the same settings, or this one another group.",
-        ),
-        "NOT_DRAINED": Condition(
-            "Query {query!r} was not drained within {timeout_s} s.",
-            "Allow more time than one micro-batch and one trigger interval take; the query goes on.",
-        ),
-        "PARTLY_DRAINED": Condition(
-            "Query {query!r} was stopped after {timeout_s} s though {left} of its {sources} sources were not drained: "
-            "the others had handed over.",
-            "Allow more time. Where this query goes on or others read the group, its last batch of those comes twice.",
-        ),
-        "NO_SOURCE": Condition(
-            "Query {query!r} reads nothing from RocketMQ: no source of its last progress is a 'rocketmq'.",
-            "Stop it by its own stop(): it has no group to commit to and no queues to hand over.",
-        ),
-        "NOT_ON_THIS_MACHINE": Condition(
-            "Query {query!r} runs on {host}, and cannot be stopped gracefully from {here}: it is asked through its "
-            "driver's folder {folder}.",
-            "Call rocketmq_spark.stop on {host}. Or have a file 'drain' made in that folder, and call query.stop() "
-            "once a file 'drained' is there beside it; without that the running batch comes twice.",
-        ),
-        "NO_CONTROL_FOLDER": Condition(
-            "Query {query!r} could not be asked to stop within {timeout_s} s: its folder {folder} is not there on "
-            "{host}.",
-            "The query makes it again at each trigger if the temporary files were cleaned up: allow for one, and look "
-            "whether it may write there. If its driver is on another machine or in a container of the same name, call "
-            "rocketmq_spark.stop there.",
-        ),
-        "NOT_LISTED": Condition(
-            "The brokers do not list {client_id!r} as a member of group {group!r}.",
-            "Check that the group exists or may be created, and that it may consume.",
-        ),
-        "NO_MACHINE_ROOM": Condition(
-            "The machine room resolver names no room for {subject}.",
-            "It must know every broker and every client of the group; all members need the same resolver.",
-        ),
-        # ---- embedded broker
-        "NO_JAVA": Condition("No usable Java was found: {problem}.", "Install Java 17 or newer, or set JAVA_HOME."),
-        "JARS_UNAVAILABLE": Condition(
-            "The jars of Apache RocketMQ {version} could not be fetched: {problem}.",
-            "Connect to a Maven repository once, or set ROCKETMQ_HOME to an unpacked distribution.",
-        ),
-        "JAR_CHECKSUM": Condition(
-            "{jar} was fetched, and does not have its pinned SHA-256 sum.",
-            "It was thrown away. Run again, and if that does not help, look at what your Maven repository delivers.",
-        ),
-        "SERVER_FAILED": Condition(
-            "RocketMQ's embedded server failed: {problem}.",
-            "Look whether its port is taken, or its store in use by another broker.",
-        ),
-        "JVM_FAILED": Condition("The embedded broker's JVM failed: {problem}.", "Its log ends:\n{log_tail}"),
-        "CLUSTER_STATE": Condition("The embedded cluster cannot do this now: {problem}.", "{hint}"),
     }
 )

@@ -1,0 +1,85 @@
+"""What is wrong with options, schemas, checkpoints and what is installed. See the package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from rocketmq_spark.condition import Condition
+
+OF_OPTIONS: Final[Mapping[str, Condition]] = MappingProxyType(
+    {
+        "UNKNOWN_OPTION": Condition(
+            "Unknown option {option!r}.",
+            "{suggestion} docs/reference/options.md lists every option. Names are not case-sensitive, and Spark hands "
+            "them over in lower case.",
+        ),
+        "MISSING_OPTION": Condition("Option {option!r} is required and was not given.", "{hint}"),
+        "BAD_OPTION_VALUE": Condition("Option {option!r} cannot be {value!r}.", "It must be {expected}."),
+        "CONTRADICTORY_OPTIONS": Condition("Options {first!r} and {second!r} contradict each other.", "{reason}"),
+        "UNKNOWN_COLUMN": Condition(
+            "The schema names columns that RocketMQ messages do not have: {columns}.",
+            "There are: {available}. Properties are columns too where 'propertyColumns' names them.",
+        ),
+        "UNSENDABLE_COLUMNS": Condition(
+            "Rows have columns that are nothing of a message to send: {columns}.",
+            "Choose with select(...); there are: {available}. Beside them may only be what 'messageIdColumns' names.",
+        ),
+        "BAD_COLUMN_TYPE": Condition(
+            "Column {column!r} cannot be read as {given}.", "Declare it as {expected}; there are: {available}."
+        ),
+        "MISSING_COLUMNS": Condition(
+            "Rows cannot be sent back without {missing}.",
+            "Name {needed} in the reader's schema, and keep them in the rows.",
+        ),
+        "UNWRITABLE_COLUMN": Condition(
+            "Column {column!r} is {given}, and cannot be sent as that.", "Make it {expected}; there are: {available}."
+        ),
+        "SAME_COLUMNS": Condition(
+            "Columns {first!r} and {second!r} both say {meaning!r} of a message.", "Drop one of them."
+        ),
+        "NOTHING_TO_SEND": Condition("Rows cannot be sent without {missing}.", "There are: {available}."),
+        "NO_OVERWRITE": Condition(
+            "Topic {topic!r} cannot be overwritten: what is written comes behind what is there.", "Use mode('append')."
+        ),
+        "BAD_OFFSET": Condition(
+            "The checkpoint holds an offset that this version cannot read: {problem}.",
+            "Use the version of rocketmq_spark that wrote it, or start with a new checkpoint location; "
+            "the consumer group's offsets then say where to go on.",
+        ),
+        "CHECKPOINT_OF_ANOTHER": Condition(
+            "The checkpoint was written with {option!r} {before!r}, and now it is {now!r}. {loses}",
+            "Set it back, or start with a new checkpoint location: the query then goes on where the group is{or_else}.",
+        ),
+        "LOCAL_OFFSETS_UNUSABLE": Condition(
+            "The offsets of this query are kept in {file}, which cannot be used: {problem}.",
+            "Make it readable and writable, or change 'localOffsetStoreDir'. If it is damaged, remove it and its "
+            "'.bak': the query then goes on from its checkpoint, or begins anew without one.",
+        ),
+        "SPOOL_UNUSABLE": Condition(
+            "Batches are kept in {folder} until they are done, which cannot be used: {problem}.",
+            "Make it a folder that the driver may write to, with room for some batches, or change 'spoolDir'. The "
+            "checkpoint has no batch that is not kept: nothing is lost.",
+        ),
+        "BAD_TLS_FILE": Condition(
+            "Option {option!r} is {path}, which cannot be used on {host}: {problem}.",
+            "It must be a PEM file that can be read at this path on the driver and on every executor; an encrypted key "
+            "needs 'tlsKeyPassword'.",
+        ),
+        "SPARK_TOO_OLD": Condition(
+            "PySpark {version} is installed, and it has no {missing}.",
+            "rocketmq_spark needs PySpark 4.2 or newer, on the driver and on the cluster: pip install "
+            "'pyspark>=4.2,<4.4'.",
+        ),
+        "NO_BATCH_ID": Condition(
+            "Ids need query and batch, of which Spark says {query} and {batch}.", "Set 'messageIdColumns'."
+        ),
+        "NOT_THERE_YET": Condition("format('rocketmq') reads streams; it has no {subject} yet.", "{instead}"),
+        "NATIVE_NOT_BUILT": Condition(
+            "{variable} asks for the native decoder, which cannot be loaded: {problem}.",
+            "Install a wheel that has it, or build it with 'make native'; without the variable the decoder in Python "
+            "is used, which reads the same, slower.",
+        ),
+    }
+)
