@@ -26,9 +26,6 @@ OWN = {
     "cli.name_server": "integration/test_cli_broker.py",
     "cli.topic": "unit/test_cli_topic.py",
     "condition": "unit/test_errors.py",
-    "conditions.of_options": "unit/test_errors.py",
-    "conditions.of_queries": "unit/test_errors.py",
-    "conditions.of_servers": "unit/test_errors.py",
     "consumer.balanced_hash": "unit/test_allocation.py",
     "consumer.broker_names": "unit/test_addresses.py",
     "consumer.offset_file": "unit/test_local_offset_store.py",
@@ -93,6 +90,9 @@ OWN = {
 """The test module that is a module's own where it is not called ``test_`` and the module's name."""
 
 THROUGH = {
+    "conditions.of_options": ("unit/test_errors.py", "conditions"),
+    "conditions.of_queries": ("unit/test_errors.py", "conditions"),
+    "conditions.of_servers": ("unit/test_errors.py", "conditions"),
     "consumer.resets": ("unit/test_resets.py", "consumer.membership"),
     "embedded.proxy": ("integration/test_embedded_proxy.py", "embedded.cluster"),
     "embedded.quiet_gateway": ("integration/test_paused_jvm.py", "embedded.jvm"),
@@ -224,7 +224,8 @@ def test_a_test_module_of_another_name_uses_it(module: str) -> None:
 @pytest.mark.parametrize("module", THROUGH)
 def test_who_a_module_is_tested_through_imports_it_and_has_the_test(module: str) -> None:
     test, user = THROUGH[module]
-    origins = imported(parsed(PACKAGE.joinpath(*user.split(".")).with_suffix(".py"))).values()
+    place = PACKAGE.joinpath(*user.split("."))
+    origins = imported(parsed(place / "__init__.py" if place.is_dir() else place.with_suffix(".py"))).values()
     assert any(f"{origin}.".startswith(f"rocketmq_spark.{module}.") for origin in origins)
     assert is_used(THROUGH[user][1] if user in THROUGH else user, used_by_test(TESTS / test))
 

@@ -7,11 +7,12 @@ from typing import Final
 from rocketmq_spark.options.connection import ConnectionOptions
 from rocketmq_spark.options.read import ReadOptions
 from rocketmq_spark.options.read_rules import BROADCASTING
+from rocketmq_spark.options.table import TAKEN_BY
 from rocketmq_spark.options.write import WriteOptions
 
 __all__ = ["BROADCASTING", "USES", "ConnectionOptions", "ReadOptions", "WriteOptions"]
 
 USES: Final[Mapping[str, type[ConnectionOptions]]] = MappingProxyType(
-    {"spark.readStream": ReadOptions, "df.write": WriteOptions, "df.writeStream": WriteOptions}
+    {call: table for table, calls in TAKEN_BY.items() for call in calls}
 )
 """Where options apply: what the user calls, and the options that it takes."""

@@ -22,7 +22,8 @@ from rocketmq_spark.options.kinds import Kind
 
 T = TypeVar("T")
 
-_CALLED_BY: Final[dict[type, str]] = {}
+TAKEN_BY: Final[dict[type, tuple[str, ...]]] = {}
+"""By table of options: what the user calls that takes them. Filled by ``taken_by``."""
 
 NOT_OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -126,11 +127,11 @@ def option(
     return dataclasses.field(metadata={"option": row}, repr=not secret)
 
 
-def taken_by(what: str) -> Callable[[type[T]], type[T]]:
-    """Of a table of options: ``what`` the user calls that takes them. Options of another table are told so."""
+def taken_by(*calls: str) -> Callable[[type[T]], type[T]]:
+    """Of a table of options: what the user calls that takes them. Who gives one of them to others is told so."""
 
     def note(table: type[T]) -> type[T]:
-        _CALLED_BY[table] = what
+        TAKEN_BY[table] = calls
         return table
 
     return note
@@ -193,11 +194,11 @@ def _meant(name: str, known: Mapping[str, str]) -> str:
     lower = name.lower()
     if lower in NOT_OPTIONS:
         return NOT_OPTIONS[lower]
-    for other, what in _CALLED_BY.items():
+    for other, calls in TAKEN_BY.items():
         spellings = (spelling for _, row in rows(other) for spelling in row.spellings)
         elsewhere = next((spelling for spelling in spellings if spelling.lower() == lower), None)
         if elsewhere is not None:
-            return f"{elsewhere!r} is an option of {what}, and means nothing here."
+            return f"{elsewhere!r} is an option of {' and '.join(calls)}, and means nothing here."
     last_word = name[:1].upper() + name[1:].lower()
     nearest = difflib.get_close_matches(lower, known, cutoff=0.5)
     meant = [spelling for spelling in known.values() if spelling.endswith(last_word)] or [known[one] for one in nearest]

@@ -14,7 +14,7 @@ NOT_DURABLE_AFTER_MS: Final = 8_000
 """By then a broker has said that a message is not as safe as it should be: ``syncFlushTimeout`` is 5 s."""
 
 
-@taken_by("df.write and df.writeStream")
+@taken_by("df.write", "df.writeStream")
 @dataclass(frozen=True, kw_only=True)
 class WriteOptions(ConnectionOptions):
     """Options of ``df.write`` and ``df.writeStream`` with ``format("rocketmq")``. Times are milliseconds."""

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Final
+
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.remoting.peer import Question
 from rocketmq_spark.remoting.send_result import SendResult, SendStatus, send_header
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.headers import SendMessageRequest, SendMessageResponse
+
+NO_TOPIC: Final = "-"
+"""No topic has this name. A broker with ``autoCreateTopicEnable`` makes a topic like the one that a send names."""
 
 
 def send_question(
@@ -34,13 +40,6 @@ def encoded_question(
     """Of the messages of a batch, encoded one after another; or with ``properties`` of a single one. ``sys_flag`` says
     how their bodies are compressed. A topic that is gone is not made again."""
     is_batch = properties is None
-    header = send_header(
-        queue,
-        producer_group,
-        sys_flag=sys_flag,
-        properties=properties or "",
-        is_batch=is_batch,
-        may_create_topic=False,
-    )
+    header = send_header(queue, producer_group, sys_flag=sys_flag, properties=properties or "", is_batch=is_batch)
     code = RequestCode.SEND_BATCH_MESSAGE if is_batch else RequestCode.SEND_MESSAGE_V2
-    return send_question(code, header, body, queue)
+    return send_question(code, replace(header, default_topic=NO_TOPIC), body, queue)

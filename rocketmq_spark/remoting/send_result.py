@@ -5,14 +5,10 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
 
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.wire.remoting.codes import ResponseCode
-from rocketmq_spark.wire.remoting.headers import AUTO_CREATE_TOPIC_KEY, SendMessageRequest
-
-NO_TOPIC: Final = "-"
-"""A name that no topic has."""
+from rocketmq_spark.wire.remoting.headers import SendMessageRequest
 
 
 class SendStatus(Enum):
@@ -42,10 +38,8 @@ def send_header(
     flag: int = 0,
     properties: str = "",
     is_batch: bool = False,
-    may_create_topic: bool = True,
 ) -> SendMessageRequest:
-    """Of a message that is born now. A broker that makes topics by itself (``autoCreateTopicEnable``) makes them like
-    another one, which is none where it must not."""
+    """Of a message that is born now."""
     return SendMessageRequest(
         producer_group=producer_group,
         topic=queue.topic,
@@ -55,5 +49,4 @@ def send_header(
         flag=flag,
         properties=properties,
         is_batch=is_batch,
-        default_topic=AUTO_CREATE_TOPIC_KEY if may_create_topic else NO_TOPIC,
     )

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rocketmq_spark.options.connection import connection_options
 
-Bytes = bytes | bytearray | memoryview
+if TYPE_CHECKING:
+    from rocketmq_spark.sink.outgoing import Body
 
 PRODUCER_GROUP: Final = "rocketmq-spark"
 TIMEOUT_MS: Final = 3_000
@@ -18,7 +19,7 @@ TIMEOUT_MS: Final = 3_000
 def send(
     namesrv_addr: str,
     topic: str,
-    messages: str | Bytes | Iterable[str | Bytes],
+    messages: Body | Iterable[Body],
     *,
     tags: str | None = None,
     keys: str | Sequence[str] | None = None,

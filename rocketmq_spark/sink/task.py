@@ -117,9 +117,10 @@ def _sendable(pieces: list[_Piece], task: Task, options: WriteOptions, look: Loo
     if options.dead_letter_topic is not None or not any(problems):
         problems = _with_topics(pieces, problems, look, first_only=options.dead_letter_topic is None)
     if any(problems):
-        refusal = _no_dead_letters(options, look)
-        if refusal is not None:
-            raise _unsendable(pieces, problems, task, refusal)
+        if options.dead_letter_topic is None:
+            raise _unsendable(pieces, problems, task)
+        for refusal in look([Wanted(options.dead_letter_topic)], first_only=True).values():
+            raise _unsendable(pieces, problems, task, f"; nor can it go to 'deadLetterTopic': {refusal}")
     for piece, wrong in zip(pieces, problems, strict=True):
         yield from _parted(piece, wrong, task, options) if wrong else [piece]
 
@@ -160,15 +161,7 @@ def _encodable(piece: _Piece, options: WriteOptions) -> EncodableRows:
     return EncodableRows(replace(piece.rows, bodies=bodies), piece.ids, piece.properties, sys_flags)
 
 
-def _no_dead_letters(options: WriteOptions, look: Look) -> str | None:
-    """Why rows that cannot be sent cannot go to a dead letter topic either; empty where there is none."""
-    if options.dead_letter_topic is None:
-        return ""
-    told = look([Wanted(options.dead_letter_topic)], first_only=True)
-    return next((f"; nor can it go to 'deadLetterTopic': {problem}" for problem in told.values()), None)
-
-
-def _unsendable(pieces: list[_Piece], problems: list[dict[int, str]], task: Task, refusal: str) -> LocalProtocolError:
+def _unsendable(pieces: list[_Piece], problems: list[dict[int, str]], task: Task, also: str = "") -> LocalProtocolError:
     rows, found = next((piece.rows, wrong) for piece, wrong in zip(pieces, problems, strict=True) if wrong)
     position, problem = next(iter(found.items()))
     return LocalProtocolError(
@@ -176,7 +169,7 @@ def _unsendable(pieces: list[_Piece], problems: list[dict[int, str]], task: Task
         row=int(rows.numbers[position]),
         partition=task.partition_id,
         job=task.job,
-        problem=(problem.removesuffix(".") + refusal).removesuffix("."),
+        problem=(problem.removesuffix(".") + also).removesuffix("."),
         others=sum(map(len, problems)) - 1,
     )
 
