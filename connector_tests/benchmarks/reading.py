@@ -12,10 +12,6 @@ from pyspark.sql import SparkSession
 
 from connector_tests.benchmarks.names import (
     DEFAULTS_SUFFIX,
-    KAFKA,
-    KAFKA_HEADERS,
-    KAFKA_VALUES,
-    OUR_BODIES,
     OUR_BODY_DECODES,
     OUR_DECODES,
     OUR_LIKE_KAFKA,
@@ -23,7 +19,6 @@ from connector_tests.benchmarks.names import (
     OUR_MAPS,
     OUR_PULLS,
     OUR_PULLS_AT_ONCE,
-    OUR_RARE,
     OURS,
     PYTHON_SUFFIX,
 )
@@ -37,15 +32,15 @@ from connector_tests.benchmarks.pulling import (
     read_apart,
 )
 from connector_tests.benchmarks.python_decoded import PythonDecodedSource
+from connector_tests.benchmarks.queries import connectors, narrow
 from connector_tests.benchmarks.race import alternate, entered
 from connector_tests.benchmarks.run import Contestant, Outcome
-from connector_tests.benchmarks.schemas import BODY_ONLY, LIKE_KAFKA
-from connector_tests.benchmarks.side import HEADED_TOPIC
+from connector_tests.benchmarks.schemas import LIKE_KAFKA
 from connector_tests.benchmarks.spark import DEFAULT_SETTINGS, RECOMMENDED_SETTINGS, spark_session, stream_of
 from connector_tests.benchmarks.stand import Stand, open_stand
 from connector_tests.benchmarks.throughput import read_all
 from connector_tests.benchmarks.unchecked import read_unchecked
-from connector_tests.benchmarks.workload import RARE_EVERY, RARE_TAG, Workload
+from connector_tests.benchmarks.workload import Workload
 
 PART: Final = "reading"
 ROUNDS_OF_DEFAULTS: Final = 2
@@ -90,36 +85,6 @@ def read_cold(workload: Workload, rounds: int, jars: Sequence[Path]) -> Iterator
 def everybody(spark: SparkSession, stand: Stand) -> dict[str, Contestant]:
     """But Java's clients."""
     return connectors(spark, stand) | narrow(spark, stand) | decoded_in_python(spark, stand) | pullers(stand)
-
-
-def connectors(spark: SparkSession, stand: Stand) -> dict[str, Contestant]:
-    """Both with their default columns; ours with what Kafka's tell too."""
-    ours, rows = stand.rocketmq, stand.workload.count
-    racing: dict[str, Contestant] = {
-        OURS: lambda: read_all(spark, ours, stream_of(spark, ours), rows),
-        OUR_LIKE_KAFKA: lambda: read_all(spark, ours, stream_of(spark, ours, LIKE_KAFKA), rows),
-    }
-    if (kafka := stand.kafka) is not None:
-        racing[KAFKA] = lambda: read_all(spark, kafka, stream_of(spark, kafka), rows)
-    return racing
-
-
-def narrow(spark: SparkSession, stand: Stand) -> dict[str, Contestant]:
-    """Both with two columns, and with the map of properties, or headers; ours with a tag filter."""
-    ours, rows = stand.rocketmq, stand.workload.count
-    racing: dict[str, Contestant] = {
-        OUR_MAPS: lambda: read_all(spark, ours, stream_of(spark, ours, includeProperties="true"), rows),
-        OUR_BODIES: lambda: read_all(spark, ours, stream_of(spark, ours, BODY_ONLY), rows),
-        OUR_RARE: lambda: read_all(
-            spark, ours, stream_of(spark, ours, subExpression=RARE_TAG), rows, rows // RARE_EVERY
-        ),
-    }
-    if (kafka := stand.kafka) is not None:
-        if stand.workload.has_headers:
-            headed = {"includeHeaders": "true", "subscribe": HEADED_TOPIC}
-            racing[KAFKA_HEADERS] = lambda: read_all(spark, kafka, stream_of(spark, kafka, **headed), rows)
-        racing[KAFKA_VALUES] = lambda: read_all(spark, kafka, stream_of(spark, kafka).select("value", "offset"), rows)
-    return racing
 
 
 def decoded_in_python(spark: SparkSession, stand: Stand) -> dict[str, Contestant]:

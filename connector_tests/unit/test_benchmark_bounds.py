@@ -17,7 +17,8 @@ from connector_tests.benchmarks.names import (
     OUR_MAPS,
     OURS,
 )
-from connector_tests.benchmarks.reading import connectors, everybody
+from connector_tests.benchmarks.queries import connectors
+from connector_tests.benchmarks.reading import everybody
 from connector_tests.benchmarks.report import report
 from connector_tests.benchmarks.roles import RUNNER, cpu_s
 from connector_tests.benchmarks.run import Run
@@ -43,7 +44,7 @@ def contestants_of_a_whole_run() -> set[tuple[str, str, str]]:
     for workload in FULL.bases:
         stand = stand_of(workload)
         names = {*everybody(NO_SESSION, stand), LITE_PULL, JAVA_PULL}
-        names |= readers(NO_SESSION, stand.rocketmq, stand.kafka, workload.count).keys()
+        names |= readers(NO_SESSION, stand).keys()
         found |= {("reading", workload.name, name) for name in names}
     for workload in (*FULL.variations, *FULL.cold):
         found |= {("reading", workload.name, name) for name in connectors(NO_SESSION, stand_of(workload))}
