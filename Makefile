@@ -7,7 +7,7 @@ BENCH_STAMP := $(VENV)/.installed-bench
 
 # The Rust twin of wire/arrow. Nothing needs it; what is there is used.
 NATIVE_STAMP := native/target/.installed
-NATIVE_SOURCES := $(wildcard native/src/*.rs) native/Cargo.toml native/Cargo.lock setup.py setup.cfg
+NATIVE_SOURCES := $(wildcard native/src/*.rs) native/Cargo.toml native/crates.lock native/lock.py setup.py setup.cfg
 CARGO_ARGS := --locked --manifest-path native/Cargo.toml
 NATIVE_WHERE_CARGO_IS := $(if $(shell command -v cargo 2>/dev/null),native)
 
@@ -82,6 +82,7 @@ wheel: $(STAMP) ## a wheel with the Rust decoder, for every Python from 3.11 on 
 
 check-native: ## format, lint and test of the Rust decoder
 	cargo fmt --check --manifest-path native/Cargo.toml
+	$(PYTHON) native/lock.py
 	cargo clippy $(CARGO_ARGS) --all-targets --features python -- -D warnings
 	cargo test --quiet $(CARGO_ARGS)
 
@@ -89,4 +90,4 @@ fuzz-native: native ## 10 million mutated bodies through both decoders
 	$(BIN)/python -m pytest -m long connector_tests/properties/test_native_fuzz.py
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info native/target rocketmq_spark/wire/_native.*.so
+	rm -rf $(VENV) build dist *.egg-info native/target native/Cargo.lock rocketmq_spark/wire/_native.*.so

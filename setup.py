@@ -3,6 +3,8 @@
 import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +41,9 @@ def native() -> dict[str, Any]:
         return {}
     try:
         from setuptools_rust import Binding, RustExtension
-    except ImportError:
+
+        subprocess.run([sys.executable, str(HERE / "native" / "lock.py")], check=True)
+    except (ImportError, subprocess.CalledProcessError):
         if wanted == "1":
             raise
         return {}

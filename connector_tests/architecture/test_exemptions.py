@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("rocketmq_spark", "connector_tests", "tools", "examples")
+FOLDERS = ("rocketmq_spark", "connector_tests", "tools", "examples", "native")
 SETTINGS = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 EXEMPT = re.compile(r"#\s*(?:type:\s*ignore|mypy:|noqa|ruff:)")
 EXPLAINED = re.compile(r"# (?:type: ignore\[[a-z-]+(?:, [a-z-]+)*\]|noqa: [A-Z]+[0-9]+(?:, [A-Z]+[0-9]+)*)  # \S.{5,}$")

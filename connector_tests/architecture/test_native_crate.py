@@ -3,6 +3,9 @@ set of packages."""
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -55,5 +58,23 @@ def test_each_unsafe_has_its_reason_above_it(source: Path) -> None:
 
 
 def test_nothing_else_is_built_in() -> None:
-    lock = tomllib.loads((CRATE / "Cargo.lock").read_text(encoding="utf-8"))
+    lock = tomllib.loads((CRATE / "crates.lock").read_text(encoding="utf-8"))
     assert {package["name"] for package in lock["package"]} == set(PACKAGES)
+    assert [package["name"] for package in lock["package"] if "checksum" not in package] == ["rocketmq-spark-native"]
+
+
+def test_packages_are_pinned_without_the_place_that_they_come_from() -> None:
+    assert "://" not in (CRATE / "crates.lock").read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(shutil.which("cargo") is None, reason="no cargo")
+def test_cargo_s_lock_is_made_of_the_pinned_packages(tmp_path: Path) -> None:
+    crate = shutil.copytree(CRATE, tmp_path / "native", ignore=shutil.ignore_patterns("target", "Cargo.lock"))
+    for _ in range(2):
+        subprocess.run([sys.executable, str(crate / "lock.py")], check=True)
+        made = tomllib.loads((crate / "Cargo.lock").read_text(encoding="utf-8"))
+        sources = [package.pop("source", None) for package in made["package"]]
+        assert made == tomllib.loads((CRATE / "crates.lock").read_text(encoding="utf-8"))
+        assert sources.count(None) == 1
+    command = ["cargo", "metadata", "--locked", "--format-version", "1", "--manifest-path", str(crate / "Cargo.toml")]
+    subprocess.run(command, check=True, capture_output=True)

@@ -24,7 +24,7 @@ from rocketmq_spark.wire.implementation import NATIVE, VARIABLE
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ("setup.py", "setup.cfg", "MANIFEST.in", "pyproject.toml", "README.md", "pyspark_rocketmq.py")
-CRATE = ("Cargo.toml", "Cargo.lock", "src")
+CRATE = ("Cargo.toml", "crates.lock", "lock.py", "src")
 BUILD_NATIVE = "ROCKETMQ_SPARK_BUILD_NATIVE"
 BUILD_TIMEOUT_S = 900
 STORED = Record(body=b"payload", properties={"TAGS": "TagA"}, queue_offset=7)
