@@ -14,7 +14,7 @@ NATIVE_WHERE_CARGO_IS := $(if $(shell command -v cargo 2>/dev/null),native)
 .PHONY: demo test test-stories test-versions test-long mutate mutate-sample bench bench-quick compiled check docs stubs native wheel check-native \
 	fuzz-native clean
 
-$(STAMP): setup.py
+$(STAMP): setup.py bin/rocketmq-spark-python
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	ROCKETMQ_SPARK_BUILD_NATIVE=0 $(BIN)/python -m pip install --quiet --editable '.[dev]'

@@ -70,6 +70,7 @@ setup(
     package_dir={"": "."},  # an editable install then is a plain path, where Spark finds pyspark_rocketmq
     packages=find_packages(include=["rocketmq_spark", "rocketmq_spark.*"]),
     py_modules=["pyspark_rocketmq"],
+    scripts=["bin/rocketmq-spark-python"],
     package_data={"rocketmq_spark": ["py.typed"], "rocketmq_spark.embedded": ["locks/*.lock", "*.xml"]},
     **native(),
     # numpy comes along because PySpark's Arrow path imports it; plain pyspark brings neither it nor pyarrow.

@@ -13,6 +13,7 @@ from typing import Final
 
 from connector_tests.benchmarks.figures import contestants, rates, ratio, rounded, spark_cpu_s, summary, values
 from connector_tests.benchmarks.names import (
+    DEFAULTS_SUFFIX,
     EMPTY,
     JAVA_BATCHES,
     KAFKA,
@@ -125,9 +126,11 @@ BOUNDS: Final[Sequence[Bound]] = (
         for case in (SMALL, LARGE)
         for ours, peer in ((OURS, KAFKA), (OUR_MAPS, KAFKA_HEADERS))
     ),
-    Bound("starting", START, OURS, EMPTY, LOAD, 1.3),
-    Bound("starting", START, OURS, EMPTY, FIRST_BATCH, 1.1),
-    Bound("starting", START, OURS, None, RUNNER_CPU, 0.5),
+    *(
+        Bound("starting", case, OURS, peer, figure, bound)
+        for case in (START, f"{START}{DEFAULTS_SUFFIX}")
+        for peer, figure, bound in ((EMPTY, LOAD, 1.3), (EMPTY, FIRST_BATCH, 1.1), (None, RUNNER_CPU, 0.5))
+    ),
     Bound("writing", SMALL, OURS, KAFKA, RATE, 1.2),
     Bound("writing", LARGE, OURS, KAFKA, RATE, 1.0),
     *(Bound("writing", case, OURS, JAVA_BATCHES, RATE, 4.0) for case in (SMALL, LARGE)),

@@ -11,7 +11,6 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from connector_tests.benchmarks.names import (
-    DEFAULTS_SUFFIX,
     OUR_BODY_DECODES,
     OUR_DECODES,
     OUR_LIKE_KAFKA,
@@ -22,6 +21,7 @@ from connector_tests.benchmarks.names import (
     OURS,
     PYTHON_SUFFIX,
 )
+from connector_tests.benchmarks.other_settings import read_with_other_settings
 from connector_tests.benchmarks.pulling import (
     DECODE,
     DECODE_BODIES,
@@ -36,20 +36,16 @@ from connector_tests.benchmarks.queries import connectors, narrow
 from connector_tests.benchmarks.race import alternate, entered
 from connector_tests.benchmarks.run import Contestant, Outcome
 from connector_tests.benchmarks.schemas import LIKE_KAFKA
-from connector_tests.benchmarks.spark import DEFAULT_SETTINGS, RECOMMENDED_SETTINGS, spark_session, stream_of
+from connector_tests.benchmarks.spark import RECOMMENDED_SETTINGS, spark_session, stream_of
 from connector_tests.benchmarks.stand import Stand, open_stand
 from connector_tests.benchmarks.throughput import read_all
-from connector_tests.benchmarks.unchecked import read_unchecked
 from connector_tests.benchmarks.workload import Workload
 
 PART: Final = "reading"
-ROUNDS_OF_DEFAULTS: Final = 2
-"""With Spark's default settings nothing has been different yet."""
 
 
 def read_base(workload: Workload, rounds: int, jars: Sequence[Path]) -> Iterator[Outcome]:
-    """With everybody; then once more the two connectors, with Spark's default settings, and with other options of the
-    JVM."""
+    """With everybody; then once more the two connectors, with other settings."""
     with ExitStack() as resources:
         stand = resources.enter_context(open_stand(workload, with_kafka=bool(jars)))
         yield from stand.failures
@@ -58,10 +54,7 @@ def read_base(workload: Workload, rounds: int, jars: Sequence[Path]) -> Iterator
             yield from failures
             spark.dataSource.register(PythonDecodedSource)
             yield from alternate(PART, workload.name, everybody(spark, stand) | java, rounds)
-        with spark_session(DEFAULT_SETTINGS, jars) as spark:
-            racing = {f"{name}{DEFAULTS_SUFFIX}": run for name, run in connectors(spark, stand).items()}
-            yield from alternate(PART, workload.name, racing, min(rounds, ROUNDS_OF_DEFAULTS))
-        yield from read_unchecked(PART, stand, rounds, jars)
+        yield from read_with_other_settings(PART, stand, rounds, jars)
 
 
 def read_variation(workload: Workload, rounds: int, jars: Sequence[Path]) -> Iterator[Outcome]:

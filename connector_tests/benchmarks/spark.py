@@ -14,11 +14,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from connector_tests.benchmarks.side import Side
-from connector_tests.support.spark_session import local_session
+from connector_tests.support.spark_session import PYTHON, QUICK_PYTHON, local_session
 
 DEFAULT_SETTINGS: Final[Mapping[str, str]] = {}
-RECOMMENDED_SETTINGS: Final[Mapping[str, str]] = {"spark.python.unix.domain.socket.enabled": "true"}
-"""What ``conf/spark-defaults.conf`` says about Python sources."""
+"""A JVM that has found a source keeps its Python: what depends on that has to be measured in a JVM of its own."""
+RECOMMENDED_SETTINGS: Final[Mapping[str, str]] = {
+    "spark.python.unix.domain.socket.enabled": "true",
+    PYTHON: QUICK_PYTHON,
+}
+"""What ``conf/spark-defaults.conf`` says about Python sources, and the Python that it recommends."""
 UNCHECKED_SETTINGS: Final[Mapping[str, str]] = {
     "spark.driver.extraJavaOptions": (
         "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"

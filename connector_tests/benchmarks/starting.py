@@ -1,4 +1,5 @@
-"""Part ``starting``: what a query of one batch takes beside its rows, ours and one on an empty Python source.
+"""Part ``starting``: what a query of one batch takes beside its rows, ours and one on an empty Python source, with the
+recommended settings and with Spark's own.
 
 Each time in a Python and a JVM of their own, as a ``spark-submit`` would: nothing is loaded when it begins.
 """
@@ -14,7 +15,7 @@ from time import perf_counter, time
 from typing import Final
 
 from connector_tests.benchmarks.apart import run_apart
-from connector_tests.benchmarks.names import EMPTY, OURS
+from connector_tests.benchmarks.names import DEFAULTS_SUFFIX, EMPTY, OURS
 from connector_tests.benchmarks.race import alternate
 from connector_tests.benchmarks.rocketmq_side import rocketmq_side
 from connector_tests.benchmarks.roles import PLANNING, RUNNER, cpu_s
@@ -33,29 +34,37 @@ SAMPLE_INTERVAL_S: Final = 0.1
 def run_starting(rounds: int) -> Iterator[Outcome]:
     with rocketmq_side(Workload(100, ROWS)) as side:
         options = {**side.options, "consumerGroup": ""}
-        racing: dict[str, Contestant] = {
-            OURS: partial(start_apart, side.source, options),
-            EMPTY: partial(start_apart, "empty", {}),
-        }
-        yield from alternate(PART, CASE, racing, rounds)
+        for case in (CASE, f"{CASE}{DEFAULTS_SUFFIX}"):
+            racing: dict[str, Contestant] = {
+                OURS: partial(start_apart, case, side.source, options),
+                EMPTY: partial(start_apart, case, "empty", {}),
+            }
+            yield from alternate(PART, case, racing, rounds)
 
 
-def start_apart(source: str, options: Mapping[str, str]) -> Figures:
+def start_apart(case: str, source: str, options: Mapping[str, str]) -> Figures:
     """See ``start_here``; ours for a group that nobody has used."""
     given = {**options, "consumerGroup": f"benchmark-{uuid.uuid4().hex}"} if options else {}
-    figures: Figures = json.loads(run_apart(__name__, source, json.dumps(given)).splitlines()[-1])
+    figures: Figures = json.loads(run_apart(__name__, case, source, json.dumps(given)).splitlines()[-1])
     return figures
 
 
-def start_here(source: str, options: Mapping[str, str]) -> Figures:
+def start_here(case: str, source: str, options: Mapping[str, str]) -> Figures:
     """Seconds of ``load()``, from ``start()`` to the query's end, and from ``start()`` to the end of its first batch;
     the processor time that Spark's Python processes for planning took for each, and the source runner."""
     from connector_tests.benchmarks.empty_source import EmptySource
-    from connector_tests.benchmarks.spark import RECOMMENDED_SETTINGS, checkpoint, jvm_pid, spark_session
+    from connector_tests.benchmarks.spark import (
+        DEFAULT_SETTINGS,
+        RECOMMENDED_SETTINGS,
+        checkpoint,
+        jvm_pid,
+        spark_session,
+    )
     from connector_tests.benchmarks.throughput import batches_of
     from connector_tests.benchmarks.usage import Usage
 
-    with spark_session(RECOMMENDED_SETTINGS, []) as spark, checkpoint() as folder:
+    settings = DEFAULT_SETTINGS if case.endswith(DEFAULTS_SUFFIX) else RECOMMENDED_SETTINGS
+    with spark_session(settings, []) as spark, checkpoint() as folder:
         spark.dataSource.register(EmptySource)
         with Usage({}, jvm_pid(spark)) as loading:
             begin = perf_counter()
@@ -80,9 +89,9 @@ def start_here(source: str, options: Mapping[str, str]) -> Figures:
         }
 
 
-def main(source: str, options: str) -> None:
+def main(case: str, source: str, options: str) -> None:
     """Print the figures."""
-    sys.stdout.write(json.dumps(start_here(source, json.loads(options))))
+    sys.stdout.write(json.dumps(start_here(case, source, json.loads(options))))
 
 
 if __name__ == "__main__":

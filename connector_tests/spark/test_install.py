@@ -73,6 +73,11 @@ class Installation:
     def script(self) -> str:
         return str(self.folder / "script.py")
 
+    @property
+    def quick_python(self) -> str:
+        """The command for ``PYSPARK_PYTHON``."""
+        return str(self.folder / "venv" / "bin" / "rocketmq-spark-python")
+
     def run(self, *command: str) -> None:
         """Run a command away from the source tree, with nothing but the environment to find the package by."""
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -95,6 +100,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = tmp_path_factory.mktemp("source")
     for name in PACKAGE:
         shutil.copy(ROOT / name, source)
+    shutil.copytree(ROOT / "bin", source / "bin")
     shutil.copytree(ROOT / "rocketmq_spark", source / "rocketmq_spark", ignore=shutil.ignore_patterns("__pycache__"))
     return source
 
@@ -210,6 +216,7 @@ def test_an_editable_install_is_the_source_tree_and_an_ordinary_one_a_copy(
     for installation, place in ((ordinary, ordinary.folder), (editable, source)):
         where = f"import rocketmq_spark as r; assert r.__file__.startswith({str(place)!r}), r.__file__"
         installation.run(installation.python, "-c", where)
+        installation.run(installation.quick_python, "-c", where)
 
 
 @pytest.mark.story

@@ -7,13 +7,20 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from pyspark.sql import SparkSession
+
+PYTHON: Final = "spark.pyspark.python"
+"""Only ``spark-submit`` heeds it; a session that Python starts goes by ``PYSPARK_PYTHON``, which is set to it here."""
+QUICK_PYTHON: Final = "rocketmq-spark-python"
+"""Of ``bin``; where a session's setting names it, the one that is installed beside this Python."""
 
 
 @contextmanager
 def test_session(folder: Path, **settings: str) -> Iterator[SparkSession]:
     defaults = {
+        PYTHON: QUICK_PYTHON,
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
@@ -30,10 +37,13 @@ def test_session(folder: Path, **settings: str) -> Iterator[SparkSession]:
 @contextmanager
 def local_session(name: str, settings: Mapping[str, str]) -> Iterator[SparkSession]:
     """A session with just these settings, stopped at the end of the block."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # else Spark's workers are whatever "python3" is on the path
+    ours = Path(sys.executable)
+    python = ours.with_name(settings.get(PYTHON, ours.name))
+    os.environ["PYSPARK_PYTHON"] = str(python)  # else Spark's workers are whatever "python3" is on the path
     builder = SparkSession.builder.master("local[2]").appName(name)
     for key, value in settings.items():
-        builder = builder.config(key, value)
+        if key != PYTHON:
+            builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     try:

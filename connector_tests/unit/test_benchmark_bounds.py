@@ -7,6 +7,7 @@ import pytest
 from connector_tests.benchmarks import decode, starting
 from connector_tests.benchmarks.bounds import BATCH_RATE, BOUNDS, LOAD, RATE, SPARK_CPU, Bound
 from connector_tests.benchmarks.names import (
+    DEFAULTS_SUFFIX,
     EMPTY,
     JAVA_BATCHES,
     JAVA_PULL,
@@ -17,6 +18,7 @@ from connector_tests.benchmarks.names import (
     OUR_MAPS,
     OURS,
 )
+from connector_tests.benchmarks.other_settings import SETTINGS, readers
 from connector_tests.benchmarks.queries import connectors
 from connector_tests.benchmarks.reading import everybody
 from connector_tests.benchmarks.report import report
@@ -24,7 +26,6 @@ from connector_tests.benchmarks.roles import RUNNER, cpu_s
 from connector_tests.benchmarks.run import Run
 from connector_tests.benchmarks.side import Side
 from connector_tests.benchmarks.stand import Stand
-from connector_tests.benchmarks.unchecked import readers
 from connector_tests.benchmarks.workload import FULL, Workload
 from connector_tests.benchmarks.writing import sinks
 from connector_tests.unit.test_benchmark_report import CASE, ENVIRONMENT, reading, section
@@ -44,7 +45,7 @@ def contestants_of_a_whole_run() -> set[tuple[str, str, str]]:
     for workload in FULL.bases:
         stand = stand_of(workload)
         names = {*everybody(NO_SESSION, stand), LITE_PULL, JAVA_PULL}
-        names |= readers(NO_SESSION, stand).keys()
+        names |= {name for suffix in SETTINGS for name in readers(NO_SESSION, stand, suffix)}
         found |= {("reading", workload.name, name) for name in names}
     for workload in (*FULL.variations, *FULL.cold):
         found |= {("reading", workload.name, name) for name in connectors(NO_SESSION, stand_of(workload))}
@@ -54,7 +55,9 @@ def contestants_of_a_whole_run() -> set[tuple[str, str, str]]:
     for name in decode.PROJECTIONS:
         cases = [f"{size} B, {count} a pull" for size in (100, 1024) for count in decode.PULL_MESSAGES]
         found |= {("decode", case, title) for case in cases for title in (name, f"{name}, native")}
-    return found | {("starting", starting.CASE, name) for name in (OURS, EMPTY)}
+    return found | {
+        ("starting", case, name) for case in (starting.CASE, starting.CASE + DEFAULTS_SUFFIX) for name in (OURS, EMPTY)
+    }
 
 
 @pytest.mark.parametrize("bound", BOUNDS, ids=lambda bound: bound.cells([])[0])

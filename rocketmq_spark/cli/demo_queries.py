@@ -53,7 +53,8 @@ News = Trigger | Written | Counted | Ended
 @contextmanager
 def quiet_session(folder: Path) -> Iterator[SparkSession]:
     """A local Spark that keeps its files in ``folder`` and writes its log to ``folder/spark.log``."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    beside = Path(sys.executable).with_name("rocketmq-spark-python")
+    os.environ.setdefault("PYSPARK_PYTHON", str(beside) if beside.exists() else sys.executable)
     builder = SparkSession.builder.master("local[2]").appName("rocketmq-spark demo")
     for name, value in _settings(folder).items():
         builder = builder.config(name, value)
