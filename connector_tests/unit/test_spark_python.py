@@ -13,6 +13,7 @@ import pytest
 
 COMMAND = Path(__file__).parents[2] / "bin" / "rocketmq-spark-python"
 MINE = "/home/me/modules"
+UNSET = frozenset({"SPARK_HOME", "PYTHONPATH", "OMP_NUM_THREADS"})
 PRINT_PATH = "import os; print(os.environ['PYTHONPATH'], end='')"
 
 
@@ -29,7 +30,7 @@ class Environment:
 
     def run(self, *arguments: str, **variables: str) -> str:
         """What it prints."""
-        environment = {name: value for name, value in os.environ.items() if name not in ("SPARK_HOME", "PYTHONPATH")}
+        environment = {name: value for name, value in os.environ.items() if name not in UNSET}
         command = (self._command, *arguments)
         return subprocess.run(
             command, env=environment | variables, capture_output=True, text=True, check=True, timeout=60
@@ -108,6 +109,27 @@ def test_without_spark_nothing_changes(environment: Environment) -> None:
     installed_spark(environment.site_packages)
     assert environment.run("-c", PRINT_PATH, PYTHONPATH=MINE) == MINE
     assert environment.run("-c", "import os; print(os.environ.get('PYTHONPATH'))") == "None\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "given", "expected"),
+    [
+        (("-m", "pyspark.sql.streaming.python_streaming_source_runner"), {}, "1"),
+        (("-m", "pyspark.daemon", "pyspark.sql.worker.create_data_source"), {}, "1"),
+        (("-m", "pyspark.daemon", "pyspark.sql.worker.create_data_source"), {"OMP_NUM_THREADS": "4"}, "4"),
+        (("-m", "pyspark.daemon", "pyspark.worker"), {}, "None"),
+        (("-m", "pyspark.sql.connect.streaming.worker.foreach_batch_worker"), {}, "None"),
+    ],
+)
+def test_what_plans_has_one_thread_and_what_runs_the_users_code_as_many_as_it_likes(
+    arguments: tuple[str, ...], given: dict[str, str], expected: str, environment: Environment, tmp_path: Path
+) -> None:
+    """A module of the same name says what it got."""
+    module = tmp_path / "modules" / Path(*arguments[1].split(".")).with_suffix(".py")
+    module.parent.mkdir(parents=True)
+    module.write_text("import os; print(os.environ.get('OMP_NUM_THREADS'), end='')", encoding="utf-8")
+    printed = environment.run(*arguments, PYTHONPATH=str(tmp_path / "modules"), **given)
+    assert printed == expected
 
 
 def test_it_is_the_python_beside_it_with_all_arguments(environment: Environment) -> None:
