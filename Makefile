@@ -14,7 +14,7 @@ NATIVE_WHERE_CARGO_IS := $(if $(shell command -v cargo 2>/dev/null),native)
 .PHONY: demo test test-stories test-versions test-long mutate mutate-sample bench bench-quick compiled check docs stubs native wheel check-native \
 	fuzz-native clean
 
-$(STAMP): setup.py bin/rocketmq-spark-python
+$(STAMP): setup.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	ROCKETMQ_SPARK_BUILD_NATIVE=0 $(BIN)/python -m pip install --quiet --editable '.[dev]'
@@ -48,7 +48,7 @@ mutate-sample: $(STAMP) ## those of a few functions
 	$(BIN)/python tools/mutate.py --sample
 
 compiled: $(STAMP) ## the package's bytecode, as pip writes it where it installs
-	$(BIN)/python -m compileall -q rocketmq_spark pyspark_rocketmq.py
+	$(BIN)/python -m compileall -q rocketmq_spark pyspark_rocketmq.py rocketmq_spark_python.py
 
 bench: $(BENCH_STAMP) $(NATIVE_WHERE_CARGO_IS) compiled ## beside Java's clients and Spark's Kafka connector, an hour; writes docs/benchmarks
 	$(BIN)/python -m connector_tests.benchmarks $(BENCH)

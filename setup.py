@@ -69,8 +69,7 @@ setup(
     python_requires=">=3.11",
     package_dir={"": "."},  # an editable install then is a plain path, where Spark finds pyspark_rocketmq
     packages=find_packages(include=["rocketmq_spark", "rocketmq_spark.*"]),
-    py_modules=["pyspark_rocketmq"],
-    scripts=["bin/rocketmq-spark-python"],
+    py_modules=["pyspark_rocketmq", "rocketmq_spark_python"],
     package_data={"rocketmq_spark": ["py.typed"], "rocketmq_spark.embedded": ["locks/*.lock", "*.xml"]},
     **native(),
     # numpy comes along because PySpark's Arrow path imports it; plain pyspark brings neither it nor pyarrow.
@@ -85,7 +84,10 @@ setup(
     ],
     extras_require={"test": TEST, "dev": TEST + CHECK + MUTATE + STUBS, "bench": BENCH},
     entry_points={
-        "console_scripts": ["rocketmq-spark = rocketmq_spark.cli.main:main"],
+        "console_scripts": [
+            "rocketmq-spark = rocketmq_spark.cli.main:main",
+            "rocketmq-spark-python = rocketmq_spark_python:main",
+        ],
         "pytest11": ["rocketmq_spark = rocketmq_spark.embedded.pytest_plugin"],
     },
     classifiers=[

@@ -47,7 +47,15 @@ PAGE: Final = RESULTS.with_suffix(".md")
 OWN_MUTMUT: Final = ROOT / "tools" / "own_mutmut.py"
 FOLDER: Final = ROOT / "build" / "mutation"
 WANTED_PERCENT: Final = 90
-COPIED: Final = ("rocketmq_spark", "connector_tests", "conf", "README.md", "pyspark_rocketmq.py", "setup.py")
+COPIED: Final = (
+    "rocketmq_spark",
+    "connector_tests",
+    "conf",
+    "README.md",
+    "pyspark_rocketmq.py",
+    "rocketmq_spark_python.py",
+    "setup.py",
+)
 
 
 def main() -> int:

@@ -46,6 +46,7 @@ RUN_ELSEWHERE: Final = {
     "pip install --editable '.[dev]'",
     "python",
     "SPARK_CONF_DIR=conf spark-submit examples/04_spark_submit_job.py",
+    'export PYSPARK_PYTHON="$VIRTUAL_ENV/bin/rocketmq-spark-python"',
 }
 PARSERS: Final = {
     "broker": broker.new_parser,

@@ -11,10 +11,12 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+import rocketmq_spark_python
+
 PYTHON: Final = "spark.pyspark.python"
 """Only ``spark-submit`` heeds it; a session that Python starts goes by ``PYSPARK_PYTHON``, which is set to it here."""
-QUICK_PYTHON: Final = "rocketmq-spark-python"
-"""Of ``bin``; where a session's setting names it, the one that is installed beside this Python."""
+QUICK_PYTHON: Final = rocketmq_spark_python.COMMAND
+"""As a setting of a session; it is the one that is installed beside this Python."""
 
 
 @contextmanager
@@ -37,9 +39,8 @@ def test_session(folder: Path, **settings: str) -> Iterator[SparkSession]:
 @contextmanager
 def local_session(name: str, settings: Mapping[str, str]) -> Iterator[SparkSession]:
     """A session with just these settings, stopped at the end of the block."""
-    ours = Path(sys.executable)
-    python = ours.with_name(settings.get(PYTHON, ours.name))
-    os.environ["PYSPARK_PYTHON"] = str(python)  # else Spark's workers are whatever "python3" is on the path
+    # Else Spark's workers are whatever "python3" is on the path.
+    os.environ["PYSPARK_PYTHON"] = rocketmq_spark_python.command() if PYTHON in settings else sys.executable
     builder = SparkSession.builder.master("local[2]").appName(name)
     for key, value in settings.items():
         if key != PYTHON:

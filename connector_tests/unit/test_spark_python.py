@@ -1,146 +1,162 @@
-"""``bin/rocketmq-spark-python``, run as Spark runs it."""
-
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+import zipfile
 from pathlib import Path
 
 import pytest
 
-COMMAND = Path(__file__).parents[2] / "bin" / "rocketmq-spark-python"
-MINE = "/home/me/modules"
+import rocketmq_spark_python
+from rocketmq_spark_python import without_archives
+
+SCRIPT = rocketmq_spark_python.__file__
+PRINT_PATH = "import os; print(repr(os.environ.get('PYTHONPATH')), end='')"
 UNSET = frozenset({"SPARK_HOME", "PYTHONPATH", "OMP_NUM_THREADS"})
-PRINT_PATH = "import os; print(os.environ['PYTHONPATH'], end='')"
 
 
-class Environment:
-    """A virtual environment that has the command; Python itself is ours."""
-
-    def __init__(self, folder: Path) -> None:
-        self.site_packages = folder / "lib" / f"python3.{sys.version_info.minor}" / "site-packages"
-        self.site_packages.mkdir(parents=True)
-        self.python = folder / "bin" / "python"
-        self.python.parent.mkdir()
-        self.python.symlink_to(sys.executable)
-        self._command = shutil.copy(COMMAND, self.python.parent)
-
-    def run(self, *arguments: str, **variables: str) -> str:
-        """What it prints."""
-        environment = {name: value for name, value in os.environ.items() if name not in UNSET}
-        command = (self._command, *arguments)
-        return subprocess.run(
-            command, env=environment | variables, capture_output=True, text=True, check=True, timeout=60
-        ).stdout
-
-    def path(self, spark_home: Path, *given: str) -> Sequence[str]:
-        """Where Python looks first, by ``PYTHONPATH``, if that is what Spark says."""
-        path = self.run("-c", PRINT_PATH, SPARK_HOME=str(spark_home), PYTHONPATH=":".join(given))
-        return path.split(":") if path else []
-
-
-@pytest.fixture
-def environment(tmp_path: Path) -> Environment:
-    return Environment(tmp_path / "environment with a blank")
+def package(folder: Path, name: str) -> Path:
+    (folder / name).mkdir(parents=True)
+    (folder / name / "__init__.py").touch()
+    return folder / name
 
 
 def installed_spark(site_packages: Path) -> Path:
     """What ``pip install pyspark`` leaves; returns SPARK_HOME."""
-    (site_packages / "pyspark" / "python" / "pyspark").mkdir(parents=True)
-    (site_packages / "pyspark" / "__init__.py").touch()
-    return site_packages / "pyspark"
+    package(site_packages, "py4j")
+    spark_home = package(site_packages, "pyspark")
+    (spark_home / "python" / "pyspark").mkdir(parents=True)
+    return spark_home
 
 
 def unpacked_spark(folder: Path) -> Path:
     """What is in the archive that Spark's project offers; returns SPARK_HOME."""
-    (folder / "python" / "pyspark").mkdir(parents=True)
-    (folder / "python" / "pyspark" / "__init__.py").touch()
+    package(folder / "python", "pyspark")
     return folder
 
 
-def archives(spark_home: Path) -> tuple[str, str, str]:
+def archives(spark_home: Path) -> list[str]:
     """What Spark puts in front of all else."""
     python = f"{spark_home}/python/lib"
-    return f"{python}/pyspark.zip", f"{python}/py4j-0.10.9.9-src.zip", f"{spark_home}/jars/spark-core_2.13-4.3.0.jar"
+    return [f"{python}/pyspark.zip", f"{python}/py4j-0.10.9.9-src.zip", f"{spark_home}/jars/spark-core_2.13-4.3.0.jar"]
 
 
-def test_what_is_installed_beside_needs_no_archives(environment: Environment) -> None:
-    spark_home = installed_spark(environment.site_packages)
-    assert environment.path(spark_home, *archives(spark_home), MINE) == [MINE]
-    assert environment.path(spark_home, *archives(spark_home)) == []
+def test_archives_go_where_their_modules_are_found_in_the_same_files(tmp_path: Path) -> None:
+    spark_home = installed_spark(tmp_path)
+    given = archives(spark_home)
+    assert without_archives([*given, "/mine"], str(spark_home), [str(tmp_path)]) == ["/mine"]
+    assert without_archives(given, str(spark_home), [str(tmp_path)]) == []
+    assert without_archives(given, f"{spark_home}/", [str(tmp_path)]) == []
 
 
-def test_a_spark_behind_a_link_is_the_same(environment: Environment, tmp_path: Path) -> None:
-    installed_spark(environment.site_packages)
-    spark_home = tmp_path / "spark"
-    spark_home.symlink_to(environment.site_packages / "pyspark")
-    assert environment.path(spark_home, MINE, *archives(spark_home)) == [MINE]
+def test_a_spark_behind_a_link_is_the_same(tmp_path: Path) -> None:
+    installed_spark(tmp_path / "real")
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "real" / "pyspark")
+    assert without_archives(archives(link), str(link), [str(tmp_path / "real")]) == []
 
 
-def test_a_spark_of_another_environment_keeps_its_archives(environment: Environment, tmp_path: Path) -> None:
-    installed_spark(environment.site_packages)
-    spark_home = installed_spark(tmp_path / "theirs")
-    assert environment.path(spark_home, *archives(spark_home), MINE) == [*archives(spark_home), MINE]
+def test_all_else_stays_in_its_order(tmp_path: Path) -> None:
+    """An empty entry is the current folder; other archives are those of ``--py-files``."""
+    spark_home = installed_spark(tmp_path)
+    pyspark, py4j, jar = archives(spark_home)
+    others = ["", f"{spark_home}/jars/mine.jar", "relative", "/job/pyspark.zip", "/a*b"]
+    given = [others[0], pyspark, others[1], others[2], py4j, jar, *others[3:]]
+    assert without_archives(given, str(spark_home), [str(tmp_path)]) == others
 
 
-def test_a_spark_that_was_unpacked_has_its_files_beside_the_archive(environment: Environment, tmp_path: Path) -> None:
-    installed_spark(environment.site_packages)
+@pytest.mark.parametrize("missing", ["pyspark", "py4j"])
+def test_archives_stay_where_python_would_find_nothing_else(missing: str, tmp_path: Path) -> None:
+    spark_home = installed_spark(tmp_path)
+    (tmp_path / missing / "__init__.py").unlink()
+    given = archives(spark_home)
+    assert without_archives(given, str(spark_home), [str(tmp_path)]) == given
+    assert without_archives(given, str(spark_home), []) == given
+
+
+@pytest.mark.parametrize("name", ["pyspark", "py4j"])
+def test_archives_stay_where_python_would_find_another_one_first(name: str, tmp_path: Path) -> None:
+    spark_home = installed_spark(tmp_path / "ours")
+    package(tmp_path / "other", name)
+    given = [*archives(spark_home), str(tmp_path / "other")]
+    assert without_archives(given, str(spark_home), [str(tmp_path / "ours")]) == given
+    behind = [str(tmp_path / "ours"), str(tmp_path / "other")]
+    assert without_archives(given[:-1], str(spark_home), behind) == []
+
+
+def test_archives_stay_where_another_archive_would_come_first(tmp_path: Path) -> None:
+    """As on YARN, where they are in a container's own folder."""
+    spark_home = installed_spark(tmp_path)
+    other = tmp_path / "pyspark.zip"
+    with zipfile.ZipFile(other, "w") as archive:
+        archive.writestr("pyspark/__init__.py", "")
+    given = [*archives(spark_home), str(other)]
+    assert without_archives(given, str(spark_home), [str(tmp_path)]) == given
+
+
+def test_a_spark_that_was_unpacked_has_its_files_beside_the_archive(tmp_path: Path) -> None:
+    """Also where another one is installed. Its py4j is only in an archive."""
+    installed_spark(tmp_path / "installed")
     spark_home = unpacked_spark(tmp_path / "spark")
-    _, py4j, _ = archives(spark_home)
-    assert environment.path(spark_home, *archives(spark_home), MINE) == [f"{spark_home}/python", py4j, MINE]
+    pyspark, py4j, jar = archives(spark_home)
+    found = without_archives(["/first", pyspark, py4j, jar, ""], str(spark_home), [str(tmp_path / "installed")])
+    assert found == ["/first", f"{spark_home}/python", py4j, ""]
 
 
-def test_where_there_are_no_files_archives_stay(environment: Environment, tmp_path: Path) -> None:
-    given = archives(tmp_path / "spark")
-    assert environment.path(tmp_path / "spark", *given) == list(given)
+def run(*arguments: str, **variables: str) -> str:
+    """What it prints."""
+    environment = {name: value for name, value in os.environ.items() if name not in UNSET} | variables
+    command = (sys.executable, SCRIPT, *arguments)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
-def test_other_archives_stay(environment: Environment) -> None:
-    """Those of ``--py-files``, and of YARN, which are in a container's own folder."""
-    spark_home = installed_spark(environment.site_packages)
-    given = [f"{spark_home}/jars/mine.jar", "/container/pyspark.zip", "*", "/job/py4j-0.10.9.9-src.zip"]
-    assert environment.path(spark_home, *given) == given
+def test_it_is_this_python_with_all_arguments() -> None:
+    arguments = ("-W", "error", "-c", "import sys; print(sys.executable, sys.argv)", "-m", "a  b", "*")
+    assert run(*arguments) == f"{sys.executable} ['-c', '-m', 'a  b', '*']\n"
 
 
-def test_without_spark_nothing_changes(environment: Environment) -> None:
-    installed_spark(environment.site_packages)
-    assert environment.run("-c", PRINT_PATH, PYTHONPATH=MINE) == MINE
-    assert environment.run("-c", "import os; print(os.environ.get('PYTHONPATH'))") == "None\n"
+def test_python_is_told_what_is_left(tmp_path: Path) -> None:
+    spark_home = unpacked_spark(tmp_path)
+    pyspark, _, jar = archives(spark_home)
+    assert run("-c", PRINT_PATH, SPARK_HOME=str(spark_home), PYTHONPATH=f"{pyspark}:{jar}:") == f"'{tmp_path}/python:'"
+    assert run("-c", PRINT_PATH, SPARK_HOME=str(spark_home), PYTHONPATH=f":{jar}") == "'.'"
+
+
+def test_without_spark_nothing_changes(tmp_path: Path) -> None:
+    given = archives(unpacked_spark(tmp_path))[0]
+    assert run("-c", PRINT_PATH, PYTHONPATH=given) == repr(given)
+    assert run("-c", PRINT_PATH, SPARK_HOME=str(tmp_path)) == "None"
 
 
 @pytest.mark.parametrize(
     ("arguments", "given", "expected"),
     [
-        (("-m", "pyspark.sql.streaming.python_streaming_source_runner"), {}, "1"),
+        (("-m", "pyspark.sql.streaming.python_streaming_source_runner", "again"), {}, "1"),
+        (("-m", "pyspark.sql.worker.create_data_source", "again"), {}, "1"),
         (("-m", "pyspark.daemon", "pyspark.sql.worker.create_data_source"), {}, "1"),
         (("-m", "pyspark.daemon", "pyspark.sql.worker.create_data_source"), {"OMP_NUM_THREADS": "4"}, "4"),
         (("-m", "pyspark.daemon", "pyspark.worker"), {}, "None"),
         (("-m", "pyspark.sql.connect.streaming.worker.foreach_batch_worker"), {}, "None"),
     ],
 )
-def test_what_plans_has_one_thread_and_what_runs_the_users_code_as_many_as_it_likes(
-    arguments: tuple[str, ...], given: dict[str, str], expected: str, environment: Environment, tmp_path: Path
+def test_what_plans_has_one_thread_and_what_runs_other_code_as_many_as_it_likes(
+    arguments: tuple[str, ...], given: dict[str, str], expected: str, tmp_path: Path
 ) -> None:
     """A module of the same name says what it got."""
-    module = tmp_path / "modules" / Path(*arguments[1].split(".")).with_suffix(".py")
-    module.parent.mkdir(parents=True)
-    module.write_text("import os; print(os.environ.get('OMP_NUM_THREADS'), end='')", encoding="utf-8")
-    printed = environment.run(*arguments, PYTHONPATH=str(tmp_path / "modules"), **given)
-    assert printed == expected
+    *packages, name = arguments[1].split(".")
+    folder = tmp_path
+    for each in packages:
+        folder = package(folder, each)
+    (folder / f"{name}.py").write_text("import os; print(os.environ.get('OMP_NUM_THREADS'), end='')", encoding="utf-8")
+    assert run(*arguments, PYTHONPATH=str(tmp_path), **given) == expected
 
 
-def test_it_is_the_python_beside_it_with_all_arguments(environment: Environment) -> None:
-    arguments = ("-W", "error", "-c", "import sys; print(sys.executable, sys.argv)", "-m", "a  b", "*")
-    assert environment.run(*arguments) == f"{environment.python} ['-c', '-m', 'a  b', '*']\n"
-
-
-def test_it_is_the_path_s_python_where_none_is_beside_it(environment: Environment, tmp_path: Path) -> None:
-    """As after ``pip install --user``."""
-    environment.python.unlink()
-    (tmp_path / "python3").symlink_to(sys.executable)
-    path = f"{tmp_path}:{os.environ['PATH']}"
-    printed = environment.run("-c", "import sys; print(sys.executable)", PATH=path)
-    assert printed == f"{tmp_path / 'python3'}\n"
+def test_where_the_package_is_not_installed_python_stands_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    assert rocketmq_spark_python.command() == str(tmp_path / "python")
+    command = tmp_path / "rocketmq-spark-python"
+    command.touch()
+    assert rocketmq_spark_python.command() == str(command)

@@ -24,6 +24,7 @@ from pyspark.sql.streaming.listener import (
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+import rocketmq_spark_python
 from rocketmq_spark import stop
 from rocketmq_spark.cli.demo_report import OBSERVED, Cell, Trigger, Written
 
@@ -53,8 +54,7 @@ News = Trigger | Written | Counted | Ended
 @contextmanager
 def quiet_session(folder: Path) -> Iterator[SparkSession]:
     """A local Spark that keeps its files in ``folder`` and writes its log to ``folder/spark.log``."""
-    beside = Path(sys.executable).with_name("rocketmq-spark-python")
-    os.environ.setdefault("PYSPARK_PYTHON", str(beside) if beside.exists() else sys.executable)
+    os.environ.setdefault("PYSPARK_PYTHON", rocketmq_spark_python.command())
     builder = SparkSession.builder.master("local[2]").appName("rocketmq-spark demo")
     for name, value in _settings(folder).items():
         builder = builder.config(name, value)
