@@ -41,8 +41,8 @@ def main() -> None:
         os.environ.setdefault("OMP_NUM_THREADS", "1")
     spark_home, python_path = os.environ.get("SPARK_HOME"), os.environ.get("PYTHONPATH")
     if spark_home and python_path:
-        entries = python_path.split(os.pathsep)
-        os.environ["PYTHONPATH"] = os.pathsep.join(without_archives(entries, spark_home, sys.path[1:])) or os.curdir
+        kept = without_archives(python_path.split(os.pathsep), spark_home, sys.path[1:])
+        os.environ["PYTHONPATH"] = os.pathsep.join([os.curdir] if kept == [""] else kept)
     os.execv(sys.executable, (sys.executable, *arguments))  # noqa: S606
 
 

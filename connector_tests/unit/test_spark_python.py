@@ -121,6 +121,7 @@ def test_python_is_told_what_is_left(tmp_path: Path) -> None:
     pyspark, _, jar = archives(spark_home)
     assert run("-c", PRINT_PATH, SPARK_HOME=str(spark_home), PYTHONPATH=f"{pyspark}:{jar}:") == f"'{tmp_path}/python:'"
     assert run("-c", PRINT_PATH, SPARK_HOME=str(spark_home), PYTHONPATH=f":{jar}") == "'.'"
+    assert run("-c", PRINT_PATH, SPARK_HOME=str(spark_home), PYTHONPATH=jar) == "''"
 
 
 def test_without_spark_nothing_changes(tmp_path: Path) -> None:
