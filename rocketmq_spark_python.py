@@ -23,6 +23,7 @@ PLANNING = frozenset(
     {
         "pyspark.sql.streaming.python_streaming_source_runner",
         "pyspark.sql.worker.create_data_source",
+        "pyspark.sql.worker.data_source_pushdown_filters",
         "pyspark.sql.worker.lookup_data_sources",
         "pyspark.sql.worker.plan_data_source_read",
     }
@@ -65,17 +66,27 @@ def without_archives(python_path: Sequence[str], spark_home: str, search: Sequen
     if os.path.exists(os.path.join(unpacked, "pyspark", "__init__.py")):
         named = (unpacked if below[entry] == PYSPARK else entry for entry in python_path)
         return [entry for entry in named if not below.get(entry, "").startswith(JAR)]
-    kept = [entry for entry in looked_in if not below[entry].startswith((PYSPARK, PY4J, JAR))]
-    if {_folder_of(package, kept) for package in ("pyspark", "py4j")} != {os.path.dirname(home)}:
+    rest = [entry for entry in looked_in if not below[entry].startswith((PYSPARK, PY4J, JAR))]
+    if _folder_of("pyspark", rest) != home:
         return list(python_path)
-    return [entry for entry in python_path if entry in kept]
+    needless = (PYSPARK, JAR, f"{PY4J}{_py4j_version(rest)}-")
+    return [entry for entry in python_path if not below[entry].startswith(needless)]
 
 
 def _folder_of(package: str, search: Sequence[str]) -> str | None:
     """Where Python finds it."""
     spec = PathFinder.find_spec(package, search)
-    found = None if spec is None else spec.origin
-    return None if found is None else os.path.dirname(os.path.dirname(os.path.realpath(found)))
+    return None if spec is None or spec.origin is None else os.path.dirname(os.path.realpath(spec.origin))
+
+
+def _py4j_version(search: Sequence[str]) -> str:
+    """Of the one that Python finds, as its archive has it in its name; ``none`` where there is none."""
+    folder = _folder_of("py4j", search)
+    try:
+        with open(os.path.join(folder or os.devnull, "version.py"), encoding="utf-8") as file:
+            return file.read().split("'")[1]
+    except (OSError, IndexError):
+        return "none"
 
 
 if __name__ == "__main__":

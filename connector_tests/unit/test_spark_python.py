@@ -12,6 +12,12 @@ import rocketmq_spark_python
 from rocketmq_spark_python import without_archives
 
 SCRIPT = rocketmq_spark_python.__file__
+PLANNERS = (
+    "create_data_source",
+    "data_source_pushdown_filters",
+    "lookup_data_sources",
+    "plan_data_source_read",
+)
 PRINT_PATH = "import os; print(repr(os.environ.get('PYTHONPATH')), end='')"
 UNSET = frozenset({"SPARK_HOME", "PYTHONPATH", "OMP_NUM_THREADS"})
 
@@ -24,7 +30,7 @@ def package(folder: Path, name: str) -> Path:
 
 def installed_spark(site_packages: Path) -> Path:
     """What ``pip install pyspark`` leaves; returns SPARK_HOME."""
-    package(site_packages, "py4j")
+    (package(site_packages, "py4j") / "version.py").write_text("__version__ = '0.10.9.9'\n", encoding="utf-8")
     spark_home = package(site_packages, "pyspark")
     (spark_home / "python" / "pyspark").mkdir(parents=True)
     return spark_home
@@ -66,23 +72,42 @@ def test_all_else_stays_in_its_order(tmp_path: Path) -> None:
     assert without_archives(given, str(spark_home), [str(tmp_path)]) == others
 
 
-@pytest.mark.parametrize("missing", ["pyspark", "py4j"])
-def test_archives_stay_where_python_would_find_nothing_else(missing: str, tmp_path: Path) -> None:
+def test_archives_stay_where_python_would_find_nothing_else(tmp_path: Path) -> None:
     spark_home = installed_spark(tmp_path)
-    (tmp_path / missing / "__init__.py").unlink()
     given = archives(spark_home)
-    assert without_archives(given, str(spark_home), [str(tmp_path)]) == given
     assert without_archives(given, str(spark_home), []) == given
+    (spark_home / "__init__.py").unlink()
+    assert without_archives(given, str(spark_home), [str(tmp_path)]) == given
 
 
-@pytest.mark.parametrize("name", ["pyspark", "py4j"])
-def test_archives_stay_where_python_would_find_another_one_first(name: str, tmp_path: Path) -> None:
+def test_archives_stay_where_python_would_find_another_pyspark_first(tmp_path: Path) -> None:
     spark_home = installed_spark(tmp_path / "ours")
-    package(tmp_path / "other", name)
+    package(tmp_path / "other", "pyspark")
     given = [*archives(spark_home), str(tmp_path / "other")]
     assert without_archives(given, str(spark_home), [str(tmp_path / "ours")]) == given
     behind = [str(tmp_path / "ours"), str(tmp_path / "other")]
     assert without_archives(given[:-1], str(spark_home), behind) == []
+
+
+def test_archives_stay_where_another_pyspark_is_installed_beside_spark(tmp_path: Path) -> None:
+    installed_spark(tmp_path)
+    given = archives(tmp_path / "spark")
+    assert without_archives(given, str(tmp_path / "spark"), [str(tmp_path)]) == given
+
+
+@pytest.mark.parametrize("found", ["__version__ = '0.10.9.7'", "__version__ = '0.10.9'", "", None])
+def test_py4js_archive_stays_where_python_would_find_another_version(found: str | None, tmp_path: Path) -> None:
+    spark_home = installed_spark(tmp_path)
+    version = tmp_path / "py4j" / "version.py"
+    version.unlink() if found is None else version.write_text(found, encoding="utf-8")
+    pyspark, py4j, jar = archives(spark_home)
+    assert without_archives([pyspark, py4j, jar], str(spark_home), [str(tmp_path)]) == [py4j]
+
+
+def test_py4js_archive_stays_where_python_would_find_none(tmp_path: Path) -> None:
+    spark_home = installed_spark(tmp_path)
+    (tmp_path / "py4j" / "__init__.py").unlink()
+    assert without_archives(archives(spark_home), str(spark_home), [str(tmp_path)]) == archives(spark_home)[1:2]
 
 
 def test_archives_stay_where_another_archive_would_come_first(tmp_path: Path) -> None:
@@ -116,6 +141,13 @@ def test_it_is_this_python_with_all_arguments() -> None:
     assert run(*arguments) == f"{sys.executable} ['-c', '-m', 'a  b', '*']\n"
 
 
+def test_its_process_is_that_of_python() -> None:
+    command = (sys.executable, SCRIPT, "-c", "import os, sys; print(os.getpid()); sys.exit(37)")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        printed, _ = process.communicate(timeout=60)
+    assert (int(printed), process.returncode) == (process.pid, 37)
+
+
 def test_python_is_told_what_is_left(tmp_path: Path) -> None:
     spark_home = unpacked_spark(tmp_path)
     pyspark, _, jar = archives(spark_home)
@@ -135,7 +167,7 @@ def test_without_spark_nothing_changes(tmp_path: Path) -> None:
     [
         (("-m", "pyspark.sql.streaming.python_streaming_source_runner", "again"), {}, "1"),
         (("-m", "pyspark.sql.worker.create_data_source", "again"), {}, "1"),
-        (("-m", "pyspark.daemon", "pyspark.sql.worker.create_data_source"), {}, "1"),
+        *((("-m", "pyspark.daemon", f"pyspark.sql.worker.{name}"), {}, "1") for name in PLANNERS),
         (("-m", "pyspark.daemon", "pyspark.sql.worker.create_data_source"), {"OMP_NUM_THREADS": "4"}, "4"),
         (("-m", "pyspark.daemon", "pyspark.worker"), {}, "None"),
         (("-m", "pyspark.sql.connect.streaming.worker.foreach_batch_worker"), {}, "None"),
@@ -158,6 +190,7 @@ def test_where_the_package_is_not_installed_python_stands_for_it(
 ) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     assert rocketmq_spark_python.command() == str(tmp_path / "python")
-    command = tmp_path / "rocketmq-spark-python"
-    command.touch()
-    assert rocketmq_spark_python.command() == str(command)
+    (tmp_path / "rocketmq-spark-python").touch()
+    assert rocketmq_spark_python.command() == str(tmp_path / "rocketmq-spark-python")
+    monkeypatch.setattr(os, "name", "nt")
+    assert rocketmq_spark_python.command() == str(tmp_path / "python")
