@@ -14,13 +14,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from connector_tests.benchmarks.side import Side
-from connector_tests.support.spark_session import PYTHON, QUICK_PYTHON, local_session
+from connector_tests.support.spark_session import PYTHON, local_session
+from rocketmq_spark_python import COMMAND
 
 DEFAULT_SETTINGS: Final[Mapping[str, str]] = {}
 """A JVM that has found a source keeps its Python: what depends on that has to be measured in a JVM of its own."""
 RECOMMENDED_SETTINGS: Final[Mapping[str, str]] = {
     "spark.python.unix.domain.socket.enabled": "true",
-    PYTHON: QUICK_PYTHON,
+    PYTHON: COMMAND,
 }
 """What ``conf/spark-defaults.conf`` says about Python sources, and the Python that it recommends."""
 UNCHECKED_SETTINGS: Final[Mapping[str, str]] = {

@@ -11,18 +11,16 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-import rocketmq_spark_python
+from rocketmq_spark_python import COMMAND, command
 
 PYTHON: Final = "spark.pyspark.python"
 """Only ``spark-submit`` heeds it; a session that Python starts goes by ``PYSPARK_PYTHON``, which is set to it here."""
-QUICK_PYTHON: Final = rocketmq_spark_python.COMMAND
-"""As a setting of a session; it is the one that is installed beside this Python."""
 
 
 @contextmanager
 def test_session(folder: Path, **settings: str) -> Iterator[SparkSession]:
     defaults = {
-        PYTHON: QUICK_PYTHON,
+        PYTHON: COMMAND,
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
@@ -40,7 +38,7 @@ def test_session(folder: Path, **settings: str) -> Iterator[SparkSession]:
 def local_session(name: str, settings: Mapping[str, str]) -> Iterator[SparkSession]:
     """A session with just these settings, stopped at the end of the block."""
     # Else Spark's workers are whatever "python3" is on the path.
-    os.environ["PYSPARK_PYTHON"] = rocketmq_spark_python.command() if PYTHON in settings else sys.executable
+    os.environ["PYSPARK_PYTHON"] = command() if PYTHON in settings else sys.executable
     builder = SparkSession.builder.master("local[2]").appName(name)
     for key, value in settings.items():
         if key != PYTHON:
