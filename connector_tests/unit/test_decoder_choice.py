@@ -17,16 +17,15 @@ from rocketmq_spark.pull.pull_connections import shared_pull_connections
 from rocketmq_spark.source.implementation import column_decoder
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 from rocketmq_spark.wire.arrow.decoder import choose_decoder
-from rocketmq_spark.wire.implementation import CONTRACT, NATIVE, PYTHON, VARIABLE
+from rocketmq_spark.wire.implementation import CONTRACT, NATIVE, PYTHON, TWIN, VARIABLE
 from rocketmq_spark.wire.remoting.ordinary_answer import AnswerTemplate
 from rocketmq_spark.wire.remoting.template_choice import choose_template
 
 
 @pytest.fixture
 def not_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where no native decoder is: importing it fails."""
-    monkeypatch.setitem(sys.modules, "rocketmq_spark.wire.arrow.native_columns", None)
-    monkeypatch.setitem(sys.modules, "rocketmq_spark.wire.remoting.native_answers", None)
+    """The native decoder cannot be imported, whether it is built or not."""
+    monkeypatch.setitem(sys.modules, TWIN, None)
 
 
 @pytest.fixture
@@ -55,7 +54,7 @@ def test_without_it_python_does_the_same(not_built: None) -> None:
 def test_what_is_asked_for_and_missing_is_an_error(not_built: None) -> None:
     with pytest.raises(OptionError, match=r"ROCKETMQ_SPARK_IMPL asks for the native decoder.*make native") as caught:
         choose_decoder(NATIVE)
-    assert "rocketmq_spark.wire.arrow.native_columns" in str(caught.value.context["problem"])
+    assert TWIN in str(caught.value.context["problem"])
 
 
 def test_a_twin_of_another_version_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
