@@ -5,12 +5,13 @@ from __future__ import annotations
 import signal
 import tempfile
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.decoders import IMPLEMENTATIONS, choose_anew, decoder_class, implementations_line
 from connector_tests.support.executor_process import close_executor_connections
 from connector_tests.support.java import java_oracle
@@ -155,6 +156,13 @@ def grpc_library() -> Iterator[None]:
 def cluster(rocketmq_cluster: EmbeddedCluster) -> EmbeddedCluster:
     """One name server and one broker for all tests that break neither."""
     return rocketmq_cluster
+
+
+@pytest.fixture(scope="session")
+def clusters(request: pytest.FixtureRequest) -> Iterator[ClusterPool]:
+    """Clusters of other shapes, and those that tests may break."""
+    with closing(ClusterPool(request.config.stash[LEAKS].by_session)) as pool:
+        yield pool
 
 
 @pytest.fixture

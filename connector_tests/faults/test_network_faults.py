@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from connector_tests.support.admin_broker import AdminBroker
+from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.fault_proxy import Direction, FaultProxy
 from connector_tests.support.scripted_broker import ScriptedBroker, answer
 from rocketmq_spark.embedded import EmbeddedCluster
@@ -223,9 +224,8 @@ def test_pulls_over_a_slow_network_are_no_fault(proxy: FaultProxy, pulling: Pull
 
 
 @pytest.fixture(scope="module")
-def pausable() -> Iterator[EmbeddedCluster]:
-    with EmbeddedCluster(separate_jvms=True) as cluster:
-        yield cluster
+def pausable(clusters: ClusterPool) -> EmbeddedCluster:
+    return clusters.get(separate_jvms=True)
 
 
 @pytest.mark.broker

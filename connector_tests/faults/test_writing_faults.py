@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.fault_proxy import Direction, FaultProxy
 from connector_tests.support.streams import TIMEOUT_S, eventually
 from connector_tests.support.written_rows import SCHEMA, arrow, ends, stored_batches, write
@@ -56,10 +57,9 @@ def link(cluster: EmbeddedCluster) -> Iterator[FaultProxy]:
 
 
 @pytest.fixture(scope="module")
-def pair() -> Iterator[EmbeddedCluster]:
+def pair(clusters: ClusterPool) -> EmbeddedCluster:
     """Two brokers, of which one goes away."""
-    with EmbeddedCluster(brokers=2, separate_jvms=True) as pair:
-        yield pair
+    return clusters.get(brokers=2, separate_jvms=True)
 
 
 @pytest.fixture(params=[40_000, pytest.param(200_000, marks=pytest.mark.long)])

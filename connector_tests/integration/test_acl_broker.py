@@ -8,6 +8,7 @@ from contextlib import closing
 
 import pytest
 
+from connector_tests.support.cluster_pool import ClusterPool
 from rocketmq_spark import send
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.acl import ADMIN, Right
@@ -25,15 +26,15 @@ from rocketmq_spark.wire.remoting.pull_frames import pull_frames
 pytestmark = pytest.mark.broker
 
 TIMEOUT_MS = 5_000
-QUEUE = MessageQueue("orders", "broker-a", 0)
+QUEUE = MessageQueue("guarded-orders", "broker-a", 0)
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["ACL", "ACL+TLS"])
-def guarded(request: pytest.FixtureRequest) -> Iterator[EmbeddedCluster]:
-    with EmbeddedCluster(acl=True, tls=request.param) as cluster:
-        cluster.create_topic(QUEUE.topic, 1)
-        send(cluster.namesrv_addr, QUEUE.topic, ["one", "two"], options=cluster.security_options)
-        yield cluster
+def guarded(request: pytest.FixtureRequest, clusters: ClusterPool) -> EmbeddedCluster:
+    cluster = clusters.get(acl=True, tls=request.param)
+    cluster.create_topic(QUEUE.topic, 1)
+    send(cluster.namesrv_addr, QUEUE.topic, ["one", "two"], options=cluster.security_options)
+    return cluster
 
 
 AskAs = Callable[[Credentials | None], Broker]
@@ -63,7 +64,7 @@ def pulled_as(guarded: EmbeddedCluster, who: Credentials | None) -> PullResult |
 
 
 def test_who_signs_may_do_what_is_allowed(guarded: EmbeddedCluster, ask_as: AskAs) -> None:
-    reader = guarded.create_user("reader", Right("Topic:orders", ("SUB",)), Right("Group:g", ("SUB",)))
+    reader = guarded.create_user("reader", Right("Topic:guarded-orders", ("SUB",)), Right("Group:g", ("SUB",)))
     broker = ask_as(reader)
     assert broker.pull("g", QUEUE, 0, 1).status is PullStatus.FOUND
     answered = pulled_as(guarded, reader)
@@ -72,7 +73,7 @@ def test_who_signs_may_do_what_is_allowed(guarded: EmbeddedCluster, ask_as: AskA
     with pytest.raises(BrokerError):
         broker.pull("another", QUEUE, 0, 1)
     with pytest.raises(BrokerError):
-        broker.topic_stats("orders")
+        broker.topic_stats("guarded-orders")
 
 
 def test_who_does_not_sign_is_refused(guarded: EmbeddedCluster, ask_as: AskAs) -> None:
@@ -92,9 +93,9 @@ def test_a_token_is_signed_too(guarded: EmbeddedCluster, ask_as: AskAs) -> None:
     given = {"namesrvAddr": guarded.namesrv_addr, **guarded.security_options, "securityToken": "from a token service"}
     with_token = connection_options(given).security.credentials
     assert with_token is not None
-    assert ask_as(with_token).topic_stats("orders")
+    assert ask_as(with_token).topic_stats("guarded-orders")
     assert isinstance(pulled_as(guarded, with_token), PullResult)
 
 
 def test_operators_tools_are_let_in(guarded: EmbeddedCluster) -> None:
-    assert "orders" in guarded.mqadmin("topicList")
+    assert "guarded-orders" in guarded.mqadmin("topicList")

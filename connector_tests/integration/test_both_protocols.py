@@ -12,7 +12,8 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StructField, StructType
 
-from connector_tests.support.desk import GRPC, LONG_MS, REMOTING, SHORTEST, Desk, Row, bodies
+from connector_tests.support.cluster_pool import ClusterPool
+from connector_tests.support.desk import GRPC, LONG_MS, REMOTING, Desk, Row, bodies
 from connector_tests.support.streams import TIMEOUT_S
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.model import Message
@@ -42,9 +43,8 @@ Value = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def cluster(grpc_library: None) -> Iterator[EmbeddedCluster]:
-    with EmbeddedCluster(proxy=True, proxy_config=SHORTEST) as cluster:
-        yield cluster
+def cluster(grpc_library: None, clusters: ClusterPool) -> EmbeddedCluster:
+    return clusters.get(proxy=True)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from typing import Protocol
 
 import pytest
 
+from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.java_group import JavaGroup, java_group
 from connector_tests.support.message_member import message_members
 from connector_tests.support.official_member import official_member
@@ -26,9 +27,8 @@ SOME = 0.05
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[EmbeddedCluster]:
-    with EmbeddedCluster(proxy=True) as cluster:
-        yield cluster
+def cluster(clusters: ClusterPool) -> EmbeddedCluster:
+    return clusters.get(proxy=True)
 
 
 @pytest.fixture(scope="module")

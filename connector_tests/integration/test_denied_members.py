@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 
+from connector_tests.support.cluster_pool import ClusterPool
 from rocketmq_spark import send
 from rocketmq_spark.consumer.member import Member
 from rocketmq_spark.consumer.survey import Survey
@@ -64,10 +65,10 @@ def told(cluster: EmbeddedCluster, **given: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def guarded() -> Iterator[EmbeddedCluster]:
-    with EmbeddedCluster(acl=True, tls=True) as cluster:
-        cluster.create_topic("orders", 2)
-        yield cluster
+def guarded(clusters: ClusterPool) -> EmbeddedCluster:
+    cluster = clusters.get(acl=True, tls=True)
+    cluster.create_topic("orders", 2)
+    return cluster
 
 
 User = Callable[..., dict[str, str]]

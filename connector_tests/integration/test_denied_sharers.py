@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 
+from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.desk import GRPC, REMOTING, SHORT_MS, WAYS, Desk
 from connector_tests.support.streams import eventually
 from rocketmq_spark.embedded import EmbeddedCluster, Right
@@ -79,10 +80,10 @@ def end_of(one: Receiver, caplog: pytest.LogCaptureFixture) -> str:
 
 
 @pytest.fixture(scope="module")
-def guarded(grpc_library: None) -> Iterator[EmbeddedCluster]:
-    with EmbeddedCluster(proxy=True, acl=True, tls=True) as cluster:
-        cluster.create_topic("orders", 2)
-        yield cluster
+def guarded(grpc_library: None, clusters: ClusterPool) -> EmbeddedCluster:
+    cluster = clusters.get(proxy=True, acl=True, tls=True)
+    cluster.create_topic("orders", 2)
+    return cluster
 
 
 def user(cluster: EmbeddedCluster, name: str, *rights: Right) -> Options:

@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 from connector_tests.support.admin_broker import AdminBroker
+from connector_tests.support.cluster_pool import ClusterPool
 from rocketmq_spark.embedded import EmbeddedCluster, jvm
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import EmbeddedBrokerError, RouteError, TransportError
@@ -70,10 +71,9 @@ def eventually(is_so: Callable[[], bool], within_s: float = 10) -> None:
 
 
 @pytest.fixture(scope="module")
-def pair() -> Iterator[EmbeddedCluster]:
+def pair(clusters: ClusterPool) -> EmbeddedCluster:
     """Two brokers and a name server that can be broken one by one; every test leaves them running."""
-    with EmbeddedCluster(brokers=2, separate_jvms=True) as cluster:
-        yield cluster
+    return clusters.get(brokers=2, separate_jvms=True)
 
 
 def test_it_starts_in_time_and_memory_serves_and_leaves_nothing(own_temp: Path) -> None:

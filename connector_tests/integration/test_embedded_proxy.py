@@ -9,6 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
+from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.java import java_oracle
 from connector_tests.support.java_grpc import grpc_stub, route
 from rocketmq_spark.embedded import EmbeddedCluster, Right
@@ -32,17 +33,17 @@ def grpc_java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def plain() -> Iterator[EmbeddedCluster]:
-    with EmbeddedCluster(proxy=True) as cluster:
-        cluster.create_topic(TOPIC, 2)
-        yield cluster
+def plain(clusters: ClusterPool) -> EmbeddedCluster:
+    cluster = clusters.get(proxy=True)
+    cluster.create_topic(TOPIC, 2)
+    return cluster
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["ACL", "ACL+TLS"])
-def guarded(request: pytest.FixtureRequest) -> Iterator[EmbeddedCluster]:
-    with EmbeddedCluster(proxy=True, acl=True, tls=request.param) as cluster:
-        cluster.create_topic(TOPIC, 2)
-        yield cluster
+def guarded(request: pytest.FixtureRequest, clusters: ClusterPool) -> EmbeddedCluster:
+    cluster = clusters.get(proxy=True, acl=True, tls=request.param)
+    cluster.create_topic(TOPIC, 2)
+    return cluster
 
 
 def asked_by_remoting(cluster: EmbeddedCluster, security: Security) -> list[str]:

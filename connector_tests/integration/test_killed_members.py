@@ -7,13 +7,14 @@ import random
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import pytest
 
+from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.message_member import MessageMember, message_members
 from connector_tests.support.streams import Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster
@@ -56,10 +57,9 @@ class Copy(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[EmbeddedCluster]:
+def cluster(clusters: ClusterPool) -> EmbeddedCluster:
     """With a JVM for each server alone."""
-    with EmbeddedCluster(separate_jvms=True, proxy=True) as cluster:
-        yield cluster
+    return clusters.get(separate_jvms=True, proxy=True)
 
 
 class Story:

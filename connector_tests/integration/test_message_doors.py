@@ -16,12 +16,12 @@ import pytest
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.desk import (
     LONG_MS,
     MOMENT_S,
     REMOTING,
     SHORT_MS,
-    SHORTEST,
     WAYS,
     Desk,
     Row,
@@ -46,10 +46,9 @@ SENT = 10
 
 
 @pytest.fixture(scope="module", params=list(DOORS.values()), ids=list(DOORS))
-def cluster(request: pytest.FixtureRequest, grpc_library: None) -> Iterator[EmbeddedCluster]:
+def cluster(request: pytest.FixtureRequest, grpc_library: None, clusters: ClusterPool) -> EmbeddedCluster:
     acl, tls = request.param
-    with EmbeddedCluster(proxy=True, acl=acl, tls=tls, proxy_config=SHORTEST) as cluster:
-        yield cluster
+    return clusters.get(proxy=True, acl=acl, tls=tls)
 
 
 # --------------------------------------------------------------------------------------------------- what is to be seen

@@ -13,6 +13,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 
 import rocketmq_spark
 from connector_tests.support.admin_broker import AdminBroker
+from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.streams import Topic, eventually
 from connector_tests.support.ways import WAYS, Way, way_of
 from rocketmq_spark.embedded import EmbeddedCluster
@@ -43,8 +44,8 @@ SCHEMA = StructType(
 
 
 @pytest.fixture(scope="module", params=WAYS)
-def way(request: pytest.FixtureRequest) -> Iterator[Way]:
-    yield from way_of(request)
+def way(request: pytest.FixtureRequest, clusters: ClusterPool) -> Way:
+    return way_of(request, clusters)
 
 
 @pytest.fixture

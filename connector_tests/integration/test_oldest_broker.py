@@ -9,6 +9,7 @@ from contextlib import closing
 import pytest
 
 from connector_tests.support.admin_broker import AdminBroker
+from connector_tests.support.cluster_pool import ClusterPool
 from rocketmq_spark.consumer.member import Member
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.jars import VERSIONS
@@ -28,10 +29,9 @@ WAIT_S = 20.0
 
 
 @pytest.fixture(scope="module")
-def oldest() -> Iterator[EmbeddedCluster]:
+def oldest(clusters: ClusterPool) -> EmbeddedCluster:
     """RocketMQ 4."""
-    with EmbeddedCluster(version=VERSIONS[0]) as cluster:
-        yield cluster
+    return clusters.get(version=VERSIONS[0])
 
 
 @pytest.fixture

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from connector_tests.support.desk import GRPC, SHORTEST, Desk
+from connector_tests.support.cluster_pool import ClusterPool
+from connector_tests.support.desk import GRPC, Desk
 from connector_tests.support.streams import TIMEOUT_S, steady_messages
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.source.datasource import RocketMQDataSource
@@ -29,9 +30,8 @@ OVER = re.compile(r"no longer waiting, after [\d.]+ s, for .+")
 
 
 @pytest.fixture(scope="module")
-def cluster(grpc_library: None) -> Iterator[EmbeddedCluster]:
-    with EmbeddedCluster(separate_jvms=True, proxy=True, proxy_config=SHORTEST) as cluster:
-        yield cluster
+def cluster(grpc_library: None, clusters: ClusterPool) -> EmbeddedCluster:
+    return clusters.get(separate_jvms=True, proxy=True)
 
 
 class Query:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.message_member import MessageMember, message_members
 from connector_tests.support.streams import Topic, eventually, steady_messages
 from rocketmq_spark.embedded import EmbeddedCluster
@@ -31,13 +32,12 @@ class Way:
 
 
 @pytest.fixture(scope="module", params=["namesrvAddr", "endpoints"])
-def way(request: pytest.FixtureRequest) -> Iterator[Way]:
+def way(request: pytest.FixtureRequest, clusters: ClusterPool) -> Way:
     """To the brokers, or to a proxy."""
-    with EmbeddedCluster(proxy=request.param == "endpoints") as cluster:
-        if request.param == "endpoints":
-            yield Way(cluster, {"endpoints": cluster.endpoints})
-        else:
-            yield Way(cluster, {"namesrvAddr": cluster.namesrv_addr, "startingOffsets": "earliest"})
+    cluster = clusters.get(proxy=True)
+    if request.param == "endpoints":
+        return Way(cluster, {"endpoints": cluster.endpoints})
+    return Way(cluster, {"namesrvAddr": cluster.namesrv_addr, "startingOffsets": "earliest"})
 
 
 def steady(topic: Topic) -> list[str]:

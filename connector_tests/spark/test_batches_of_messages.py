@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from connector_tests.spark import test_message_granularity as over_brokers
 from connector_tests.spark.conftest import StreamOf
+from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.process_tree import written_bodies
 from connector_tests.support.run_to_end_job import DYING, run_to_end
 from connector_tests.support.streams import Stream, Topic
@@ -26,9 +26,8 @@ SETTINGS = {"spark.master": "local[2,4]"}
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[EmbeddedCluster]:
-    with EmbeddedCluster(proxy=True) as cluster:
-        yield cluster
+def cluster(clusters: ClusterPool) -> EmbeddedCluster:
+    return clusters.get(proxy=True)
 
 
 @pytest.fixture

@@ -4,13 +4,13 @@ a Java member beside a query, and a proxy that is killed."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
 
 from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.admin_broker import AdminBroker
+from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.core_stories import (
     test_start_and_restarts_read_each_message_once as test_start_and_restarts_read_each_message_once,
 )
@@ -31,9 +31,8 @@ AWAY_S = 8.0
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["plain", "ACL"])
-def cluster(request: pytest.FixtureRequest) -> Iterator[EmbeddedCluster]:
-    with EmbeddedCluster(separate_jvms=True, proxy=True, acl=request.param) as cluster:
-        yield cluster
+def cluster(request: pytest.FixtureRequest, clusters: ClusterPool) -> EmbeddedCluster:
+    return clusters.get(separate_jvms=True, proxy=True, acl=request.param)
 
 
 def members(cluster: EmbeddedCluster, topic: str, group: str) -> list[str]:

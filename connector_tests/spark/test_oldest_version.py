@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
+from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.core_stories import (
     test_a_time_finds_the_first_message_stored_then as test_a_time_finds_the_first_message_stored_then,
 )
@@ -22,7 +21,6 @@ pytestmark = pytest.mark.story
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[EmbeddedCluster]:
+def cluster(clusters: ClusterPool) -> EmbeddedCluster:
     """RocketMQ 4."""
-    with EmbeddedCluster(version=VERSIONS[0]) as cluster:
-        yield cluster
+    return clusters.get(version=VERSIONS[0])

@@ -1,28 +1,26 @@
-"""Queries that share messages through a proxy: whoever asks for keys, for TLS, for both or for neither, with the rights
-that they need and no others."""
+"""Queries that share messages through a proxy with ACL and TLS, with the rights that they need and no others.
+
+``integration/test_message_doors`` has the proxies with one of the two, or neither."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.streams import Stream, Topic
 from rocketmq_spark.embedded import EmbeddedCluster, Right
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.options.connection import options_of
 from rocketmq_spark.security import Security
 
-DOORS = {"plain": (False, False), "ACL": (True, False), "TLS": (False, True), "ACL+TLS": (True, True)}
 
-
-@pytest.fixture(scope="module", params=list(DOORS.values()), ids=list(DOORS))
-def cluster(request: pytest.FixtureRequest) -> Iterator[EmbeddedCluster]:
-    acl, tls = request.param
-    with EmbeddedCluster(proxy=True, acl=acl, tls=tls) as cluster:
-        yield cluster
+@pytest.fixture(scope="module")
+def cluster(clusters: ClusterPool) -> EmbeddedCluster:
+    return clusters.get(proxy=True, acl=True, tls=True)
 
 
 MemberOf = Callable[..., Stream]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +17,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from connector_tests.spark.conftest import StreamOf
+from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.streams import TIMEOUT_S, Stream, Topic, eventually, steady_messages
 from rocketmq_spark.embedded import EmbeddedCluster
 
@@ -32,10 +33,9 @@ SOON = {"rebalanceIntervalMs": "1000"}
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[EmbeddedCluster]:
+def cluster(clusters: ClusterPool) -> EmbeddedCluster:
     """Instead of the session's: these tests break it."""
-    with EmbeddedCluster(brokers=2, separate_jvms=True) as cluster:
-        yield cluster
+    return clusters.get(brokers=2, separate_jvms=True)
 
 
 @dataclass(frozen=True)

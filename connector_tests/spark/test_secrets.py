@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import rocketmq_spark
+from connector_tests.support.cluster_pool import ClusterPool
 from rocketmq_spark.embedded import EmbeddedCluster, Right
+from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.options.connection import options_of
 from rocketmq_spark.security import Secret, Security
 
@@ -24,9 +25,8 @@ QUEUES, SHARED, PROXIED = WAYS = ("queues", "messages", "messages-through-a-prox
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[EmbeddedCluster]:
-    with EmbeddedCluster(acl=True, tls=True, proxy=True) as cluster:
-        yield cluster
+def cluster(clusters: ClusterPool) -> EmbeddedCluster:
+    return clusters.get(proxy=True, acl=True, tls=True)
 
 
 def test_no_secret_is_in_anything_that_a_job_shows_or_leaves(
@@ -34,7 +34,7 @@ def test_no_secret_is_in_anything_that_a_job_shows_or_leaves(
 ) -> None:
     rocketmq_spark.send(cluster.namesrv_addr, topic, ["one", "two"], options=cluster.security_options)
     groups = [Right(f"Group:{group}", ("SUB",)) for group in (*WAYS, f"{SHARED}_{topic}")]
-    user = cluster.create_user("spark-user", Right(f"Topic:{topic}", ("SUB", "GET")), *groups)
+    user = cluster.create_user(unique_name("spark_user"), Right(f"Topic:{topic}", ("SUB", "GET")), *groups)
     assert isinstance(user.secret_key, Secret)
     folder = tmp_path / "job"
     folder.mkdir()

@@ -1,9 +1,10 @@
-"""The main story with clusters that ask for nothing, for keys, for TLS, and for both; with the rights that a query
-needs and no others."""
+"""Queries on a cluster with ACL and TLS, with the rights that a query needs and no others.
+
+``integration/test_security_matrix`` has the clusters with one of the two."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 
 import pytest
@@ -12,6 +13,7 @@ from pyspark.sql import DataFrame
 
 import rocketmq_spark
 from connector_tests.spark.conftest import StreamOf
+from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.streams import TIMEOUT_S, Stream, Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster, Right
 from rocketmq_spark.embedded.pytest_plugin import unique_name
@@ -27,14 +29,11 @@ from rocketmq_spark.wire.remoting.pull import PullStatus
 TO_THE_DLQ = -1
 ONE_SECOND = 1
 SCHEMA = "topic STRING, brokerName STRING, msgId STRING, body BINARY, reconsumeTimes INT, commitLogOffset BIGINT"
-DOORS = {"plain": (False, False), "ACL": (True, False), "TLS": (False, True), "ACL+TLS": (True, True)}
 
 
-@pytest.fixture(scope="module", params=list(DOORS.values()), ids=list(DOORS))
-def cluster(request: pytest.FixtureRequest) -> Iterator[EmbeddedCluster]:
-    acl, tls = request.param
-    with EmbeddedCluster(acl=acl, tls=tls) as cluster:
-        yield cluster
+@pytest.fixture(scope="module")
+def cluster(clusters: ClusterPool) -> EmbeddedCluster:
+    return clusters.get(acl=True, tls=True)
 
 
 MemberOf = Callable[..., Stream]

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
+from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.process_tree import kill_tree
 from connector_tests.support.read_once import by_time_of_reading, write_to_end, written
 from connector_tests.support.streams import TIMEOUT_S, Stream, eventually
@@ -43,10 +44,9 @@ class Stored(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[EmbeddedCluster]:
+def cluster(clusters: ClusterPool) -> EmbeddedCluster:
     """Instead of the session's: this test breaks it."""
-    with EmbeddedCluster(separate_jvms=True) as cluster:
-        yield cluster
+    return clusters.get(separate_jvms=True)
 
 
 @pytest.fixture

@@ -32,9 +32,6 @@ REMOTING: Final = "remoting"
 GRPC: Final = "gRPC"
 WAYS: Final = (REMOTING, GRPC)
 
-SHORTEST: Final = {"minInvisibleTimeMillsForRecv": 1_000}
-"""Of a proxy that takes the invisibilities of tests."""
-
 SHORT_MS: Final = 4_000
 LONG_MS: Final = 300_000
 MOMENT_S: Final = 2.0

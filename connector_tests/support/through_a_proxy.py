@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from connector_tests.spark.conftest import StreamOf
+from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.streams import Stream
 from rocketmq_spark.embedded import EmbeddedCluster
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[EmbeddedCluster]:
+def cluster(clusters: ClusterPool) -> EmbeddedCluster:
     """With a JVM for each server alone, which stories kill."""
-    with EmbeddedCluster(separate_jvms=True, proxy=True) as cluster:
-        yield cluster
+    return clusters.get(separate_jvms=True, proxy=True)
 
 
 @pytest.fixture

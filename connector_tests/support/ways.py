@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pytest
 
-from connector_tests.support.desk import SHORTEST
+from connector_tests.support.cluster_pool import ClusterPool
 from rocketmq_spark.embedded import EmbeddedCluster
 
 WAYS = ("remoting", "grpc")
@@ -21,12 +21,10 @@ class Way:
     server: Mapping[str, str]
 
 
-def way_of(request: pytest.FixtureRequest) -> Iterator[Way]:
-    """What a fixture yields whose params are ``WAYS``."""
-    if request.param == "remoting":
-        brokers: EmbeddedCluster = request.getfixturevalue("rocketmq_cluster")
-        yield Way(brokers, {"namesrvAddr": brokers.namesrv_addr, "startingOffsets": "earliest"})
-        return
+def way_of(request: pytest.FixtureRequest, clusters: ClusterPool) -> Way:
+    """The value of a fixture whose params are ``WAYS``."""
     request.getfixturevalue("grpc_library")
-    with EmbeddedCluster(proxy=True, proxy_config=SHORTEST) as proxied:
-        yield Way(proxied, {"endpoints": proxied.endpoints})
+    cluster = clusters.get(proxy=True)
+    if request.param == "remoting":
+        return Way(cluster, {"namesrvAddr": cluster.namesrv_addr, "startingOffsets": "earliest"})
+    return Way(cluster, {"endpoints": cluster.endpoints})

@@ -1,0 +1,78 @@
+"""Clusters that test modules share: one of each shape in a session, replaced when a test has broken it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, closing
+from typing import Any, Final
+
+from connector_tests.support.admin_broker import AdminBroker
+from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.remoting.namesrv import NameServers
+from rocketmq_spark.remoting.pool import ConnectionPool
+
+KEPT: Final = 4
+"""Clusters that run at the same time in one process of the tests, beside the session's plain one."""
+
+SHORTEST: Final = {"minInvisibleTimeMillsForRecv": 1_000}
+SYSTEM_TOPIC: Final = "SELF_TEST_TOPIC"
+PROBE_TIMEOUT_MS: Final = 3_000
+
+
+class ClusterPool:
+    """Running clusters by their shape, which is what ``EmbeddedCluster`` was called with.
+
+    Tests that share a cluster keep apart by the names of their topics and groups. A test may kill, pause and restart
+    servers of a cluster, but not change its configuration. Starts happen in ``starting``, so that a check for leaks
+    knows that what they start outlives the test.
+    """
+
+    def __init__(self, starting: Callable[[], AbstractContextManager[None]]) -> None:
+        self._starting = starting
+        self._clusters: dict[str, EmbeddedCluster] = {}
+
+    def get(self, **shape: Any) -> EmbeddedCluster:
+        """A running cluster of that shape: the one of an earlier call if all of its servers still answer.
+
+        The one whose turn is longest ago is closed when there would be more than ``KEPT``.
+        """
+        key = json.dumps(shape, sort_keys=True)
+        cluster = self._clusters.pop(key, None)
+        if cluster is not None and not is_whole(cluster, has_proxy=bool(shape.get("proxy"))):
+            cluster.close()
+            cluster = None
+        if cluster is None:
+            while len(self._clusters) >= KEPT:
+                self._clusters.pop(next(iter(self._clusters))).close()
+            with self._starting():
+                cluster = EmbeddedCluster(**proxied(shape)).__enter__()
+        self._clusters[key] = cluster
+        return cluster
+
+    def close(self) -> None:
+        for cluster in self._clusters.values():
+            cluster.close()
+        self._clusters.clear()
+
+
+def proxied(shape: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The shape, where a proxy accepts the short invisible durations of tests."""
+    return {**shape, "proxy_config": SHORTEST} if shape.get("proxy") else shape
+
+
+def is_whole(cluster: EmbeddedCluster, *, has_proxy: bool) -> bool:
+    """Whether each server of the cluster runs and answers."""
+    try:
+        cluster.check()
+        with closing(ConnectionPool(PROBE_TIMEOUT_MS, security=cluster.security)) as pool:
+            route = NameServers((cluster.namesrv_addr,), pool, PROBE_TIMEOUT_MS).topic_route(SYSTEM_TOPIC)
+            masters = {broker.broker_name: broker.master_address for broker in route.brokers}
+            for name in cluster.broker_names:
+                AdminBroker(str(masters.get(name)), pool, PROBE_TIMEOUT_MS).topic_stats(SYSTEM_TOPIC)
+            if has_proxy:
+                NameServers((cluster.proxy_addr,), pool, PROBE_TIMEOUT_MS).topic_route(SYSTEM_TOPIC)
+    except RocketMQError:
+        return False
+    return True
