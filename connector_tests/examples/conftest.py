@@ -28,16 +28,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.broker)
 
 
-@pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
-    """This Python, this package, and temporary files in the test's own folder."""
+def own_environment(folder: Path) -> dict[str, str]:
+    """This Python, this package, and temporary files in ``folder``."""
     own = {
         "PYTHONPATH": os.pathsep.join((str(ROOT), os.environ.get("PYTHONPATH", ""))),
         "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
         "PYSPARK_PYTHON": sys.executable,
-        "TMPDIR": str(tmp_path),
+        "TMPDIR": str(folder),
     }
     return dict(os.environ) | own
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    return own_environment(tmp_path)
 
 
 @pytest.fixture

@@ -6,17 +6,22 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 import rocketmq_spark
-from connector_tests.examples.conftest import ROOT, Run
+from connector_tests.examples.conftest import ROOT, own_environment
+from connector_tests.support.cluster_pool import ClusterPool
+from connector_tests.support.pages_program import END_OF_PAGE
 from connector_tests.support.streams import Topic, eventually
 from rocketmq_spark.cli import broker, demo, main, send, topic
 from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.model import retry_topic
 
 README: Final = "README.md"
@@ -38,6 +43,8 @@ with EmbeddedCluster() as own:
 print("the test passes")
 """
 PROXY: Final = "127.0.0.1:8081"
+BOOKS: Final = ("one book", "two books", "three books")
+TIMEOUT_S: Final = 900
 # Shown to be typed, and run by other tests or by no test for what they would do to the machine.
 RUN_ELSEWHERE: Final = {
     "python3 -m venv .venv",
@@ -55,8 +62,6 @@ PARSERS: Final = {
     "topic": topic.new_parser,
 }
 
-RunPage = Callable[..., str]
-
 
 def text_of(page: str) -> str:
     return (ROOT / page).read_text(encoding="utf-8")
@@ -70,114 +75,174 @@ def commands(page: str) -> list[str]:
     return [line for block in blocks(page, "sh") for line in block.splitlines() if line]
 
 
-@pytest.fixture
-def run_page(run: Run, cluster: EmbeddedCluster, messages: Topic, group: str, tmp_path: Path) -> RunPage:
-    """Run the Python blocks of a page, one after another, and ``more``; says what they printed.
+@dataclass(frozen=True)
+class Page:
+    """A page whose Python blocks are run, and what a reader has done before that."""
 
-    The cluster, the topic and the groups are the test's.
-    """
-
-    def run_blocks(page: str, more: str = "", served: EmbeddedCluster = cluster) -> str:
-        code = "\n".join((*([] if page == README else [SESSION]), *blocks(page, "python")))
-        for shown, own in (
-            ("127.0.0.1:9876", served.namesrv_addr),
-            ('"my-', f'"{group}-'),
-            ('"orders"', f'"{messages.name}"'),
-        ):
-            assert shown in code
-            code = code.replace(shown, own)
-        if PROXY in code:
-            code = code.replace(PROXY, served.endpoints)
-        (tmp_path / "blocks.py").write_text(code + more, encoding="utf-8")
-        return run(sys.executable, "blocks.py")
-
-    return run_blocks
+    name: str
+    prepare: Callable[[EmbeddedCluster, Topic, Path], object]
+    """Called with the cluster that the page reads, the page's topic, and the folder in which all pages are run."""
+    shape: Mapping[str, bool] = field(default_factory=dict)
+    """Of a cluster that is not the session's."""
+    more: str = ""
+    """Code that is run after the page's own."""
 
 
-def test_every_page_of_the_guide_with_something_to_run_is_run_by_a_test() -> None:
-    tested = Path(__file__).read_text(encoding="utf-8")
-    with_code = [page for page in PAGES[1:] if "```python" in (ROOT / page).read_text(encoding="utf-8")]
-    assert len(with_code) >= 4
-    assert [page for page in with_code if f'run_page(f"{{GUIDE}}/{Path(page).name}"' not in tested] == []
+@dataclass(frozen=True)
+class PageRun:
+    """A page that was run: the topic and the prefix of the groups that stood in it, and what it printed."""
+
+    messages: Topic
+    group: str
+    printed: str
 
 
-def test_the_quick_start_shows_what_it_has_sent(
-    run_page: RunPage, cluster: EmbeddedCluster, messages: Topic, group: str
-) -> None:
+def send_as_shown(cluster: EmbeddedCluster, messages: Topic, folder: Path) -> None:
+    """The README's ``rocketmq-spark send``."""
     (command,) = [command for command in commands(README) if command.startswith("rocketmq-spark send")]
     arguments = [messages.name if word == "orders" else word for word in shlex.split(command)[1:]]
     assert main.main([*arguments, "--namesrv", cluster.namesrv_addr]) == 0
-    printed = run_page(README)
-    assert [line.count("|books|") for line in printed.splitlines() if "book" in line] == [1, 1, 1]
-    assert all(f"|{body}" in printed for body in ("one book", "two books", "three books"))
-    assert messages.lag(f"{group}-group") == 0
 
 
-def test_reading_shows_bodies_and_sends(run_page: RunPage, cluster: EmbeddedCluster, messages: Topic) -> None:
-    rocketmq_spark.send(cluster.namesrv_addr, messages.name, ["one book", "two books", "three books"])
-    printed = run_page(f"{GUIDE}/reading.md")
-    assert all(f"{body}|" in printed for body in ("one book", "two books", "three books"))
-    assert re.search(r"sent \('\w{32}', '\w{32}'\)", printed)
-    eventually(lambda: sum(held.max_offset for held in messages.bounds().values()) == 5, "2 messages more")
+def send_books(cluster: EmbeddedCluster, messages: Topic, folder: Path) -> None:
+    rocketmq_spark.send(cluster.namesrv_addr, messages.name, BOOKS, options=cluster.security_options)
 
 
-def test_writing_writes_and_its_readers_find_it(
-    run_page: RunPage, cluster: EmbeddedCluster, messages: Topic, group: str
-) -> None:
+def run_commands_of_writing(cluster: EmbeddedCluster, messages: Topic, folder: Path) -> None:
     for command in commands(f"{GUIDE}/writing.md"):
         assert main.main([*shlex.split(command)[1:], "--namesrv", cluster.namesrv_addr]) == 0
-    printed = run_page(f"{GUIDE}/writing.md")
-    assert re.search(r"shipped: one book *\|books\|", printed)
-    assert re.search(r"shipped: two pens *\| *pens\|", printed)
-    assert messages.lag(f"{group}-shipping") == 0
 
 
-def test_a_graceful_stop_leaves_no_lag(run_page: RunPage, messages: Topic, group: str) -> None:
-    messages.send(3)
-    run_page(f"{GUIDE}/groups-and-offsets.md")
-    assert messages.lag(f"{group}-members") == 0
-
-
-def test_messages_are_shared_one_by_one_from_brokers_and_through_a_proxy(run_page: RunPage, messages: Topic) -> None:
-    bodies = ["one book", "two books", "three books"]
-    with EmbeddedCluster(proxy=True) as proxied:
-        proxied.create_topic(messages.name)
-        rocketmq_spark.send(proxied.namesrv_addr, messages.name, bodies)
-        printed = run_page(f"{GUIDE}/message-granularity.md", served=proxied)
-    assert [len(re.findall(rf"\| *{body}\|", printed)) for body in bodies] == [2, 2, 2]
-
-
-def test_what_failed_is_sent_back_and_the_rest_is_written(
-    run_page: RunPage, cluster: EmbeddedCluster, messages: Topic, group: str
-) -> None:
+def send_good_and_failing(cluster: EmbeddedCluster, messages: Topic, folder: Path) -> None:
     messages.send(3)
     messages.send_batches(2, size_bytes=1_000)
-    good = 'spark.read.parquet("good-orders").count(), spark.read.parquet("good-shared-orders").count()'
-    count = f'\nprint({good}, "good rows")\n'
-    assert "3 3 good rows" in run_page(f"{GUIDE}/failed-messages.md", count)
-    retried = Topic(cluster, retry_topic(f"{group}-retrying-group"))
-    try:
-        eventually(lambda: sum(held.max_offset for held in retried.bounds().values()) == 2, "2 messages come again")
-    finally:
-        retried.close()
 
 
-def test_production_shows_the_lag_and_a_test_that_passes(run_page: RunPage, messages: Topic) -> None:
-    messages.send(3)
-    printed = run_page(f"{GUIDE}/production.md", CALL_THE_TEST)
+def save_options(cluster: EmbeddedCluster, messages: Topic, folder: Path) -> None:
+    send_books(cluster, messages, folder)
+    lines = [f"{name}={value}" for name, value in cluster.security_options.items()]
+    (folder / "connection.options").write_text("\n".join(lines), encoding="utf-8")
+
+
+COUNT_GOOD_ROWS: Final = """
+print(spark.read.parquet("good-orders").count(), spark.read.parquet("good-shared-orders").count(), "good rows")
+"""
+RUN: Final = (
+    Page(README, send_as_shown),
+    Page(f"{GUIDE}/reading.md", send_books),
+    Page(f"{GUIDE}/writing.md", run_commands_of_writing),
+    Page(f"{GUIDE}/groups-and-offsets.md", send_books),
+    Page(f"{GUIDE}/message-granularity.md", send_books, {"proxy": True}),
+    Page(f"{GUIDE}/failed-messages.md", send_good_and_failing, more=COUNT_GOOD_ROWS),
+    Page(f"{GUIDE}/production.md", send_books, more=CALL_THE_TEST),
+    Page(f"{GUIDE}/security.md", save_options, {"acl": True, "tls": True}),
+)
+
+
+def script_of(page: str, cluster: EmbeddedCluster, topic: str, group: str) -> str:
+    """The Python blocks of a page, one after another, where cluster, topic and groups are the test's."""
+    code = "\n".join(blocks(page, "python"))
+    for shown, own in (
+        ("127.0.0.1:9876", cluster.namesrv_addr),
+        ('"my-', f'"{group}-'),
+        ('"orders"', f'"{topic}"'),
+    ):
+        assert shown in code
+        code = code.replace(shown, own)
+    return code.replace(PROXY, cluster.endpoints) if PROXY in code else code
+
+
+@pytest.fixture(scope="module")
+def runs(
+    cluster: EmbeddedCluster, clusters: ClusterPool, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Mapping[str, PageRun]]:
+    """All pages, run one after another in one Spark, by name."""
+    base = tmp_path_factory.mktemp("pages")
+    given: dict[str, tuple[Topic, str]] = {}
+    scripts: list[Path] = []
+    with ExitStack() as topics:
+        for page in RUN:
+            served = clusters.get(**page.shape) if page.shape else cluster
+            topic, group = unique_name("page"), unique_name("page_group")
+            messages = topics.enter_context(closing(Topic(served, served.create_topic(topic))))
+            page.prepare(served, messages, base)
+            code = "" if page.name == README else SESSION
+            code += script_of(page.name, served, topic, group) + page.more
+            scripts.append(base / f"{Path(page.name).stem}.py")
+            scripts[-1].write_text(code, encoding="utf-8")
+            given[page.name] = (messages, group)
+        printed = run_scripts(scripts, base)
+        yield {name: PageRun(*run, text) for (name, run), text in zip(given.items(), printed, strict=True)}
+
+
+def run_scripts(scripts: Sequence[Path], folder: Path) -> list[str]:
+    """What each script prints when all are run in one Spark."""
+    done = subprocess.run(
+        (sys.executable, "-m", "connector_tests.support.pages_program"),
+        input="".join(f"{script}\n" for script in scripts),
+        cwd=folder,
+        env=own_environment(folder),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return done.stdout.split(END_OF_PAGE)[:-1]
+
+
+def test_every_page_with_something_to_run_is_run() -> None:
+    with_code = [page for page in PAGES if "```python" in text_of(page)]
+    assert len(with_code) >= 5
+    assert sorted(with_code) == sorted(page.name for page in RUN)
+
+
+def test_quick_start_shows_what_it_has_sent(runs: Mapping[str, PageRun]) -> None:
+    run = runs[README]
+    assert [line.count("|books|") for line in run.printed.splitlines() if "book" in line] == [1, 1, 1]
+    assert all(f"|{body}" in run.printed for body in BOOKS)
+    assert run.messages.lag(f"{run.group}-group") == 0
+
+
+def test_reading_shows_bodies_and_sends(runs: Mapping[str, PageRun]) -> None:
+    run = runs[f"{GUIDE}/reading.md"]
+    assert all(f"{body}|" in run.printed for body in BOOKS)
+    assert re.search(r"sent \('\w{32}', '\w{32}'\)", run.printed)
+    eventually(lambda: sum(held.max_offset for held in run.messages.bounds().values()) == 5, "2 messages more")
+
+
+def test_writing_writes_and_its_readers_find_it(runs: Mapping[str, PageRun]) -> None:
+    run = runs[f"{GUIDE}/writing.md"]
+    assert re.search(r"shipped: one book *\|books\|", run.printed)
+    assert re.search(r"shipped: two pens *\| *pens\|", run.printed)
+    assert run.messages.lag(f"{run.group}-shipping") == 0
+
+
+def test_graceful_stop_leaves_no_lag(runs: Mapping[str, PageRun]) -> None:
+    run = runs[f"{GUIDE}/groups-and-offsets.md"]
+    assert run.messages.lag(f"{run.group}-members") == 0
+
+
+def test_messages_come_from_brokers_and_through_a_proxy(runs: Mapping[str, PageRun]) -> None:
+    printed = runs[f"{GUIDE}/message-granularity.md"].printed
+    assert [len(re.findall(rf"\| *{body}\|", printed)) for body in BOOKS] == [2, 2, 2]
+
+
+def test_failed_rows_are_sent_back_and_others_written(runs: Mapping[str, PageRun], cluster: EmbeddedCluster) -> None:
+    run = runs[f"{GUIDE}/failed-messages.md"]
+    assert "3 3 good rows" in run.printed
+    with closing(Topic(cluster, retry_topic(f"{run.group}-retrying-group"))) as retried:
+        eventually(lambda: sum(held.max_offset for held in retried.bounds().values()) == 2, "2 messages sent back")
+
+
+def test_production_shows_the_lag_and_a_test_that_passes(runs: Mapping[str, PageRun]) -> None:
+    printed = runs[f"{GUIDE}/production.md"].printed
     assert "lag 0 by queue {" in printed
     assert "the test passes" in printed
 
 
-def test_security_reads_from_servers_that_ask_for_keys_and_tls(
-    run_page: RunPage, messages: Topic, tmp_path: Path
-) -> None:
-    with EmbeddedCluster(acl=True, tls=True) as secured:
-        secured.create_topic(messages.name)
-        rocketmq_spark.send(secured.namesrv_addr, messages.name, ["one", "two"], options=secured.security_options)
-        lines = [f"{name}={value}" for name, value in secured.security_options.items()]
-        (tmp_path / "connection.options").write_text("\n".join(lines), encoding="utf-8")
-        assert "read 2" in run_page(f"{GUIDE}/security.md", served=secured)
+def test_security_reads_from_servers_with_acl_and_tls(runs: Mapping[str, PageRun]) -> None:
+    assert "read 3" in runs[f"{GUIDE}/security.md"].printed
 
 
 @pytest.mark.parametrize(
