@@ -9,9 +9,12 @@ BENCH_STAMP := $(VENV)/.installed-bench
 NATIVE_STAMP := native/target/.installed
 NATIVE_SOURCES := $(wildcard native/src/*.rs) native/Cargo.toml native/crates.lock native/lock.py setup.py setup.cfg
 CARGO_ARGS := --locked --manifest-path native/Cargo.toml
+# Tests wait for half of their time, so there may be more workers than cores.
+WORKERS ?= 3
+
 NATIVE_WHERE_CARGO_IS := $(if $(shell command -v cargo 2>/dev/null),native)
 
-.PHONY: demo test test-stories test-versions test-long mutate mutate-sample bench bench-quick compiled check docs stubs native wheel check-native \
+.PHONY: demo test test-all test-rest test-versions test-long mutate mutate-sample bench bench-quick compiled check docs stubs native wheel check-native \
 	fuzz-native clean
 
 $(STAMP): setup.py
@@ -27,13 +30,16 @@ $(BENCH_STAMP): $(STAMP)
 demo: $(STAMP) ## a real broker, a stream of orders, a second member that joins and leaves
 	$(BIN)/rocketmq-spark demo $(DEMO)
 
-PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
-test: $(STAMP) ## all tests but the stories and the long forms
+test: $(STAMP) ## whether a change is sound: all promises, the short way
 	$(PYTEST) $(TESTS)
 
-test-stories: $(STAMP) ## several members of a group, outages and crashes, in their short forms
-	$(PYTEST) -m "story and not long" $(TESTS)
+test-all: $(STAMP) ## the same and groups, outages, crashes, security, examples and the demo; all but the long forms
+	$(PYTEST) -m "not long and not versions" $(TESTS)
+
+test-rest: $(STAMP) ## what test-all has and test has not, and what needs the native decoder
+	$(PYTEST) -m "(full or native) and not long and not versions" $(TESTS)
 
 test-versions: $(STAMP) ## the core stories on all versions of RocketMQ, one after the other
 	$(BIN)/python -m pytest -m versions $(TESTS)

@@ -16,6 +16,7 @@ from connector_tests.support.decoders import IMPLEMENTATIONS, choose_anew, decod
 from connector_tests.support.executor_process import close_executor_connections
 from connector_tests.support.java import java_oracle
 from connector_tests.support.leaks import LeakCheck
+from connector_tests.support.started_processes import StartedProcesses
 from rocketmq_spark.embedded import EmbeddedCluster
 
 # By name, because the plugin that an installed package registers must not be registered twice.
@@ -23,7 +24,7 @@ from rocketmq_spark.embedded.pytest_plugin import rocketmq_cluster as rocketmq_c
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.source.stream.source_run import ENDING_SIGNALS
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
-from rocketmq_spark.wire.implementation import VARIABLE
+from rocketmq_spark.wire.implementation import NATIVE, VARIABLE
 
 FASTEST_FIRST: Final = (
     "unit",
@@ -37,39 +38,23 @@ FASTEST_FIRST: Final = (
     "spark",
     "examples",
 )
-LONGEST_FIRST: Final = (
-    "test_faults",
-    "test_readme",
-    "test_secured",
-    "test_main_job",
-    "test_examples",
-    "test_install",
-    "test_java_members",
-    "test_kill_sweep",
-    "test_positions_that_stay",
-    "test_what_is_said",
-    "test_task_attempts",
-    "test_writing",
-    "test_demo",
-    "test_secrets",
-    "test_idle",
-)
-"""What takes longest, so that at the end no worker has much more left to do than another."""
 
 HERE: Final = Path(__file__).parent
 LEAKS: Final = pytest.StashKey[LeakCheck]()
 
 
-@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes milliseconds fails before what takes minutes has begun."""
-    items.sort(key=lambda item: _turn(item.path))
+    """Put what takes milliseconds before what takes minutes, and mark what needs the native decoder."""
+    items.sort(key=lambda item: FASTEST_FIRST.index(item.path.relative_to(HERE).parts[0]))
+    for item in items:
+        if needs_native_decoder(item):
+            item.add_marker(pytest.mark.native)
 
 
-def _turn(file: Path) -> tuple[int, int]:
-    kind = FASTEST_FIRST.index(file.relative_to(HERE).parts[0])
-    story = LONGEST_FIRST.index(file.stem) if file.stem in LONGEST_FIRST else len(LONGEST_FIRST)
-    return min(kind, FASTEST_FIRST.index("spark")), story
+def needs_native_decoder(item: pytest.Item) -> bool:
+    """Whether a parameter asks for it, or the module is about nothing else."""
+    parameters = getattr(item, "callspec", None)
+    return "native" in item.path.stem or (parameters is not None and NATIVE in parameters.params.values())
 
 
 class SessionResources:
@@ -91,6 +76,8 @@ class SessionResources:
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[LEAKS] = LeakCheck()
     config.pluginmanager.register(SessionResources())
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(StartedProcesses())
 
 
 def pytest_report_header() -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from connector_tests.support.patience import PROCESS_S
 from rocketmq_spark.remoting.retry import OUTLOOKS
 from rocketmq_spark.wire.remoting.codes import ResponseCode, code_name
 
@@ -30,7 +31,7 @@ PAGES = (
 
 def generate(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(ROOT / "tools/generate_docs.py"), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PROCESS_S)
 
 
 @pytest.fixture

@@ -14,9 +14,11 @@ from typing import Final
 import pytest
 
 from connector_tests.spark.conftest import messages as messages
+from connector_tests.support.patience import PROCESS_S
+from rocketmq_spark_python import command
 
 ROOT: Final = Path(__file__).parents[2]
-TIMEOUT_S: Final = 150
+TIMEOUT_S: Final = PROCESS_S
 
 Run = Callable[..., str]
 
@@ -33,7 +35,7 @@ def own_environment(folder: Path) -> dict[str, str]:
     own = {
         "PYTHONPATH": os.pathsep.join((str(ROOT), os.environ.get("PYTHONPATH", ""))),
         "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
-        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": command(),
         "TMPDIR": str(folder),
     }
     return dict(os.environ) | own

@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from connector_tests.examples.conftest import Run, up_to
+from connector_tests.support.patience import PROCESS_S
 from connector_tests.support.process_tree import kill_tree
 
 LAST_LINE = re.compile(
@@ -67,7 +68,7 @@ def test_members_of_the_demo_share_messages_through_a_proxy(run: Run, tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.story
+@pytest.mark.full
 def test_a_broker_that_dies_under_the_demo_is_what_the_demo_says(tmp_path: Path, environment: dict[str, str]) -> None:
     """It used to say that nobody answers at some port."""
     command = [sys.executable, "-u", "-m", "rocketmq_spark.cli.main", "demo", "--seconds", "600"]
@@ -80,7 +81,7 @@ def test_a_broker_that_dies_under_the_demo_is_what_the_demo_says(tmp_path: Path,
             children = psutil.Process(demo.pid).children()
             (broker,) = (child for child in children if "py4j.GatewayServer" in child.cmdline())
             broker.kill()
-            _, said = demo.communicate(timeout=60)
+            _, said = demo.communicate(timeout=PROCESS_S)
         finally:
             kill_tree(demo)
     assert demo.returncode == 1

@@ -18,6 +18,7 @@ import rocketmq_spark
 from connector_tests.examples.conftest import ROOT, own_environment
 from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.pages_program import END_OF_PAGE
+from connector_tests.support.patience import PROCESS_S
 from connector_tests.support.streams import Topic, eventually
 from rocketmq_spark.cli import broker, demo, main, send, topic
 from rocketmq_spark.embedded import EmbeddedCluster
@@ -44,7 +45,7 @@ print("the test passes")
 """
 PROXY: Final = "127.0.0.1:8081"
 BOOKS: Final = ("one book", "two books", "three books")
-TIMEOUT_S: Final = 900
+TIMEOUT_S: Final = 2 * PROCESS_S
 # Shown to be typed, and run by other tests or by no test for what they would do to the machine.
 RUN_ELSEWHERE: Final = {
     "python3 -m venv .venv",

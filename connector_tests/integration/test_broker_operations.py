@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 
 from connector_tests.support.admin_broker import AdminBroker
+from connector_tests.support.patience import WAIT_S
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import BrokerError, DataLossError, RocketMQError, RouteError
@@ -38,7 +39,6 @@ pytestmark = pytest.mark.broker
 
 TIMEOUT_MS = 5_000
 LARGE_BYTES = 50_000
-WAIT_S = 20.0
 CLIENT_ID = "127.0.0.1@test"
 OTHER_ID = "127.0.0.1@other"
 

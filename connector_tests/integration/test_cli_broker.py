@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from connector_tests.support.patience import PROCESS_S
 from rocketmq_spark.cli.broker import topic_and_queues
 from rocketmq_spark.cli.main import COMMANDS, main
 from rocketmq_spark.cli.name_server import properties
@@ -49,7 +50,7 @@ def test_it_serves_the_topics_that_were_asked_for_until_it_is_stopped(stop: sign
         assert len(name_servers.topic_route("payments").read_queues()) == 4
         (jvm,) = psutil.Process(process.pid).children()
         process.send_signal(stop)
-        assert process.wait(timeout=180) == 0
+        assert process.wait(timeout=PROCESS_S) == 0
         assert not jvm.is_running()
 
 
@@ -67,7 +68,7 @@ def test_it_says_with_which_options_it_lets_one_in(tmp_path: Path, capsys: pytes
         file.write_text(f"useTLS=true\ntlsTrustCertPath={told['tlsTrustCertPath']}")
         assert main(["send", "--namesrv", address, "--options", str(file), "--topic", "orders", "one"]) == 1
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=180) == 0
+        assert process.wait(timeout=PROCESS_S) == 0
     assert told["secretKey"] not in "".join(capsys.readouterr())
 
 
@@ -83,19 +84,19 @@ def test_it_says_where_the_proxy_is() -> None:
         with socket.create_connection((host, int(port)), timeout=TIMEOUT_MS / 1000):
             jvms = psutil.Process(process.pid).children()
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=180) == 0
+        assert process.wait(timeout=PROCESS_S) == 0
         assert len(jvms) == 2
         assert not any(jvm.is_running() for jvm in jvms)
 
 
 @pytest.mark.broker
-@pytest.mark.story
+@pytest.mark.full
 def test_it_is_of_the_version_that_was_asked_for() -> None:
     with foreground_broker("--port", "0", "--version", VERSIONS[0]) as (process, _):
         (jvm,) = psutil.Process(process.pid).children()
         assert f"rocketmq-broker-{VERSIONS[0]}.jar" in " ".join(jvm.cmdline())
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=180) == 0
+        assert process.wait(timeout=PROCESS_S) == 0
 
 
 @pytest.mark.broker
@@ -103,7 +104,7 @@ def test_it_says_so_when_its_jvm_dies() -> None:
     with foreground_broker("--port", "0") as (process, _):
         (jvm,) = psutil.Process(process.pid).children()
         jvm.kill()
-        assert process.wait(timeout=180) == 1
+        assert process.wait(timeout=PROCESS_S) == 1
 
 
 def test_a_port_that_is_taken_is_one_sentence_and_no_traceback() -> None:
@@ -112,7 +113,7 @@ def test_a_port_that_is_taken_is_one_sentence_and_no_traceback() -> None:
         taken.listen()
         port = str(taken.getsockname()[1])
         done = subprocess.run(
-            [*COMMAND, "broker", "--port", port], capture_output=True, text=True, timeout=60, check=False
+            [*COMMAND, "broker", "--port", port], capture_output=True, text=True, timeout=PROCESS_S, check=False
         )
     assert done.returncode == 1
     assert port in done.stderr

@@ -18,7 +18,7 @@ from connector_tests.support.official_member import official_member
 from connector_tests.support.streams import Topic, eventually, steady_messages
 from rocketmq_spark.embedded import EmbeddedCluster
 
-pytestmark = [pytest.mark.broker, pytest.mark.story]
+pytestmark = [pytest.mark.broker, pytest.mark.full]
 
 REBALANCE_INTERVAL_MS = 2_000
 UNDER_LOAD_S = 15

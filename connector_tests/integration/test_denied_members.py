@@ -233,7 +233,7 @@ def test_a_group_that_somebody_has_made(strict: EmbeddedCluster) -> None:
 # ---------------------------------------------------------------------------------------------------- ACL 1.0
 
 
-@pytest.mark.story
+@pytest.mark.full
 @pytest.mark.parametrize("version", [version for version in VERSIONS if version < "5.3"])
 def test_acl_1(version: str) -> None:
     with EmbeddedCluster(acl=True, version=version) as cluster:

@@ -19,6 +19,7 @@ import pytest
 
 from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.cluster_pool import ClusterPool
+from connector_tests.support.patience import WAIT_S
 from rocketmq_spark.embedded import EmbeddedCluster, jvm
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import EmbeddedBrokerError, RouteError, TransportError
@@ -63,7 +64,7 @@ def client_of(cluster: EmbeddedCluster) -> Iterator[Client]:
         yield Client(cluster, pool)
 
 
-def eventually(is_so: Callable[[], bool], within_s: float = 10) -> None:
+def eventually(is_so: Callable[[], bool], within_s: float = WAIT_S) -> None:
     deadline = time.monotonic() + within_s
     while not is_so():
         assert time.monotonic() < deadline
@@ -116,7 +117,7 @@ def test_it_dies_with_a_python_that_is_killed(tmp_path: Path) -> None:
         jvms = psutil.Process(python.pid).children()
         assert sorted(process.status() for process in jvms) == [psutil.STATUS_SLEEPING, psutil.STATUS_STOPPED]
         python.kill()
-    eventually(lambda: not any(is_alive(process) for process in jvms), within_s=30)
+    eventually(lambda: not any(is_alive(process) for process in jvms))
 
 
 def test_ctrl_c_in_the_terminal_does_not_reach_the_broker(cluster: EmbeddedCluster) -> None:

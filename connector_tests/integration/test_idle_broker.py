@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from connector_tests.support.java_program import java_program
+from connector_tests.support.patience import WAIT_S
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.admin import broker_at
 from rocketmq_spark.embedded.jars import rocketmq_class_path
@@ -80,7 +81,7 @@ def commit_two(quiet: EmbeddedCluster) -> Iterator[Callable[[], None]]:
         def send() -> None:
             topic = quiet.create_topic(unique_name("transactions"))
             sender.java.TransactionSender.send(quiet.namesrv_addr, topic, "first\nsecond", "COMMIT_MESSAGE")
-            eventually(lambda: max_offset(quiet, topic) == 2, within_s=20)
+            eventually(lambda: max_offset(quiet, topic) == 2, within_s=WAIT_S)
 
         yield send
 

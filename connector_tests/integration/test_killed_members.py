@@ -19,7 +19,7 @@ from connector_tests.support.message_member import MessageMember, message_member
 from connector_tests.support.streams import Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster
 
-pytestmark = [pytest.mark.broker, pytest.mark.story]
+pytestmark = [pytest.mark.broker, pytest.mark.full]
 
 SEED: Final = 20
 LOAD: Final = 3_000

@@ -10,6 +10,7 @@ import pytest
 
 from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.cluster_pool import ClusterPool
+from connector_tests.support.patience import WAIT_S
 from rocketmq_spark.consumer.member import Member
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.jars import VERSIONS
@@ -22,10 +23,9 @@ from rocketmq_spark.wire.message.stored_message import first_of
 
 TIMEOUT_MS = 10_000
 
-pytestmark = [pytest.mark.broker, pytest.mark.story]
+pytestmark = [pytest.mark.broker, pytest.mark.full]
 
 BURST = 100
-WAIT_S = 20.0
 
 
 @pytest.fixture(scope="module")

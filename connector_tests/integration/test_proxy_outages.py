@@ -19,7 +19,7 @@ from rocketmq_spark.source.datasource import RocketMQDataSource
 from rocketmq_spark.source.pop.pop_reader import RocketMQPopReader
 from rocketmq_spark.source.schema import default_schema
 
-pytestmark = [pytest.mark.broker, pytest.mark.story]
+pytestmark = [pytest.mark.broker, pytest.mark.full]
 
 INVISIBLE_MS = 10_000
 """What a proxy has handed out and could not say comes again after it."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from connector_tests.support.patience import PROCESS_S
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 
 USERS_TEST = """
@@ -25,7 +26,7 @@ def test_a_users_project_gets_a_topic_on_a_running_cluster(tmp_path: Path) -> No
     pytest_run = [sys.executable, "-m", "pytest", "-q", "-p", "rocketmq_spark.embedded.pytest_plugin", str(tmp_path)]
     # The plugin is named here, installed or not; pytest takes none twice.
     environ = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    done = subprocess.run(pytest_run, capture_output=True, text=True, timeout=120, check=False, env=environ)
+    done = subprocess.run(pytest_run, capture_output=True, text=True, timeout=PROCESS_S, check=False, env=environ)
     assert "1 passed" in done.stdout
 
 

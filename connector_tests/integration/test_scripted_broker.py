@@ -11,6 +11,7 @@ from contextlib import closing
 
 import pytest
 
+from connector_tests.support.patience import WAIT_S
 from connector_tests.support.scripted_broker import ScriptedBroker, answer
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.wire.remoting.codes import ResponseCode
@@ -19,7 +20,7 @@ from rocketmq_spark.wire.remoting.frame import FrameBuffer
 
 UNKNOWN = 31_999
 KNOWN = 28  # GET_BROKER_RUNTIME_INFO, which needs no header and which we never ask
-TIMEOUT_S = 10.0
+TIMEOUT_S = WAIT_S
 A_WHILE_S = 0.5
 
 

@@ -16,7 +16,7 @@ from connector_tests.support.streams import Topic, eventually, steady_messages
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 
-pytestmark = [pytest.mark.broker, pytest.mark.story]
+pytestmark = [pytest.mark.broker, pytest.mark.full]
 
 IDLE_S = 3
 UNDER_LOAD_S = 10

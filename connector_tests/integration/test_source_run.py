@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from connector_tests.support.patience import PROCESS_S
 from rocketmq_spark.embedded import EmbeddedCluster
 
 pytestmark = pytest.mark.broker
 
 ROOT = Path(__file__).parents[2]
-TIMEOUT_S = 60
+TIMEOUT_S = PROCESS_S
 RUNNER = """
 import logging, os, shutil, signal, sys
 from rocketmq_spark.errors import TransportError

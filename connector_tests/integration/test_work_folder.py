@@ -14,10 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from connector_tests.support.patience import WAIT_S
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.work_folder import OWNER_FILE, work_folder
 
-WAIT_S = 20
 OWNER = """
 import sys, time
 from rocketmq_spark.embedded.work_folder import work_folder

@@ -15,7 +15,7 @@ from connector_tests.support.run_to_end_job import DYING, run_to_end
 from connector_tests.support.streams import Stream, Topic
 from rocketmq_spark.embedded import EmbeddedCluster
 
-pytestmark = pytest.mark.story
+pytestmark = pytest.mark.full
 
 test_a_batch_that_is_read_twice_has_the_same_rows = over_brokers.test_a_batch_that_is_read_twice_has_the_same_rows
 test_a_batch_longer_than_the_invisibility_is_nobody_elses = (

@@ -22,4 +22,4 @@ from connector_tests.support.core_stories import (
 from connector_tests.support.through_a_proxy import cluster as cluster
 from connector_tests.support.through_a_proxy import stream as stream
 
-pytestmark = pytest.mark.story
+pytestmark = pytest.mark.full

@@ -10,7 +10,7 @@ from pyspark.errors import AnalysisException
 from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.streams import Stream, Topic, eventually
 
-pytestmark = pytest.mark.story
+pytestmark = pytest.mark.full
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.errors import NotSentBackError, OptionError
 from rocketmq_spark.remoting.pool import ConnectionPool
 
-pytestmark = pytest.mark.story
+pytestmark = pytest.mark.full
 
 SCHEMA = "topic STRING, brokerName STRING, msgId STRING, body BINARY, reconsumeTimes INT, commitLogOffset BIGINT"
 ONE_SECOND = 1

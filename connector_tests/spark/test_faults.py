@@ -17,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from connector_tests.support.fault_proxy import FaultProxy
 from connector_tests.support.hostile_server import HostileServer
+from connector_tests.support.patience import STORY_S
 from connector_tests.support.pull_gate import shut_gate
 from connector_tests.support.scripted_broker import ScriptedBroker, answer
 from connector_tests.support.streams import Stream, Topic, eventually
@@ -25,13 +26,13 @@ from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 
-pytestmark = pytest.mark.story
+pytestmark = pytest.mark.full
 
 PROXY_HOST = "127.0.0.2"
 LIMIT_MS = "1500"
 """How long the queries of this module may go on without a server, where they are to fail."""
 
-FAILURE_TIMEOUT_S = 90
+FAILURE_TIMEOUT_S = int(STORY_S)
 LONG_ENOUGH_FOR_A_BATCH_S = 8
 FREE_PULLS = 24
 """Some batches pass before the one in which something happens, and some are left."""

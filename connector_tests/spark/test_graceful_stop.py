@@ -13,7 +13,7 @@ import rocketmq_spark
 from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.streams import Topic, eventually
 
-pytestmark = pytest.mark.story
+pytestmark = pytest.mark.full
 
 
 def control_folder(query: StreamingQuery) -> Path:

@@ -21,7 +21,7 @@ from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 
-pytestmark = pytest.mark.story
+pytestmark = pytest.mark.full
 
 TRIGGER = "300 milliseconds"
 REBALANCE_INTERVAL_MS = 2_000

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from connector_tests.support.message_bytes import Record
+from connector_tests.support.patience import PROCESS_S
 from connector_tests.support.streams import Topic
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.wire.implementation import NATIVE, VARIABLE
@@ -34,9 +35,9 @@ PACKAGE = (
 )
 CRATE = ("Cargo.toml", "crates.lock", "lock.py", "src")
 BUILD_NATIVE = "ROCKETMQ_SPARK_BUILD_NATIVE"
-BUILD_TIMEOUT_S = 900
+BUILD_TIMEOUT_S = 3 * PROCESS_S
 STORED = Record(body=b"payload", properties={"TAGS": "TagA"}, queue_offset=7)
-TIMEOUT_S = 120
+TIMEOUT_S = PROCESS_S
 QUICK_START = (
     "--conf spark.ui.enabled=false --conf spark.driver.bindAddress=127.0.0.1 --conf spark.driver.host=127.0.0.1 "
     "--conf spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1"
@@ -223,7 +224,7 @@ def test_an_editable_install_is_the_source_tree_and_an_ordinary_one_a_copy(
         installation.run(installation.python, "-c", where)
 
 
-@pytest.mark.story
+@pytest.mark.full
 @NEEDS_CARGO
 def test_a_wheel_is_for_every_python_from_the_oldest_on_and_holds_the_native_decoder(wheel: Path) -> None:
     assert "-cp311-abi3-" in wheel.name
@@ -231,14 +232,14 @@ def test_a_wheel_is_for_every_python_from_the_oldest_on_and_holds_the_native_dec
         assert "rocketmq_spark/wire/_native.abi3.so" in archive.namelist()
 
 
-@pytest.mark.story
+@pytest.mark.full
 @NEEDS_CARGO
 def test_what_a_wheel_installed_decodes_natively(from_a_wheel: Installation) -> None:
     from_a_wheel.run(from_a_wheel.python, "-c", DECODE)
     from_a_wheel.run(str(from_a_wheel.folder / "venv" / "bin" / "rocketmq-spark"), "--version")
 
 
-@pytest.mark.story
+@pytest.mark.full
 @NEEDS_CARGO
 def test_a_query_of_what_a_wheel_installed_reads_each_message_once(
     from_a_wheel: Installation, messages: Topic, group: str, arguments: tuple[str, ...], tmp_path: Path

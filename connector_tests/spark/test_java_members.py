@@ -18,7 +18,7 @@ from connector_tests.support.streams import TIMEOUT_S, Topic, eventually, steady
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 
-pytestmark = pytest.mark.story
+pytestmark = pytest.mark.full
 
 REBALANCE_INTERVAL_MS = 5_000
 SETTLED_WITHIN_S = 2 * REBALANCE_INTERVAL_MS / 1000

@@ -18,7 +18,7 @@ from connector_tests.support.process_tree import is_jvm, kill_tree, written_bodi
 from connector_tests.support.streams import Topic, eventually, steady_messages
 from rocketmq_spark.embedded import EmbeddedCluster
 
-pytestmark = pytest.mark.story
+pytestmark = pytest.mark.full
 
 REPOSITORY = Path(__file__).parents[2]
 REACHED_WITHIN_S = 300

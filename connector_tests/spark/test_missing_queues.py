@@ -13,7 +13,7 @@ from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.streams import Stream, Topic, eventually, steady_messages
 from rocketmq_spark.embedded import EmbeddedCluster
 
-pytestmark = pytest.mark.story
+pytestmark = pytest.mark.full
 
 SOON = {"rebalanceIntervalMs": "1000"}
 UNTOUCHED_S = 2.0

@@ -12,7 +12,7 @@ from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.streams import Stream, Topic, eventually
 from connector_tests.support.visits import join_and_leave, read_by_all
 
-pytestmark = pytest.mark.story
+pytestmark = pytest.mark.full
 
 JOINS = 2
 JOINS_LONG = 20

@@ -8,13 +8,15 @@ import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import SparkSession
 
+from connector_tests.support.patience import STORY_S
+
 NOWHERE = "127.0.0.1:1"
 GIVEN = {"namesrvAddr": NOWHERE, "consumerGroup": "g", "subscribe": "t"}
 SQL_OPTIONS = f"OPTIONS (namesrvAddr '{NOWHERE}', consumerGroup 'g', subscribe 't')"
 NO_READ = r"ROCKETMQ_NOT_THERE_YET.*no spark\.read.*readStream with trigger\(availableNow=True\)"
 NO_OPTIONS = r"ROCKETMQ_MISSING_OPTION.*'namesrvAddr'"
 NO_TABLE = r"ROCKETMQ_NOT_THERE_YET.*no CREATE TABLE.*spark\.readStream"
-TIMEOUT_S = 180
+TIMEOUT_S = int(STORY_S)
 
 
 @pytest.mark.parametrize("options", [GIVEN, {}], ids=["options", "none"])

@@ -17,7 +17,7 @@ from connector_tests.support.core_stories import (
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.jars import VERSIONS
 
-pytestmark = pytest.mark.story
+pytestmark = pytest.mark.full
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.streams import TIMEOUT_S, Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster
 
-pytestmark = pytest.mark.story
+pytestmark = pytest.mark.full
 
 TRIGGER_S: Final = 2
 FLUSH_S: Final = 10

@@ -17,7 +17,7 @@ from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import MembershipError
 
-pytestmark = pytest.mark.story
+pytestmark = pytest.mark.full
 
 FILE_BYTES: Final = 64 * 1024
 FILLER_BYTES: Final = 8_000

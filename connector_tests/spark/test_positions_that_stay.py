@@ -21,7 +21,7 @@ from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.streams import TIMEOUT_S, Stream, Topic, eventually, steady_messages
 from rocketmq_spark.embedded import EmbeddedCluster
 
-pytestmark = pytest.mark.story
+pytestmark = pytest.mark.full
 
 VICTIM = "broker-b"
 SHORT_S = 2.0

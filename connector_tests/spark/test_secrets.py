@@ -11,13 +11,14 @@ import pytest
 
 import rocketmq_spark
 from connector_tests.support.cluster_pool import ClusterPool
+from connector_tests.support.patience import PROCESS_S
 from rocketmq_spark.embedded import EmbeddedCluster, Right
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.options.connection import options_of
 from rocketmq_spark.security import Secret, Security
 
 ROOT = Path(__file__).parents[2]
-TIMEOUT_S = 480
+TIMEOUT_S = 2 * PROCESS_S
 TOKEN = "a-token-that-nobody-sees"
 KEY_PASSWORD = "a-password-that-nobody-sees"
 QUEUES, SHARED, PROXIED = WAYS = ("queues", "messages", "messages-through-a-proxy")

@@ -15,7 +15,7 @@ from connector_tests.support.run_to_end_job import run_to_end
 from connector_tests.support.streams import Topic
 from rocketmq_spark.embedded import EmbeddedCluster
 
-pytestmark = pytest.mark.story
+pytestmark = pytest.mark.full
 
 PROXY_HOST = "127.0.0.2"
 LIMIT_S = 30

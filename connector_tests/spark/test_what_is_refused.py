@@ -10,10 +10,11 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import SparkSession
 
 from connector_tests.spark.conftest import StreamOf
+from connector_tests.support.patience import STORY_S
 from connector_tests.support.streams import Topic
 from rocketmq_spark.embedded import EmbeddedCluster
 
-FAILURE_TIMEOUT_S = 60
+FAILURE_TIMEOUT_S = int(STORY_S)
 NO_NAME_SERVER = (
     "[ROCKETMQ_NOT_A_NAME_SERVER] {address} is no name server: it is asked for GET_ROUTEINFO_BY_TOPIC and does not "
     "know such a request. It is a broker, most likely. Set 'namesrvAddr' to the name server's address; its port is "

@@ -14,7 +14,7 @@ from connector_tests.support.streams import Topic, eventually
 from connector_tests.support.told_job import told_job, told_sink
 from rocketmq_spark.embedded import EmbeddedCluster
 
-pytestmark = pytest.mark.story
+pytestmark = pytest.mark.full
 
 STARTED_S = 200
 POSITIONS = "0 at 2, 1 at 2, 2 at 2, 3 at 2"

@@ -26,7 +26,7 @@ from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.remoting.pool import ConnectionPool
 
-pytestmark = pytest.mark.story
+pytestmark = pytest.mark.full
 
 ALL_KILLED, WORKER_KILLED, BROKER_KILLED = 1, 2, 3
 """The micro-batches in which it happens, the last of them the last one."""

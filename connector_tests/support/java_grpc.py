@@ -10,9 +10,10 @@ from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError
 
+from connector_tests.support.patience import WAIT_S
 from rocketmq_spark.security import Credentials, Security, Tls
 
-TIMEOUT_S: Final = 10
+TIMEOUT_S: Final = int(WAIT_S)
 DATE: Final = "20260101T000000Z"
 
 

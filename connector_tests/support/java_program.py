@@ -11,9 +11,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from connector_tests.support.patience import PROCESS_S
 from rocketmq_spark.embedded.jvm import QUIET_LOGGING, ChildJvm, find_java
 
-COMPILE_TIMEOUT_S: Final = 120
+COMPILE_TIMEOUT_S: Final = PROCESS_S
 
 
 @contextmanager

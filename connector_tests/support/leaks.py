@@ -19,7 +19,9 @@ from typing import Any, ClassVar
 
 import psutil
 
-GRACE_S = 15.0
+from connector_tests.support.patience import WAIT_S
+
+GRACE_S = WAIT_S
 POLL_S = 0.05
 OUR_THREADS = ("rocketmq-", "fault-proxy", "hostile-", "scripted-broker")
 OUR_FOLDERS = "rocketmq-*"

@@ -21,6 +21,7 @@ from typing import NamedTuple
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from connector_tests.support.patience import STORY_S
 from connector_tests.support.spark_session import test_session
 from connector_tests.support.streams import eventually
 from rocketmq_spark.embedded import EmbeddedCluster
@@ -28,7 +29,7 @@ from rocketmq_spark.embedded import EmbeddedCluster
 OVER = "no longer waiting"
 ROUNDS = 5
 POLL_S = 0.02
-SAID_TIMEOUT_S = 60
+SAID_TIMEOUT_S = STORY_S
 STARTED_S = 240
 SETTLED_S = 5.0
 PHASE_S = 20.0

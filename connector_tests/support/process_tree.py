@@ -11,7 +11,9 @@ from pathlib import Path
 import psutil
 import pyarrow.parquet as pq
 
-EXIT_TIMEOUT_S = 20
+from connector_tests.support.patience import WAIT_S
+
+EXIT_TIMEOUT_S = WAIT_S
 
 
 def kill_tree(

@@ -17,10 +17,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql.functions import udf
 from pyspark.sql.types import BinaryType
 
+from connector_tests.support.patience import PROCESS_S
 from connector_tests.support.spark_session import test_session
 
 REPOSITORY = Path(__file__).parents[2]
-TIMEOUT_S = 150
+TIMEOUT_S = PROCESS_S
 DYING = "dying"
 
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
 
+from connector_tests.support.patience import WAIT_S
 from rocketmq_spark.errors import RemoteProtocolError, TransportError
 from rocketmq_spark.remoting.memory import memory_pair
 from rocketmq_spark.remoting.stream import Stream
@@ -22,7 +23,6 @@ from rocketmq_spark.wire.remoting.codes import ResponseCode
 from rocketmq_spark.wire.remoting.command import FLAG_RESPONSE, RemotingCommand, decode, encode
 from rocketmq_spark.wire.remoting.frame import FrameBuffer
 
-WAIT_S = 10.0
 FOREVER_MS = 3_600_000
 
 Script = Callable[[RemotingCommand], "RemotingCommand | None"]

@@ -21,6 +21,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from connector_tests.support.patience import WAIT_S
 from connector_tests.support.spark_session import test_session
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.source.datasource import RocketMQDataSource
@@ -122,7 +123,7 @@ def pages_of(spark: SparkSession) -> Iterator[str]:
 def page_at(address: str) -> str:
     """What the UI answers, be it an error of its own: Spark's link to a query without batches leads to one."""
     try:
-        with urllib.request.urlopen(address, timeout=30) as answer:
+        with urllib.request.urlopen(address, timeout=WAIT_S) as answer:
             return str(answer.read().decode())
     except HTTPError as error:
         with error:

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from connector_tests.support.admin_broker import AdminBroker
+from connector_tests.support.patience import PATIENCE, STORY_S
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import Message, MessageQueue, QueueBounds
@@ -21,8 +22,11 @@ from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
 
-TIMEOUT_S = 180.0
-"""Nobody promises this: whoever waits for longer hangs. Machines of continuous integration stand still for a minute."""
+TIMEOUT_S = STORY_S
+IMPATIENT_MS = 5_000
+"""Of a request to a broker that may not answer at all."""
+TIMEOUT_MS = int(15_000 * PATIENCE)
+"""Of a request, and of a connection: a broker that runs on a busy machine answers later than an idle one."""
 STARTS = frozenset({"startingOffsets", "startingTimestamp", "consumeFromWhere", "consumeTimestamp", "endpoints"})
 """Of who says by one of them where it begins, or cannot say."""
 
@@ -40,9 +44,10 @@ class Topic:
 
     def __init__(self, cluster: EmbeddedCluster, name: str) -> None:
         self.name = name
-        self._pool = ConnectionPool(connect_timeout_ms=3_000, security=cluster.security)
-        self._name_servers = NameServers((cluster.namesrv_addr,), self._pool, timeout_ms=3_000)
-        self._producer = Producer(self._name_servers, self._pool, group="tests", timeout_ms=5_000)
+        self._pool = ConnectionPool(TIMEOUT_MS, security=cluster.security)
+        self._name_servers = NameServers((cluster.namesrv_addr,), self._pool, TIMEOUT_MS)
+        self._producer = Producer(self._name_servers, self._pool, group="tests", timeout_ms=TIMEOUT_MS)
+        self._impatient = Producer(self._name_servers, self._pool, group="tests", timeout_ms=IMPATIENT_MS)
         self.sent = 0
 
     def send(self, count: int, tag: str | None = None) -> list[str]:
@@ -81,7 +86,7 @@ class Topic:
 
     def _is_confirmed(self, body: str) -> bool:
         try:
-            self._producer.send(Message(self.name, body.encode()))
+            self._impatient.send(Message(self.name, body.encode()))
         except RocketMQError:
             return False
         return True
@@ -89,7 +94,7 @@ class Topic:
     def _broker(self, queue: MessageQueue) -> AdminBroker:
         address = self._name_servers.topic_route(self.name).master_address(queue.broker_name)
         assert address is not None
-        return AdminBroker(address, self._pool, 3_000)
+        return AdminBroker(address, self._pool, TIMEOUT_MS)
 
     @property
     def queues(self) -> tuple[MessageQueue, ...]:

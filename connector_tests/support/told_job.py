@@ -22,12 +22,13 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from connector_tests.support.patience import STORY_S
 from connector_tests.support.process_tree import kill_tree, written_bodies
 from connector_tests.support.spark_session import test_session
 
 REPOSITORY = Path(__file__).parents[2]
 POLL_S = 0.1
-END_TIMEOUT_S = 180
+END_TIMEOUT_S = STORY_S
 ROWS_PER_SECOND = 4
 OUR_BEGIN = re.compile(r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d [A-Z]+ rocketmq_spark \[")
 """Of each line of the connector."""

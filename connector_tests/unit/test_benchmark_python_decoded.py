@@ -20,6 +20,7 @@ def chosen_anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     column_decoder.cache_clear()
 
 
+@pytest.mark.native
 def test_python_decodes_within_and_whoever_did_before_behind() -> None:
     native = native_decoder()
     assert column_decoder() is native

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from connector_tests.support.admin_broker import AdminBroker
+from connector_tests.support.patience import WAIT_S
 from connector_tests.support.scripted_broker import ScriptedBroker, answer
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RocketMQError, TransportError
 from rocketmq_spark.model import Message, MessageQueue
@@ -23,7 +24,6 @@ ADDRESS = "10.0.0.1:10911"
 QUEUE = MessageQueue("T", "b", 0)
 BOUNDS = {"nextBeginOffset": "7", "minOffset": "3", "maxOffset": "9", "suggestWhichBrokerId": "0"}
 LONG_MS = 60_000
-WAIT_S = 10.0
 
 
 @pytest.fixture

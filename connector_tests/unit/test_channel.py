@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from connector_tests.support.patience import PROCESS_S
+
 FAIL = """
 import ssl
 from rocketmq_spark.proxy.channel import open_channel
@@ -23,5 +25,5 @@ channel.close()
 
 
 def test_nothing_is_written_to_standard_error_but_by_us() -> None:
-    done = subprocess.run([sys.executable, "-c", FAIL], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", FAIL], capture_output=True, text=True, check=True, timeout=PROCESS_S)
     assert (done.stdout.strip(), done.stderr) == ("_InactiveRpcError", "")

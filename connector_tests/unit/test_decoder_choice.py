@@ -40,6 +40,7 @@ def test_python_is_used_where_it_is_asked_for() -> None:
     assert choose_template(PYTHON) is AnswerTemplate
 
 
+@pytest.mark.native
 def test_native_is_used_where_it_is_built() -> None:
     native = native_decoder()
     assert (choose_decoder(None), choose_decoder(NATIVE)) == (native, native)
@@ -57,6 +58,7 @@ def test_what_is_asked_for_and_missing_is_an_error(not_built: None) -> None:
     assert TWIN in str(caught.value.context["problem"])
 
 
+@pytest.mark.native
 def test_a_twin_of_another_version_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """It was taken, and failed in the middle of a task."""
     native_decoder()

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import pytest
 
+from connector_tests.support.patience import WAIT_S
 from connector_tests.support.scripted_broker import answer
 from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
@@ -22,7 +23,6 @@ from rocketmq_spark.wire.remoting.pull import PullAnswer, PullResult
 
 QUEUE = MessageQueue("T", "a", 0)
 FOUND = answer(fields={"nextBeginOffset": "10", "minOffset": "0", "maxOffset": "10"}, body=b"messages")
-WAIT_S = 10.0
 
 
 def options(**given: str) -> ReadOptions:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from connector_tests.support.patience import WAIT_S
 from rocketmq_spark.errors import MembershipError
 from rocketmq_spark.source.stream.drain import CONTROL, FILES, Control, DrainState
 from rocketmq_spark.source.stream.graceful_stop import DrainRequest, stop
@@ -58,7 +59,7 @@ def runner() -> Iterator[DrainRequest]:
     request.close()
 
 
-def stop_query(query: RunningQuery, timeout_s: float = 10.0) -> None:
+def stop_query(query: RunningQuery, timeout_s: float = WAIT_S) -> None:
     stop(query, timeout_s)  # type: ignore[arg-type]  # a query of the test
 
 

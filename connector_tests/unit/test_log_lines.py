@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from connector_tests.support.patience import PROCESS_S
 from rocketmq_spark.said.log_lines import LineFormatter, names_of, speak_as
 
 PROGRAM = """
@@ -109,7 +110,9 @@ def test_a_task_is_named_as_far_as_spark_tells_it() -> None:
 
 
 def lines_of(program: str) -> list[str]:
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=PROCESS_S
+    )
     assert done.stdout == ""
     return done.stderr.splitlines()
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from connector_tests.support.patience import WAIT_S
 from connector_tests.support.scripted_broker import ScriptedBroker, answer
 from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
 from rocketmq_spark.consumer import member as member_module
@@ -18,8 +19,7 @@ from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 
 NOBODY = "127.0.0.1:1"
-WAIT_MS = 10_000
-WAIT_S = WAIT_MS / 1000
+WAIT_MS = int(WAIT_S * 1000)
 ROUNDS = 3
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from connector_tests.support.manual_clock import ManualClock
+from connector_tests.support.patience import WAIT_S
 from connector_tests.support.scripted_broker import ScriptedBroker, answer
 from rocketmq_spark.errors import RocketMQError, TransportError
 from rocketmq_spark.model import MessageQueue
@@ -24,7 +25,7 @@ from rocketmq_spark.wire.remoting.frame_arena import Arenas
 from rocketmq_spark.wire.remoting.pull_frames import pull_frames
 
 ADDRESS = "a:1"
-TIMEOUT_MS, WAIT_MS = 3_000, 10_000
+TIMEOUT_MS, WAIT_MS = 3_000, int(WAIT_S * 1000)
 FRAMES = pull_frames("G", MessageQueue("T", "broker-a", 0), "*")
 FOUND = answer(fields={"nextBeginOffset": "8", "minOffset": "0", "maxOffset": "8"}, body=b"messages")
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from connector_tests.support.manual_clock import ManualClock
+from connector_tests.support.patience import WAIT_S
 from connector_tests.support.scripted_broker import ScriptedBroker, answer
 from rocketmq_spark.errors import RocketMQError, TransportError
 from rocketmq_spark.model import MessageQueue
@@ -24,7 +25,6 @@ from rocketmq_spark.wire.remoting.pull_frames import pull_frames
 
 A, B, SILENT = "10.0.0.1:10911", "10.0.0.2:10911", "10.0.0.3:10911"
 TIMEOUT_MS = 3_000
-WAIT_S = 10.0
 FRAMES = pull_frames("G", MessageQueue("T", "broker-a", 0), "*")
 QUESTION = RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO, opaque=1)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import rocketmq_spark_python
+from connector_tests.support.patience import PROCESS_S
 from rocketmq_spark_python import without_archives
 
 SCRIPT = rocketmq_spark_python.__file__
@@ -133,7 +134,9 @@ def run(*arguments: str, **variables: str) -> str:
     """What it prints."""
     environment = {name: value for name, value in os.environ.items() if name not in UNSET} | variables
     command = (sys.executable, SCRIPT, *arguments)
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60).stdout
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=True, timeout=PROCESS_S
+    ).stdout
 
 
 def test_it_is_this_python_with_all_arguments() -> None:
@@ -144,7 +147,7 @@ def test_it_is_this_python_with_all_arguments() -> None:
 def test_its_process_is_that_of_python() -> None:
     command = (sys.executable, SCRIPT, "-c", "import os, sys; print(os.getpid()); sys.exit(37)")
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        printed, _ = process.communicate(timeout=60)
+        printed, _ = process.communicate(timeout=PROCESS_S)
     assert (int(printed), process.returncode) == (process.pid, 37)
 
 

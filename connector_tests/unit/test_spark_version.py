@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from connector_tests.support.patience import PROCESS_S
 from rocketmq_spark.source.spark_version import check_spark
 
 ROOT = Path(__file__).parents[2]
@@ -59,7 +60,7 @@ def test_an_old_pyspark_finds_the_source_and_is_told_which_version_is_needed(pat
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PROCESS_S,
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [TOLD] * 5

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from connector_tests.support.patience import PROCESS_S
 from connector_tests.support.queues import queue
 from connector_tests.support.spark_pickle import sent
 from rocketmq_spark.errors import OptionError, RocketMQError, TransportError
@@ -93,7 +94,7 @@ reader.stop()
 def world_events(*steps: str) -> set[str]:
     """Of a process of its own, as Spark's planner is one: audit hooks cannot be taken away."""
     script = "\n".join((TELL_ON, *steps, "print(json.dumps(seen))")).replace("{options}", repr(OPTIONS))
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=PROCESS_S)
     return set(json.loads(run.stdout))
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from connector_tests.support.manual_clock import ManualClock
+from connector_tests.support.patience import WAIT_S
 from connector_tests.support.simulated_cluster import BrokerDoor, ClusterDoor, Reach, SimulatedCluster
 from rocketmq_spark.consumer import member as member_module
 from rocketmq_spark.consumer.group_members import GroupMembers
@@ -221,7 +222,7 @@ class Doorway:
     def wait_until_wanted(self) -> None:
         """Until somebody stands before it, or nobody will."""
         with self._changed:
-            assert self._changed.wait_for(lambda: self._waiting or self._guests == 1, timeout=10)
+            assert self._changed.wait_for(lambda: self._waiting or self._guests == 1, timeout=WAIT_S)
 
     def _change(self, *, waiting: int = 0, guests: int = 0) -> None:
         with self._changed:
@@ -288,7 +289,7 @@ class AskingBroker:
 
     def run(self) -> None:
         for _ in range(self._count):
-            assert self._is_requested.acquire(timeout=10)
+            assert self._is_requested.acquire(timeout=WAIT_S)
             self.told.append(self._member._on_request(RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO)))
             self._member._on_request(RemotingCommand(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED))
             self._has_asked.release()
@@ -298,7 +299,7 @@ class AskingBroker:
     def in_a_request(self) -> None:
         if not self.is_over.is_set():
             self._is_requested.release()
-            assert self._has_asked.acquire(timeout=10)
+            assert self._has_asked.acquire(timeout=WAIT_S)
 
 
 class PollingDoor(ClusterDoor):
@@ -411,7 +412,7 @@ def test_a_broker_is_answered_while_somebody_has_the_turn() -> None:
             target=lambda: told.append(member._on_request(RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO)))
         )
         asking.start()
-        asking.join(timeout=10)
+        asking.join(timeout=WAIT_S)
         assert len(told) == 1
 
 

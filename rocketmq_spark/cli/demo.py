@@ -44,7 +44,7 @@ QUEUES: Final = {BY_QUEUE: 4, BY_MESSAGE: 1}
 TIMEOUT_MS: Final = 5_000
 TICK_S: Final = 0.1
 LAG_POLL_S: Final = 0.5
-PATIENCE_S: Final = 60.0
+PATIENCE_S: Final = 300.0
 """How long the demo waits for Spark's first batch, for the end of a query, and for the group to catch up."""
 
 

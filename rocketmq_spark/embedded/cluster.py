@@ -31,7 +31,7 @@ SYNC_TOPIC: Final = "DefaultHeartBeatSyncerTopic"
 SMALL_JVM: Final = ("-Xms64m", "-Xmx256m", "-XX:MaxDirectMemorySize=384m", "-XX:+UseSerialGC")
 # Making up a certificate for each server takes longer than all the rest of the start.
 NO_TLS: Final = "-Dtls.server.mode=disabled"
-READY_TIMEOUT_MS: Final = 30_000
+READY_TIMEOUT_MS: Final = 120_000
 POLL_S: Final = 0.02
 
 
@@ -56,7 +56,7 @@ class EmbeddedCluster:
     proxy : whether there is a proxy, in cluster mode, on all interfaces; see ``endpoints``, ``proxy_addr``.
     proxy_config : properties of rmq-proxy.json.
 
-    What waits for a server raises EmbeddedBrokerError[CLUSTER_STATE] when it has not registered within 30 s; so does
+    What waits for a server raises EmbeddedBrokerError[CLUSTER_STATE] when it has not registered within 120 s; so does
     what kills, pauses or resumes one that has no JVM of its own.
 
     Threads: one at a time.

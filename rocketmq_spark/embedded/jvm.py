@@ -24,7 +24,7 @@ from rocketmq_spark.embedded.quiet_gateway import QuietGatewayClient
 from rocketmq_spark.errors import EmbeddedBrokerError
 
 MINIMUM_JAVA: Final = 17
-START_TIMEOUT_MS: Final = 60_000
+START_TIMEOUT_MS: Final = 120_000
 END_TIMEOUT_MS: Final = 2_000
 POLL_S: Final = 0.01
 # For JVMs with RocketMQ in them: what it logs goes to standard error, and only what it warns of.
