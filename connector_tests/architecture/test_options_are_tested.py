@@ -21,7 +21,7 @@ DOES = {
     "propertyColumns": "spark/test_main_job.py::test_columns_carry_what_was_sent",
     # servers
     "namesrvAddr": "spark/test_faults.py::test_a_wrong_address_is_an_error_that_names_it",
-    "brokerTimeoutMs": "spark/test_faults.py::test_a_server_that_is_no_rocketmq_is_an_error_that_names_it",
+    "brokerTimeoutMs": "faults/test_hostile_servers.py::test_server_that_is_not_rocketmq_is_named",
     "clusterTimeoutMs": "unit/test_batch_planner.py::test_a_broker_that_refuses_pulls_is_waited_for_and_then_named",
     # who we are, and over what we speak
     "accessKey": "integration/test_cli_broker.py::test_it_says_with_which_options_it_lets_one_in",

@@ -5,25 +5,23 @@ Spark's calls without Spark; ``spark/test_secured`` has a whole query on a clust
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
 from pyspark.sql import Row
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import BinaryType, LongType, StringType, StructType
 
 import rocketmq_spark
 from connector_tests.support.cluster_pool import ClusterPool
+from connector_tests.support.source_calls import source_calls
 from connector_tests.support.streams import Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster, Right
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.model import retry_topic
-from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.options.connection import options_of
 from rocketmq_spark.security import Security
-from rocketmq_spark.source.stream.stream_reader import RocketMQStreamReader
 
 pytestmark = pytest.mark.broker
 
@@ -71,26 +69,6 @@ def user_options(cluster: EmbeddedCluster, *rights: Right) -> dict[str, str]:
     return options_of(Security(cluster.create_user(unique_name("user"), *merged)))
 
 
-@contextmanager
-def query(options: dict[str, str]) -> Iterator[Callable[[], list[dict[str, Any]]]]:
-    """A running source; each call returns the rows of the next batch, and completes the one before."""
-    reader = RocketMQStreamReader(ReadOptions.parse(options), SCHEMA)
-    end = reader.initialOffset()
-
-    def next_batch() -> list[dict[str, Any]]:
-        nonlocal end
-        start, end = end, reader.latestOffset(end, ReadAllAvailable())
-        if end == start:
-            return []
-        batches = (batch for part in reader.partitions(start, end) for batch in reader.read(part))
-        return [row for batch in batches for row in batch.to_pylist()]
-
-    try:
-        yield next_batch
-    finally:
-        reader.stop()
-
-
 def bodies(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(row["body"].decode() for row in rows)
 
@@ -99,18 +77,18 @@ def test_query_with_listed_rights_reads_commits_and_restarts(messages: Topic, op
     given = options(startingOffsets="earliest")
     for _ in range(2):
         sent = messages.send(SENT)
-        with query(given) as next_batch:
-            assert bodies(next_batch()) == sorted(sent)
-            assert next_batch() == []
+        with source_calls(given, SCHEMA) as source:
+            assert bodies(source.next_batch()) == sorted(sent)
+            assert source.next_batch() == []
         assert messages.lag(group) == 0
 
 
 def test_orderly_query_from_a_time_locks_its_queues(messages: Topic, options: OptionsOf, group: str) -> None:
     sent = messages.send(SENT)
-    with query(options(consumeOrderly="true", startingTimestamp="1000")) as next_batch:
-        assert bodies(next_batch()) == sorted(sent)
+    with source_calls(options(consumeOrderly="true", startingTimestamp="1000"), SCHEMA) as source:
+        assert bodies(source.next_batch()) == sorted(sent)
         assert messages.lockable(group) == set()
-        assert next_batch() == []
+        assert source.next_batch() == []
     eventually(lambda: messages.lockable(group) == set(messages.queues), "all queues unlocked")
 
 
@@ -119,8 +97,8 @@ def test_row_sent_back_is_in_the_retry_topic(
 ) -> None:
     messages.send(1)
     given = options(Right(f"Group:{group}", ("GET",)), startingOffsets="earliest", retryTopic="true")
-    with query(given) as next_batch:
-        rows = next_batch()
+    with source_calls(given, SCHEMA) as source:
+        rows = source.next_batch()
         rocketmq_spark.send_back([Row(**row) for row in rows], given, delay_level=ONE_SECOND)
     with closing(Topic(cluster, retry_topic(group))) as retried:
         eventually(lambda: sum(held.max_offset for held in retried.bounds().values()) == 1, "a message sent back")

@@ -12,18 +12,15 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from connector_tests.spark.conftest import StreamOf
+from connector_tests.support.core_stories import (
+    test_a_tag_filter_reads_the_tag_and_moves_past_the_rest as test_a_tag_filter_reads_the_tag_and_moves_past_the_rest,
+)
+from connector_tests.support.core_stories import (
+    test_start_and_restarts_read_each_message_once as test_start_and_restarts_read_each_message_once,
+)
 from connector_tests.support.streams import TIMEOUT_S, Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.source.schema import default_schema
-
-
-def test_three_available_now_runs_read_each_message_once(messages: Topic, stream: StreamOf, group: str) -> None:
-    sent: list[str] = []
-    for count in (25, 40, 7):
-        sent += messages.send(count)
-        stream().run_to_end()
-        assert stream().bodies() == sorted(sent)
-        assert messages.lag(group) == 0
 
 
 def test_an_available_now_run_with_nothing_new_adds_nothing(messages: Topic, stream: StreamOf) -> None:
@@ -151,16 +148,6 @@ def test_listed_starting_offsets_begin_each_queue_where_they_say(messages: Topic
 def test_options_that_say_different_starts_fail_in_load(stream: StreamOf) -> None:
     with pytest.raises(AnalysisException, match="'startingTimestamp' and 'consumeFromWhere' contradict each other"):
         stream(startingTimestamp="5", consumeFromWhere="CONSUME_FROM_FIRST_OFFSET").load()
-
-
-def test_a_tag_filter_reads_the_tag_and_moves_past_the_rest(messages: Topic, stream: StreamOf, group: str) -> None:
-    wanted = messages.send(3, tag="TagA")
-    messages.send(200, tag="TagB")
-    wanted += messages.send(2, tag="TagC")
-    filtered = stream(subExpression="TagA || TagC")
-    filtered.run_to_end()
-    assert filtered.bodies() == sorted(wanted)
-    assert messages.lag(group) == 0
 
 
 def test_a_stopped_query_leaves_the_group(messages: Topic, stream: StreamOf, group: str) -> None:
