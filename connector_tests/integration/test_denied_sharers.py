@@ -12,6 +12,7 @@ import pytest
 
 from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.desk import GRPC, REMOTING, SHORT_MS, WAYS, Desk
+from connector_tests.support.patience import PATIENCE
 from connector_tests.support.streams import eventually
 from rocketmq_spark.embedded import EmbeddedCluster, Right
 from rocketmq_spark.embedded.pytest_plugin import unique_name
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.broker
 ADVICE_RIGHT = "Give it the right, on every broker of the {}; docs/guide/security.md lists what a query needs."
 READ = Right("Topic:orders", ("SUB",))
 JOIN = Right("Group:g", ("SUB",))
-AT_ONCE_S = 20
+AT_ONCE_S = 60 * PATIENCE
 """Far less than any limit."""
 
 Options = Mapping[str, str]

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from connector_tests.support.java_program import java_program
-from connector_tests.support.patience import WAIT_S
+from connector_tests.support.patience import PATIENCE, WAIT_S
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.admin import broker_at
 from rocketmq_spark.embedded.jars import rocketmq_class_path
@@ -26,12 +26,12 @@ LOOK_S = 6.0
 FRESH_LIMIT_S = 2.0
 # Measured: 0.2 to 0.4 s, and with RocketMQ's own settings 0.5 s while nothing spins.
 WARM_LIMIT_S = 1.2
-PROMPT_S = 2.0
+PROMPT_S = 8.0 * PATIENCE
 LEVEL_1_DELAY_S = 1.0
 LEVEL_1_COUNT = 40
 TIMER_DELAY_S = 2.5
 # A level whose delivery failed is tried again after 10 s.
-DELAY_TOLERANCE_S = 7.0
+DELAY_TOLERANCE_S = 20.0 * PATIENCE
 
 
 @pytest.fixture(scope="module")

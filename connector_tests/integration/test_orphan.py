@@ -56,8 +56,8 @@ def test_a_source_runner_whose_parent_died_leaves_wherever_it_is_held_up(
     try:
         parent.send_signal(signal.SIGKILL)
         parent.wait()
-        eventually(lambda: messages.members(group) == [idler.client_id], "it leaves the group", timeout_s=10)
-        eventually(lambda: has_ended(runner), "it ends", timeout_s=10)
+        eventually(lambda: messages.members(group) == [idler.client_id], "it leaves the group")
+        eventually(lambda: has_ended(runner), "it ends")
     finally:
         with suppress(psutil.NoSuchProcess):
             runner.kill()

@@ -153,7 +153,7 @@ def test_options_that_say_different_starts_fail_in_load(stream: StreamOf) -> Non
 def test_a_stopped_query_leaves_the_group(messages: Topic, stream: StreamOf, group: str) -> None:
     with stream().running():
         eventually(lambda: len(messages.members(group)) == 1, "the query joins")
-    eventually(lambda: messages.members(group) == [], "the query leaves", timeout_s=10)
+    eventually(lambda: messages.members(group) == [], "the query leaves")
 
 
 def test_a_running_query_commits_two_triggers_after_the_last_message(
@@ -162,7 +162,7 @@ def test_a_running_query_commits_two_triggers_after_the_last_message(
     with stream().running():
         sent = messages.send(20)
         eventually(lambda: stream().bodies() == sorted(sent), "all rows")
-        eventually(lambda: messages.lag(group) == 0, "lag 0 while running", timeout_s=5)
+        eventually(lambda: messages.lag(group) == 0, "lag 0 while running")
 
 
 def owned_queues(query: StreamingQuery) -> set[str]:

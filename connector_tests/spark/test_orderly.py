@@ -70,4 +70,4 @@ def test_a_restart_with_the_same_instance_name_gets_its_locks_back_at_once(
         query.stop()
     sent += messages.send(10)
     with named.running():
-        eventually(lambda: named.bodies() == sorted(sent), "rows after the restart", timeout_s=20)
+        eventually(lambda: named.bodies() == sorted(sent), "rows after the restart")

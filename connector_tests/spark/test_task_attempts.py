@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from connector_tests.support.fault_proxy import FaultProxy
+from connector_tests.support.patience import PATIENCE
 from connector_tests.support.process_tree import written_bodies
 from connector_tests.support.pull_gate import shut_gate
 from connector_tests.support.run_to_end_job import run_to_end
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.full
 PROXY_HOST = "127.0.0.2"
 LIMIT_S = 30
 BROKER_TIMEOUT_S = 0.5
-SLACK_S = 60
+SLACK_S = 120 * PATIENCE
 """To start a query and four tasks on a busy machine. Four limits are longer."""
 
 SETTINGS = {"spark.master": "local[2,4]"}

@@ -100,7 +100,7 @@ def test_the_end_of_all_processes_together_is_no_failure_and_leaves_the_group(
         eventually(lambda: job.bodies() == sorted(sent), "the messages", STARTED_S)
         eventually(lambda: messages.lag(group) == 0, "that the batch is over, and its callback into Python")
         job.signal_all(ending)
-        eventually(lambda: messages.members(group) == [], "an empty group", timeout_s=30)
+        eventually(lambda: messages.members(group) == [], "an empty group")
         eventually(lambda: bool(job.said("left the group")), "its last line")
         written = job.log
     assert shapes_of(job.lines())[0] == "joining"

@@ -14,7 +14,7 @@ def join_and_leave(messages: Topic, group: str, staying: Stream, visitors: Itera
         eventually(lambda: bool(staying.places_and_bodies()), "the first rows")
         for visitor in visitors:
             come_and_go(visitor)
-            eventually(lambda: len(messages.members(group)) == 1, "the visitor leaves", timeout_s=10)
+            eventually(lambda: len(messages.members(group)) == 1, "the visitor leaves")
         rocketmq_spark.stop(staying_query)
     staying.run_to_end()
     return sent
