@@ -31,7 +31,7 @@ LEVEL_1_DELAY_S = 1.0
 LEVEL_1_COUNT = 40
 TIMER_DELAY_S = 2.5
 # A level whose delivery failed is tried again after 10 s.
-DELAY_TOLERANCE_S = 20.0 * PATIENCE
+DELAY_TOLERANCE_S = 7.0 * PATIENCE
 
 
 @pytest.fixture(scope="module")
