@@ -5,9 +5,11 @@ Only the process that the user called counts: pytest-xdist's workers are among i
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import Counter
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 import psutil
@@ -15,15 +17,18 @@ import pytest
 
 POLL_S: Final = 0.2
 KINDS: Final = (
-    ("Spark JVMs", "org.apache.spark.deploy.SparkSubmit"),
-    ("RocketMQ clusters", "/jvm-rocketmq"),
-    ("RocketMQ name servers alone", "/jvm-namesrv"),
-    ("RocketMQ brokers alone", "/jvm-broker-"),
-    ("RocketMQ proxies", "/jvm-proxy"),
-    ("source runners", "python_streaming_source_runner"),
-    ("other JVMs", "java "),
+    ("launchers of Spark", ("org.apache.spark.launcher.Main",)),
+    ("Spark JVMs", ("org.apache.spark.deploy.SparkSubmit", "-cp")),
+    ("RocketMQ clusters", ("/jvm-rocketmq",)),
+    ("RocketMQ name servers alone", ("/jvm-namesrv",)),
+    ("RocketMQ brokers alone", ("/jvm-broker-",)),
+    ("RocketMQ proxies", ("/jvm-proxy",)),
+    ("source runners", ("python_streaming_source_runner",)),
+    ("other JVMs", ("java", "-classpath")),
 )
-"""Name and what the command line contains; the first kind that fits counts. A query has one source runner a source."""
+"""Name and what the command line has; the first that fits counts, by the last look: a process that has only just
+forked has its parent's command line. A query has one source runner for each source."""
+SHOWN: Final = ("Spark JVMs", "RocketMQ clusters", "RocketMQ name servers alone", "RocketMQ proxies", "source runners")
 
 
 class StartedProcesses:
@@ -45,10 +50,10 @@ class StartedProcesses:
         self._thread.join()
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        terminalreporter.section("started")
         counts = Counter(self._seen.values())
-        for kind, _ in KINDS:
-            terminalreporter.write_line(f"{counts[kind]:6} {kind}")
+        started = [f"{counts[kind]} {kind}" for kind in SHOWN if counts[kind]]
+        if started:
+            terminalreporter.write_line("started: " + ", ".join(started))
 
     def _count(self) -> None:
         me = psutil.Process()
@@ -57,13 +62,12 @@ class StartedProcesses:
                 self._look_at(process)
 
     def _look_at(self, process: psutil.Process) -> None:
-        key = (process.pid, process.create_time())
-        if self._seen.get(key):
-            return
         with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-            self._seen[key] = kind_of(" ".join(process.cmdline()))
+            self._seen[process.pid, process.create_time()] = kind_of(process.cmdline())
 
 
-def kind_of(command: str) -> str:
+def kind_of(command: list[str]) -> str:
     """The name of the first kind that fits, or nothing."""
-    return next((kind for kind, part in KINDS if part in f"{command} "), "")
+    if not command or command[0].rpartition("/")[2] not in {"java", Path(sys.executable).name, "python", "python3"}:
+        return ""
+    return next((kind for kind, parts in KINDS if all(part in " ".join(command) for part in parts)), "")
