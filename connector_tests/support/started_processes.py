@@ -26,8 +26,7 @@ KINDS: Final = (
     ("source runners", ("python_streaming_source_runner",)),
     ("other JVMs", ("java", "-classpath")),
 )
-"""Name and what the command line has; the first that fits counts, by the last look: a process that has only just
-forked has its parent's command line. A query has one source runner for each source."""
+"""Name and what the command line has; the first that fits counts. A query has one source runner for each source."""
 SHOWN: Final = ("Spark JVMs", "RocketMQ clusters", "RocketMQ name servers alone", "RocketMQ proxies", "source runners")
 
 
@@ -62,8 +61,14 @@ class StartedProcesses:
                 self._look_at(process)
 
     def _look_at(self, process: psutil.Process) -> None:
+        key = (process.pid, process.create_time())
+        if key in self._seen:
+            return
         with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-            self._seen[process.pid, process.create_time()] = kind_of(process.cmdline())
+            command, parent = process.cmdline(), process.parent()
+            has_only_forked = parent is not None and parent.cmdline() == command
+            if not has_only_forked and (kind := kind_of(command)):
+                self._seen[key] = kind
 
 
 def kind_of(command: list[str]) -> str:
