@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from string import Formatter
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,9 +11,3 @@ class Condition:
 
     what: str
     advice: str
-
-    @property
-    def parameters(self) -> frozenset[str]:
-        """Names that ``what`` and ``advice`` expect in the context."""
-        fields = (*Formatter().parse(self.what), *Formatter().parse(self.advice))
-        return frozenset(name for _, name, _, _ in fields if name)

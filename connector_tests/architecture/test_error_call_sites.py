@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import rocketmq_spark
+from connector_tests.support.conditions import parameters_of
 from rocketmq_spark import errors
 from rocketmq_spark.conditions import CONDITIONS
 from rocketmq_spark.errors import RocketMQError
@@ -112,7 +113,7 @@ def test_errors_are_found() -> None:
 def test_an_error_is_raised_with_a_condition_of_the_table_and_exactly_its_parameters(site: CallSite) -> None:
     assert site.condition is not None, f"{site.where}: write the condition and its parameters out"
     assert site.condition in CONDITIONS, f"{site.where}: no such condition"
-    expected = CONDITIONS[site.condition].parameters | OF_THE_CLASS.get(site.error_class, set())
+    expected = parameters_of(CONDITIONS[site.condition]) | OF_THE_CLASS.get(site.error_class, set())
     assert site.parameters == expected, f"{site.where}: {site.condition}"
 
 

@@ -1,59 +1,150 @@
-"""Every function, method and class of the package is used by the package, or by somebody outside who is named here."""
+"""Every function, method, class and optional parameter of the package is used by the package, or by who is named here.
+
+Names are not enough: a method that shares its name with another would never die. ``References`` tells them apart.
+"""
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Final
+
+import pytest
 
 import rocketmq_spark
+from connector_tests.support.references import References, write_references
+from rocketmq_spark.wire.arrow.column_table import COLUMNS
 
-PACKAGE = Path(rocketmq_spark.__file__).parent
-FROM_OUTSIDE = {
-    # Spark calls its interfaces, and knows the methods of listeners by name.
-    "getDefaultReadLimit", "initialOffset", "reportLatestOffset", "prepareForTriggerAvailableNow", "partitions",
-    "commit", "streamReader", "streamWriter", "writer", "onQueryStarted", "onQueryProgress",
-    "onQueryIdle", "onQueryTerminated",
-    # pytest calls a fixture by name, whoever tests with an embedded cluster its methods.
-    "rocketmq_topic", "restart_broker", "pause_broker", "resume_broker", "start_name_server",
-    "stop_name_server", "kill_name_server", "kill_proxy", "pause_proxy", "resume_proxy",
-    # An in-memory stream is for tests, and stays beside the port that it keeps.
-    "memory_pair",
+PACKAGE: Final = Path(rocketmq_spark.__file__).parent
+SETTINGS: Final = PACKAGE.parent / "pyproject.toml"
+CLUSTER: Final = "rocketmq_spark.embedded.cluster.EmbeddedCluster"
+
+FOR_USERS: Final = {
+    "rocketmq_spark.sink.failed_rows.send_back": "the package's __init__ loads it by name",
+    "rocketmq_spark.embedded.pytest_plugin.rocketmq_*": "pytest runs a fixture by name",
+    **dict.fromkeys(
+        (
+            f"{CLUSTER}.{name}"
+            for name in (
+                "create_user", "delete_topic", "expire_messages", "kill_name_server", "kill_proxy", "pause_broker",
+                "pause_proxy", "restart_broker", "resume_broker", "resume_proxy", "start_name_server",
+                "stop_name_server", "store_dir",
+            )
+        ),
+        "what who tests with an embedded cluster does to it",
+    ),
 }  # fmt: skip
+BY_NAME: Final = {
+    "rocketmq_spark.wire.arrow.native_columns.NativeColumnDecoder": "wire.implementation loads it where it is built",
+    "rocketmq_spark.wire.remoting.native_answers.NativeAnswerTemplate": "the same",
+}
+COLUMNS_BY_NAME: Final = {
+    f"{table}.{field}"
+    for table in ("rocketmq_spark.model.MessageExt", "rocketmq_spark.wire.arrow.record_columns.RecordColumns")
+    for field in {*(row.field for row in COLUMNS.values()), "origin_topic", "origin_msg_id"}
+}
+"""The column table names them."""
+FOR_TESTS: Final = {
+    "rocketmq_spark.remoting.memory.memory_pair": "an in-memory stream; it stays beside the port that it keeps"
+}
+
+PARAMETERS_FOR_USERS: Final = {
+    f"{CLUSTER}*(*=)": "documented for who tests with an embedded cluster",
+    "rocketmq_spark.sink.failed_rows.send_back(*=)": "documented",
+    "rocketmq_spark.source.stream.graceful_stop.stop(timeout_s=)": "documented",
+    "rocketmq_spark.wire.arrow.*.*ColumnDecoder(restores_origin=)": "given to whichever of the two was chosen",
+}
+PARAMETERS_FOR_TESTS: Final = {
+    "*(clock=)": "time is an argument",
+    "*.BatchSender(sleep=)": "so is waiting",
+    "*.UniqueIds(unix_ms=)": "so is the day",
+    "*(connect=)": "a stream in memory",
+    "*(client_of=)": "a client over streams in memory",
+    "*(transport_of=)": "a transport over streams in memory",
+    "*(environ=)": "an environment",
+    "*.OutageNotes(folder=)": "a folder of the test",
+    "*.memory_pair(*=)": "a test's own",
+    "*.BatchSender(first_turn=)": "which queue is first, otherwise by chance",
+    "*.Producer(unique_ids=)": "ids that are known before",
+    "*.PullConnections(limit=)": "a limit that a test can reach",
+    "*(idle_ms=)": "the same",
+    "*(limit_bytes=)": "the same",
+    "*.named(most=)": "the same",
+    "*.topic.create(ready_timeout_ms=)": "the same",
+    "*.correlation.opaques(first=)": "the same; a connection takes months to get there",
+    "*.ServerCertificate(hosts=)": "a host that is not the test's",
+    "*.Producer.send*(queue=)": "real brokers get messages where a test needs them",
+    "*.Producer.send(sys_flag=)": "the same, of messages that no producer of ours makes",
+    "*.Broker.pull(expression=)": "shows that real brokers filter as pulls of ranges ask them to",
+}
 
 
-def defined(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("__"):
-            yield node.name
+@pytest.fixture(scope="module")
+def references(tmp_path_factory: pytest.TempPathFactory) -> References:
+    folders, cache = [PACKAGE, PACKAGE.parent / "tools"], tmp_path_factory.mktemp("references")
+    write_references(folders, cache, SETTINGS)
+    return References(folders, cache)
 
 
-def used(tree: ast.AST) -> Iterator[str]:
-    """Names, attributes, and texts that could be either, as they stand in ``getattr``, annotations and entry points."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            yield node.id
-        elif isinstance(node, ast.Attribute):
-            yield node.attr
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node.value
+def without(found: set[str], *exempt: dict[str, str]) -> tuple[set[str], set[str]]:
+    """What is found and not exempt, and the exemptions that exempt nothing."""
+    patterns = [pattern for one in exempt for pattern in one]
+    left = {name for name in found if not any(fnmatchcase(name, pattern) for pattern in patterns)}
+    return left, {pattern for pattern in patterns if not any(fnmatchcase(name, pattern) for name in found)}
 
 
-def unused(texts: Iterable[str], users: Iterable[str] = ()) -> set[str]:
-    """What these modules define, and neither they nor ``users`` use."""
-    trees = [ast.parse(text) for text in texts]
-    uses = {name for tree in (*trees, *map(ast.parse, users)) for name in used(tree)}
-    return {name for tree in trees for name in defined(tree)} - uses
+def test_what_the_package_defines_it_uses(references: References) -> None:
+    assert without(references.unused() - COLUMNS_BY_NAME, FOR_USERS, BY_NAME, FOR_TESTS) == (set(), set())
 
 
-def texts_in(folder: Path) -> list[str]:
-    return [file.read_text(encoding="utf-8") for file in folder.rglob("*.py")]
+def test_an_optional_parameter_is_given_by_some_call(references: References) -> None:
+    assert without(references.never_passed(), PARAMETERS_FOR_USERS, PARAMETERS_FOR_TESTS) == (set(), set())
 
 
-def test_what_the_package_defines_it_uses() -> None:
-    assert unused(texts_in(PACKAGE), texts_in(PACKAGE.parent / "tools")) == FROM_OUTSIDE
+MODULE: Final = """\
+from typing import Protocol
+
+class Port(Protocol):
+    def ask(self) -> int: ...
+
+class Server:
+    def ask(self) -> int:
+        return 1
+
+class Broker:
+    def __init__(self, first: int = 1, second: int = 2) -> None:
+        self._sum = first + second
+    def pull(self) -> int:
+        return self._sum
+    def again(self) -> int:
+        return self.again()
+    def close(self) -> None: ...
+
+class Master(Broker):
+    def close(self) -> None:
+        super().close()
+
+class Connection:
+    @property
+    def pull(self) -> int:
+        return 1
+
+def run(port: Port) -> int:
+    Master().close()
+    return port.ask() + Broker(second=7).pull()
+
+run(Server())
+print(Connection())
+"""
 
 
-def test_an_unused_method_is_found() -> None:
-    module = "class Broker:\n def pull(self): ...\n def min_offset(self): ...\n"
-    assert unused([module, "from broker import Broker\nBroker().pull()"]) == {"min_offset"}
+def test_a_dead_method_is_found_beside_its_namesake(tmp_path: Path) -> None:
+    """And a method that only calls itself; not one that is called by a protocol, or by ``super()``."""
+    package = tmp_path / "shop"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "stand.py").write_text(MODULE)
+    write_references([package], tmp_path / "cache", SETTINGS)
+    found = References([package], tmp_path / "cache")
+    assert found.unused() == {"shop.stand.Broker.again", "shop.stand.Connection.pull"}
+    assert found.never_passed() == {"shop.stand.Broker(first=)"}

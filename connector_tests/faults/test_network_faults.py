@@ -178,7 +178,7 @@ def pulling() -> Iterator[PullConnections]:
 def pulled(pulling: PullConnections, address: str, *offsets: int) -> list[PullAnswer]:
     """What becomes of pulls at these offsets."""
     requests = [PullRequest(offset, offset + 1, 1, deque()) for offset in offsets]
-    completions = pulling.pull(address, requests, pull_frames("G", QUEUE, "*"))
+    completions = pulling.connection(address).pull(requests, pull_frames("G", QUEUE, "*"))
     deadline = time.monotonic() + 30
     while len(completions) < len(requests):
         assert time.monotonic() < deadline, "not told"

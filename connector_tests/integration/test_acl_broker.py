@@ -58,7 +58,7 @@ def pulled_as(guarded: EmbeddedCluster, who: Credentials | None) -> PullResult |
     """What an executor is answered, which pulls over connections of its own."""
     with closing(PullConnections(TIMEOUT_MS, tls=guarded.security.tls)) as pulling:
         asked = PullRequest(0, 2, 32, deque())
-        pulling.pull(guarded.broker_addr(), [asked], pull_frames("g", QUEUE, "*", who))
+        pulling.connection(guarded.broker_addr()).pull([asked], pull_frames("g", QUEUE, "*", who))
         ((_, answered),) = pulling.receive(TIMEOUT_MS)
         return answered
 

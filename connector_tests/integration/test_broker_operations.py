@@ -104,7 +104,7 @@ def member(cluster: EmbeddedCluster, group: str, topic: str, client_id: str = CL
     """The broker as one member of ``group`` sees it, over a connection of its own."""
     pool = ConnectionPool(3_000)
     broker = AdminBroker(cluster.broker_addr(), pool, TIMEOUT_MS)
-    broker.heartbeat(heartbeat(client_id, group, topic))
+    broker.submit_heartbeat(heartbeat(client_id, group, topic)).result()
     yield broker
     pool.close()
 
@@ -281,7 +281,7 @@ def test_a_pull_of_a_queue_or_topic_that_does_not_exist_is_refused(broker: Admin
 def test_many_pulls_are_in_flight_on_one_connection(cluster: EmbeddedCluster, filled: MessageQueue, group: str) -> None:
     pulling = PullConnections(5_000)
     requests = [PullRequest(offset, offset + 1, 1, deque()) for offset in range(10)]
-    completions = pulling.pull(cluster.broker_addr(), requests, pull_frames(group, filled, "*"))
+    completions = pulling.connection(cluster.broker_addr()).pull(requests, pull_frames(group, filled, "*"))
     while len(completions) < len(requests):
         completions += pulling.receive(1_000)
     bodies = {}
@@ -388,7 +388,7 @@ def test_a_reset_by_time_moves_every_queue(broker: AdminBroker, filled: MessageQ
 def test_consume_stats_show_the_lag(broker: AdminBroker, filled: MessageQueue, group: str) -> None:
     broker.ensure_group(group)
     broker.update_offset(group, filled, 4)
-    progress = broker.consume_stats(group, filled.topic)[filled]
+    progress = broker.consume_stats(group)[filled]
     assert (progress.broker_offset, progress.consumer_offset) == (10, 4)
 
 
@@ -409,7 +409,7 @@ def test_a_heartbeat_makes_a_member_and_unregistering_ends_it(
 def test_the_broker_tells_members_of_a_newcomer(cluster: EmbeddedCluster, topic: str, group: str) -> None:
     notices: thread_queue.Queue[RemotingCommand] = thread_queue.Queue()
     pool = ConnectionPool(3_000, lambda request: notices.put(request))
-    AdminBroker(cluster.broker_addr(), pool, TIMEOUT_MS).heartbeat(heartbeat(CLIENT_ID, group, topic))
+    AdminBroker(cluster.broker_addr(), pool, TIMEOUT_MS).submit_heartbeat(heartbeat(CLIENT_ID, group, topic)).result()
     with member(cluster, group, topic, OTHER_ID):
         eventually(lambda: _codes_of(notices) >= {RequestCode.NOTIFY_CONSUMER_IDS_CHANGED}, "a notice")
     pool.close()

@@ -14,7 +14,7 @@ from connector_tests.support.streams import eventually
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, TransportError
 from rocketmq_spark.remoting import connection as connection_module
 from rocketmq_spark.remoting.connection import Connection, Pending
-from rocketmq_spark.remoting.correlation import MAX_OPAQUE, SILENCE_LIMIT_MS
+from rocketmq_spark.remoting.correlation import MAX_OPAQUE, SILENCE_LIMIT_MS, opaques
 from rocketmq_spark.remoting.memory import MemoryStream, memory_pair
 from rocketmq_spark.remoting.stream import Buffer
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
@@ -75,7 +75,8 @@ def failure_of(pending: Pending) -> RocketMQError:
 
 def test_numbers_begin_again_where_javas_end(broker: ScriptedBroker) -> None:
     """A number is an int there. A connection to a busy broker gets so far within months."""
-    connection = Connection(ADDRESS, broker.connect(ADDRESS, 0), first_opaque=MAX_OPAQUE - 1)
+    connection = Connection(ADDRESS, broker.connect(ADDRESS, 0))
+    connection._opaques = opaques(MAX_OPAQUE - 1)
     try:
         answers = [connection.request(echo(number), LONG_MS) for number in range(4)]
     finally:

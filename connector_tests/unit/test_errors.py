@@ -7,6 +7,7 @@ from string import Formatter
 
 import pytest
 
+from connector_tests.support.conditions import parameters_of
 from rocketmq_spark.condition import Condition
 from rocketmq_spark.conditions import CONDITIONS
 from rocketmq_spark.errors import (
@@ -44,14 +45,14 @@ REFUSAL = BrokerError(
 
 def example(condition: str, error_class: type[RocketMQError] = RocketMQError) -> RocketMQError:
     """An error with a value for each parameter that can be told from the others."""
-    return error_class(condition, **{name: f"<{name}>" for name in CONDITIONS[condition].parameters})
+    return error_class(condition, **{name: f"<{name}>" for name in parameters_of(CONDITIONS[condition])})
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_every_condition_renders_with_its_parameters_and_nothing_else(condition: str) -> None:
     text = str(example(condition))
     assert text.startswith(f"[ROCKETMQ_{condition}] ")
-    assert all(f"<{name}>" in text for name in CONDITIONS[condition].parameters)
+    assert all(f"<{name}>" in text for name in parameters_of(CONDITIONS[condition]))
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
@@ -65,11 +66,11 @@ def test_every_condition_says_what_happened_and_what_to_do(condition: str) -> No
 
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_every_condition_names_the_address_broker_queue_or_thing_that_it_is_about(condition: str) -> None:
-    assert CONDITIONS[condition].parameters
+    assert parameters_of(CONDITIONS[condition])
 
 
 def test_parameters_are_those_of_both_texts() -> None:
-    assert Condition("{first!r} and {second:>3}", "do {third}").parameters == {"first", "second", "third"}
+    assert parameters_of(Condition("{first!r} and {second:>3}", "do {third}")) == {"first", "second", "third"}
 
 
 def test_no_template_uses_positions_or_attributes() -> None:

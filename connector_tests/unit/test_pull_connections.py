@@ -64,7 +64,7 @@ class Pulls:
 
     def pull(self, address: str, count: int = 1) -> None:
         requests = [PullRequest(offset, offset + 1, 1, deque()) for offset in range(count)]
-        self._note(self.connections.pull(address, requests, FRAMES))
+        self._note(self.connections.connection(address).pull(requests, FRAMES))
 
     def receive(self, timeout_ms: int = 10) -> None:
         self._note(self.connections.receive(timeout_ms))
@@ -106,7 +106,7 @@ def test_there_is_no_thread_and_the_one_who_waits_is_handed_the_answer(pulls: Pu
 
 def test_pulls_are_sent_together_and_each_answer_goes_to_its_own(pulls: Pulls, silent: ScriptedBroker) -> None:
     requests = [PullRequest(offset, offset + 1, 1, deque()) for offset in range(3)]
-    assert pulls.connections.pull(SILENT, requests, FRAMES) == []
+    assert pulls.connections.connection(SILENT).pull(requests, FRAMES) == []
     session = silent.next_session()
     for received in reversed([session.next_received() for _ in requests]):
         session.reply(received, found(next_begin=int(received.fields["queueOffset"]) + 100))
@@ -234,7 +234,7 @@ def test_a_server_that_cannot_be_reached_is_an_error() -> None:
         raise TransportError("CONNECT_FAILED", address=address, reason="refused")
 
     with pytest.raises(TransportError, match="CONNECT_FAILED"):
-        PullConnections(TIMEOUT_MS, connect=refuse).pull(A, [PullRequest(0, 1, 1, deque())], FRAMES)
+        PullConnections(TIMEOUT_MS, connect=refuse).connection(A)
 
 
 @pytest.mark.parametrize(

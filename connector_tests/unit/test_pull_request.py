@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from connector_tests.support.pull_results import result, too_small
-from rocketmq_spark.pull.pull_request import BY_OFFSETS, PullAction, PulledRange, pull_action
+from rocketmq_spark.pull.pull_request import BY_OFFSETS, PullAction, pull_action
 from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
 
 
@@ -72,7 +72,3 @@ def test_too_small_is_no_loss_while_the_min_offset_does_not_say_so() -> None:
 
 def test_a_reset_mark_is_no_loss_whatever_the_bounds_are() -> None:
     assert pull_action(result(PullStatus.OFFSET_ILLEGAL, "OFFSET_RESET", 5, min_offset=500), 100) is PullAction.AGAIN
-
-
-def test_a_pulled_range_is_as_wide_as_its_offsets_are_many() -> None:
-    assert PulledRange(5, 12).width == 7

@@ -505,7 +505,7 @@ def test_after_a_slow_answer_the_first_pause_is_the_shortest() -> None:
 
     network = SimulatedNetwork(answer, clock, is_slow=iter([True] * 20 + [False] * 9).__next__)
     puller = RangePuller(QueueRange(QUEUE, 0, 10), network, limit_ms=9_999, missing_ms=9_999, clock=clock)
-    assert sum(pulled.width for pulled in puller.pulled()) == 10
+    assert sum(pulled.end_offset - pulled.begin_offset for pulled in puller.pulled()) == 10
     failed_at_ms, again_at_ms = asked_at_ms
     assert failed_at_ms > PULLING.longest_ms
     assert again_at_ms - failed_at_ms == PULLING.shortest_ms
@@ -599,7 +599,7 @@ def test_a_range_of_which_no_address_is_known_asks_for_the_route() -> None:
     clock, queue = ManualClock(), SimulatedQueue(max_offset=100)
     network = SimulatedNetwork(queue.pull, clock)
     puller = RangePuller(QueueRange(QUEUE, 0, 100), network, limit_ms=9_999, missing_ms=9_999, clock=clock)
-    assert sum(pulled.width for pulled in puller.pulled()) == 100
+    assert sum(pulled.end_offset - pulled.begin_offset for pulled in puller.pulled()) == 100
     assert network.routes_forgotten_count == 1
 
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 import os
 import time
 import weakref
-from collections.abc import Sequence
 from operator import attrgetter
 from typing import Final
 
 from rocketmq_spark.pull.implementation import answer_template
 from rocketmq_spark.pull.pull_connection import PullConnection
-from rocketmq_spark.pull.pull_request import Completion, PullRequest
+from rocketmq_spark.pull.pull_request import Completion
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.pool import IDLE_LIMIT_MS, connections_to_close
 from rocketmq_spark.remoting.proxied import door
@@ -22,7 +21,6 @@ from rocketmq_spark.remoting.secured import Connect, connect_with
 from rocketmq_spark.security import Tls
 from rocketmq_spark.wire.remoting.frame_arena import Arenas
 from rocketmq_spark.wire.remoting.ordinary_answer import AnswerTemplate
-from rocketmq_spark.wire.remoting.pull_frames import PullFrames
 
 TURN_MS: Final = 5
 """How long one server is waited for while another may answer."""
@@ -55,16 +53,14 @@ class PullConnections:
         self._leaving: list[PullConnection] = []
         _of_this_process.add(self)
 
-    def pull(self, address: str, requests: Sequence[PullRequest], frames: PullFrames) -> list[Completion]:
-        """Send pulls; those that are returned could not be sent, or were in flight on what is lost with them.
-
-        Raises TransportError[CONNECT_FAILED].
-        """
-        return self._connection(address).pull(requests, frames)
-
     def connection(self, address: str) -> PullConnection:
         """The one to pull over, opened if need be. Raises TransportError[CONNECT_FAILED]."""
-        return self._connection(address)
+        connection = self._connections.get(address)
+        if connection is not None and not connection.in_flight_count:
+            connection.receive(0)  # nobody has noticed yet whether the server has closed it
+        if connection is None or not connection.is_open or connection.is_leaving:
+            connection = self._opened(address)
+        return connection
 
     def notices_loss(self, address: str) -> bool:
         """Whether the connection was lost while nothing was in flight: nobody has been told of that."""
@@ -97,14 +93,6 @@ class PullConnections:
 
     def _all(self) -> list[PullConnection]:
         return [*self._connections.values(), *self._leaving]
-
-    def _connection(self, address: str) -> PullConnection:
-        connection = self._connections.get(address)
-        if connection is not None and not connection.in_flight_count:
-            connection.receive(0)  # nobody has noticed yet whether the server has closed it
-        if connection is None or not connection.is_open or connection.is_leaving:
-            connection = self._opened(address)
-        return connection
 
     def _opened(self, address: str) -> PullConnection:
         before = self._connections.pop(address, None)

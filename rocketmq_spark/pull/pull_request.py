@@ -93,11 +93,6 @@ class PulledRange(NamedTuple):
     is_lost: bool = False
     is_given_up: bool = False
 
-    @property
-    def width(self) -> int:
-        """How many offsets."""
-        return self.end_offset - self.begin_offset
-
 
 class PullRequest:
     """Offsets ``[next_offset, end_offset)`` that are to be pulled, one answer after another, for at most

@@ -69,6 +69,7 @@ class PullWindow:
         self._expected_bytes: float = 1
         self._depth = 1
         self._stride: int | None = None
+        """How many offsets one answer is expected to cover; None before the first answer."""
         self._full_answers = 0
         self._patience = max_depth
         self._shortness = 0
@@ -83,11 +84,6 @@ class PullWindow:
     def depth(self) -> int:
         """How many pulls may now be in flight, or have been answered and wait for delivery."""
         return max(1, min(self._depth, self._affordable(self._max_bytes)))
-
-    @property
-    def stride(self) -> int | None:
-        """How many offsets one answer is expected to cover; None before the first answer."""
-        return self._stride
 
     # ------------------------------------------------------------------------------------------ what to pull
 

@@ -138,10 +138,9 @@ class Broker(Peer):
         offset: int,
         suspend_ms: int,
         on_answer: Callable[[PullResult | RocketMQError], None],
-        expression: str = "*",
     ) -> None:
         """A pull of one message that the broker holds, when there is none, for ``suspend_ms`` to 5 s longer."""
-        question = pull_question(group, queue, offset, 1, expression, suspend_ms)
+        question = pull_question(group, queue, offset, 1, "*", suspend_ms)
         self.ask_then(question, on_answer, suspend_ms + HOLD_SLACK_MS + self._timeout_ms)
 
     # --------------------------------------------------------------------------------------------------- positions
@@ -218,19 +217,15 @@ class Broker(Peer):
         answer = self.pull(group, queue, 0, 1)
         return answer.next_begin_offset if answer.reason == OFFSET_RESET else None
 
-    def consume_stats(self, group: str, topic: str | None = None) -> dict[MessageQueue, ConsumeProgress]:
-        """How far the group is, per queue of ``topic`` or of all its topics."""
-        command = _command(RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequest(consumer_group=group, topic=topic))
+    def consume_stats(self, group: str) -> dict[MessageQueue, ConsumeProgress]:
+        """Return the group's progress in each queue of all its topics."""
+        command = _command(RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequest(consumer_group=group))
         return self.ask(Question(command, lambda answer: decode_consume_stats(answer.body)))
 
     # -------------------------------------------------------------------------------------------------- membership
 
-    def heartbeat(self, heartbeat: Heartbeat) -> None:
-        """Register or keep alive: the connection becomes a member of each group in it. One connection a client id."""
-        self.submit_heartbeat(heartbeat).result()
-
     def submit_heartbeat(self, heartbeat: Heartbeat) -> ResponseFuture[None]:
-        """``heartbeat`` without waiting."""
+        """Register or keep alive: the connection becomes a member of each group in it. One connection a client id."""
         return self.submit(Question(_command(RequestCode.HEART_BEAT, body=encode_heartbeat(heartbeat)), code_only))
 
     def unregister(self, client_id: str, group: str) -> None:

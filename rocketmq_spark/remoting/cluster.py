@@ -27,9 +27,6 @@ class RemoteCluster:
         self._looker = looker
         self._queues: dict[str, tuple[MessageQueue, ...]] = {}
 
-    def topic_route(self, topic: str) -> TopicRoute:
-        return self._name_servers.topic_route(topic)
-
     def topic_routes(self, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]:
         told = self._name_servers.topic_routes(topics)
         self._queues |= {topic: one.read_queues() for topic, one in told.items() if isinstance(one, TopicRoute)}

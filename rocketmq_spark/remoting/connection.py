@@ -112,7 +112,6 @@ class Connection:
         stream: Stream,
         on_request: OnRequest = support_nothing,
         clock: Clock = monotonic_ms,
-        first_opaque: int = 1,
         credentials: Credentials | None = None,
     ) -> None:
         self.address = address
@@ -123,7 +122,7 @@ class Connection:
         self._on_request = on_request
         self._clock = clock
         self._pending: dict[int, Pending] = {}
-        self._opaques = opaques(first_opaque)
+        self._opaques = opaques()
         self._sending = threading.Lock()
         self._loss: RocketMQError | None = None
         self._used_ms = self._heard_ms = self._swept_ms = clock()
