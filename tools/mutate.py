@@ -10,8 +10,8 @@ mutmut makes and runs the mutants. ``tools/mutants.toml`` has the rooms, which a
 them; the functions of the sample; and the survivors that nothing can or need kill, each with its reason. It is an error
 when another one survives, and when fewer than 90 % of a room are killed.
 
-What a room has come to is kept when it was run to its end, in ``docs/design/mutation.json``, and the page beside it is
-written anew.
+What a room has come to is kept when it was run to its end: with its survivors in ``build/mutation/results.json``, its
+counts in ``tools/mutation_counts.json``; and ``docs/design/mutation.md`` is written anew.
 """
 
 from __future__ import annotations
@@ -30,22 +30,25 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from mutation_page import PINNED, RESULTS, ROOT, kept_results, mutation_page
+from mutation_page import COUNTS, PINNED, RESULTS, ROOT, kept_counts, kept_results, mutation_page
 from mutation_results import (
     ALIVE,
     Change,
+    Counts,
     Measured,
     Reasons,
+    counts_of,
     digest_of,
     encoded,
+    encoded_counts,
     line_of,
     modules_in,
     percent_killed,
 )
 
-PAGE: Final = RESULTS.with_suffix(".md")
+PAGE: Final = ROOT / "docs" / "design" / "mutation.md"
 OWN_MUTMUT: Final = ROOT / "tools" / "own_mutmut.py"
-FOLDER: Final = ROOT / "build" / "mutation"
+FOLDER: Final = RESULTS.parent
 WANTED_PERCENT: Final = 90
 COPIED: Final = (
     "rocketmq_spark",
@@ -75,8 +78,8 @@ def main() -> int:
     bad = set()
     for name, room in rooms.items():
         if not given.report:
-            measure(name, room, given.processes, again=given.again)
-        if is_bad(name, modules_in(ROOT, room), kept_results().get(name), reasons):
+            measure(name, room, reasons, given.processes, again=given.again)
+        if is_bad(name, modules_in(ROOT, room), kept_counts().get(name), reasons):
             bad.add(name)
     print(*(f"not as wanted: {name}" for name in sorted(bad)), sep="\n", end="\n" * bool(bad))
     return int(bool(bad))
@@ -98,7 +101,7 @@ def run_sample(sample: dict[str, Any], reasons: Reasons, processes: int) -> int:
     return int(bool(missing) | tell_unpinned(alive, reasons))
 
 
-def measure(name: str, room: dict[str, Any], processes: int, *, again: bool) -> None:
+def measure(name: str, room: dict[str, Any], reasons: Reasons, processes: int, *, again: bool) -> None:
     """Run a room, and keep what it has come to."""
     folder = FOLDER / name
     forget = forget_survivors if again else forget_all
@@ -107,22 +110,30 @@ def measure(name: str, room: dict[str, Any], processes: int, *, again: bool) -> 
     if not is_through(folder):
         sys.exit(f"{name} was not run to its end; see {folder / 'mutants.log'}")
     today = datetime.now(UTC).date().isoformat()
-    measured = Measured(today, digest_of(folder, modules_in(folder, room)), *results_in(folder))
+    modules = modules_in(folder, room)
+    measured = Measured(today, digest_of(folder, modules), *results_in(folder))
+    counts = counts_of(measured, modules, reasons)
     RESULTS.write_text(encoded({**kept_results(), name: measured}), encoding="utf-8")
+    COUNTS.write_text(encoded_counts({**kept_counts(), name: counts}), encoding="utf-8")
     PAGE.write_text(mutation_page(), encoding="utf-8")
 
 
-def is_bad(name: str, modules: list[str], room: Measured | None, reasons: Reasons) -> bool:
-    """Whether a room has not come to what is wanted; prints what it has."""
+def is_bad(name: str, modules: list[str], room: Counts | None, reasons: Reasons) -> bool:
+    """Whether a room has not come to what is wanted; prints what it has, and its survivors where this machine has them
+    of the same run."""
     if room is None:
         print(f"{name}: not run")
         return True
-    print(f"{name}, {room.on}: {line_of(room.total)}", flush=True)
+    print(f"{name}, {room.on}: {line_of(room.statuses)}", flush=True)
     if room.sources != digest_of(ROOT, modules):
         print("  its modules have changed since")
-    stale = reasons.stale(modules, room.alive)
+    is_low = bool(room.unexplained) or percent_killed(room.statuses) < WANTED_PERCENT
+    measured = kept_results().get(name)
+    if measured is None or measured.sources != room.sources:
+        return is_low
+    stale = reasons.stale(modules, measured.alive)
     print(*(f"  killed, or gone, so not to be pinned: {one}" for one in stale), sep="\n", end="\n" * bool(stale))
-    return tell_unpinned(room.alive, reasons) | bool(stale) | (percent_killed(room.total) < WANTED_PERCENT)
+    return tell_unpinned(measured.alive, reasons) | bool(stale) | is_low
 
 
 def run_room(folder: Path, room: dict[str, Any], names: list[str], processes: int) -> None:

@@ -1,4 +1,4 @@
-"""docs/design/mutation.md: what mutants have come to, of all rooms, whether they were run or not."""
+"""docs/design/mutation.md: what mutants have come to, room by room, whether a room was run or not."""
 
 from __future__ import annotations
 
@@ -8,21 +8,35 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from mutation_results import Change, Measured, Reasons, decoded, killed, line_of, modules_in, percent_killed
+from mutation_results import (
+    Counts,
+    Measured,
+    decoded,
+    decoded_counts,
+    defines_functions,
+    killed,
+    line_of,
+    modules_in,
+    percent_killed,
+)
 
 ROOT: Final = Path(__file__).parent.parent
 PINNED: Final = ROOT / "tools" / "mutants.toml"
-RESULTS: Final = ROOT / "docs" / "design" / "mutation.json"
+COUNTS: Final = ROOT / "tools" / "mutation_counts.json"
+RESULTS: Final = ROOT / "build" / "mutation" / "results.json"
 
 HEAD: Final = """\
 # Mutation tests
 
-<!-- Written by tools/generate_docs.py: the results by tools/mutate.py, the reasons by hand in tools/mutants.toml. -->
+<!-- Written by tools/generate_docs.py, from tools/mutation_counts.json and tools/mutants.toml. -->
 
 `make mutate ROOM=name` changes the pure modules of a room in small ways, one at a time, and runs those of the room's
 own tests that reach the change, by mutmut. A change that no test notices is a survivor; one that never ends counts as
-killed. `make mutate` runs all rooms, and `make mutate-sample` a few functions, in CI. A room has the day of its last
-run, and the digest of its modules then; `python tools/mutate.py --report` names those that have changed since.
+killed. `make mutate` runs all rooms, and `make mutate-sample` a few functions, in CI. A run writes its survivors to
+`build/mutation/results.json`, and its counts into the table below, with the day and the digest of the room's modules;
+`python tools/mutate.py --report` names the rooms that have changed since. A room needs 90 % killed and a reason in
+`tools/mutants.toml` for each survivor. mutmut makes no mutants of properties and other decorated functions, nor outside
+of functions.
 """
 
 
@@ -30,78 +44,76 @@ def mutation_page() -> str:
     """The page of what is kept now."""
     pinned = tomllib.loads(PINNED.read_text(encoding="utf-8"))
     modules = {name: modules_in(ROOT, room) for name, room in pinned["room"].items()}
-    return page(modules, kept_results(), Reasons(pinned))
+    kept = kept_counts()
+    functionless = [name for name in without_mutants(modules, kept) if not defines_functions(ROOT, name)]
+    return page(modules, kept, {**dict.fromkeys(functionless, ""), **pinned["without_mutants"]})
 
 
 def kept_results() -> dict[str, Measured]:
-    """Of each room that was ever run to its end."""
+    """Of each room that was run to its end on this machine, with its survivors."""
     return decoded(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
 
 
-def page(modules: Mapping[str, list[str]], results: Mapping[str, Measured], reasons: Reasons) -> str:
-    """Of the ``modules`` of each room. What was kept of a room that is no more is not told."""
-    there = {name: results[name] for name in modules if name in results}
+def kept_counts() -> dict[str, Counts]:
+    """Of each room that was ever run to its end."""
+    return decoded_counts(COUNTS.read_text(encoding="utf-8"))
+
+
+def page(modules: Mapping[str, list[str]], counts: Mapping[str, Counts], reasons: Mapping[str, str]) -> str:
+    """Of the ``modules`` of each room. ``reasons``: why mutmut makes no mutants of a module; empty where it defines no
+    function, which is not worth a word. What is kept of a room that is no more is left out."""
+    there = {name: counts[name] for name in modules if name in counts}
+    total = sum((room.statuses for room in there.values()), Counter[str]())
     return "\n".join(
         [
             HEAD,
-            f"{len(there)} of {len(modules)} rooms were run: {line_of(total_of(there))}.",
+            f"{len(there)} of {len(modules)} rooms were run: {line_of(total)}.",
             "",
             "| room | modules | mutants | killed | | measured on | digest |",
             "|---|---|---|---|---|---|---|",
             *(room_row(name, modules[name], there.get(name)) for name in modules),
             "",
-            "## Modules",
-            "",
-            "| module | room | mutants | killed | |",
-            "|---|---|---|---|---|",
-            *(module_row(module, name, there.get(name)) for name in modules for module in modules[name]),
-            "",
-            "## Survivors",
-            "",
-            *(survivor for name in there for survivor in survivors(there[name], reasons)),
+            missing_modules(modules, there, reasons),
             "",
         ]
     )
 
 
-def total_of(results: Mapping[str, Measured]) -> Counter[str]:
-    """Of all rooms."""
-    return sum((room.total for room in results.values()), Counter[str]())
-
-
-def room_row(name: str, modules: list[str], room: Measured | None) -> str:
-    """A row of the first table."""
+def room_row(name: str, modules: list[str], room: Counts | None) -> str:
+    """A row of the table."""
     if room is None:
         return f"| {name} | {len(modules)} | not run | | | | |"
-    return f"| {name} | {len(modules)} | {counts(room.total)} | {room.on} | `{room.sources}` |"
+    figures = f"{room.statuses.total()} | {killed(room.statuses)} | {percent_killed(room.statuses):.0f} %"
+    return f"| {name} | {len(modules)} | {figures} | {room.on} | `{room.sources}` |"
 
 
-def module_row(module: str, name: str, room: Measured | None) -> str:
-    """A row of the second."""
-    if room is None:
-        return f"| `{module}` | {name} | not run | | |"
-    return f"| `{module}` | {name} | {counts(room.statuses.get(module, Counter()))} |"
+def missing_modules(modules: Mapping[str, list[str]], counts: Mapping[str, Counts], reasons: Mapping[str, str]) -> str:
+    """The line below the table."""
+    new = listed(not_measured(modules, counts)) or "no module"
+    without = listed(explained(without_mutants(modules, counts), reasons)) or "no module"
+    return f"Not measured yet: {new}. Without a mutant: {without}."
 
 
-def counts(statuses: Counter[str]) -> str:
-    """Three cells."""
-    if not statuses.total():
-        return "0 | |"
-    return f"{statuses.total()} | {killed(statuses)} | {percent_killed(statuses):.0f} %"
+def not_measured(modules: Mapping[str, list[str]], counts: Mapping[str, Counts]) -> Iterator[str]:
+    """Modules that came into a room after its last run."""
+    for name, room in counts.items():
+        yield from (f"`{module}`" for module in modules.get(name, ()) if module not in room.mutants)
 
 
-def survivors(room: Measured, reasons: Reasons) -> Iterator[str]:
-    """Items of a list."""
-    for one in sorted(room.alive):
-        yield f"* `{one.function}`: {change_text(one)}. {reasons.of(one) or '**To be killed.**'}"
+def without_mutants(modules: Mapping[str, list[str]], counts: Mapping[str, Counts]) -> Iterator[str]:
+    """Modules of which mutmut made none."""
+    for name, room in counts.items():
+        yield from (module for module in modules.get(name, ()) if room.mutants.get(module) == 0)
 
 
-def change_text(change: Change) -> str:
-    """In a line of Markdown."""
-    return f"{code(change.before)} → {code(change.after)}"
+def explained(modules: Iterator[str], reasons: Mapping[str, str]) -> Iterator[str]:
+    """With the reason; without those that have an empty one."""
+    for module in modules:
+        reason = reasons.get(module, "no reason is known")
+        if reason:
+            yield f"`{module}` ({reason})"
 
 
-def code(text: str) -> str:
-    """Code in a line of Markdown."""
-    joined = " ⏎ ".join(text.splitlines())
-    return f"`` {joined} ``" if joined else "nothing"
+def listed(names: Iterator[str]) -> str:
+    """In one line."""
+    return ", ".join(sorted(names))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import re
@@ -70,6 +71,26 @@ class Measured:
         return sum(self.statuses.values(), Counter())
 
 
+@dataclass(frozen=True)
+class Counts:
+    """What the repository keeps of a room: how many, and no survivor."""
+
+    on: str
+    sources: str
+    statuses: Counter[str]
+    mutants: Mapping[str, int]
+    """By module, how many mutants mutmut made of it; 0 of some."""
+    unexplained: int
+    """Survivors without a reason in ``mutants.toml``."""
+
+
+def counts_of(room: Measured, modules: list[str], reasons: Reasons) -> Counts:
+    """Return the counts of a room that has these modules."""
+    mutants = {module: room.statuses.get(module, Counter()).total() for module in modules}
+    unexplained = sum(reasons.of(change) is None for change in room.alive)
+    return Counts(room.on, room.sources, room.total, mutants, unexplained)
+
+
 def percent_killed(statuses: Counter[str]) -> float:
     """Of all, those that never end among the killed; 0 of none."""
     return 100 * killed(statuses) / max(1, statuses.total())
@@ -96,6 +117,12 @@ def modules_in(root: Path, room: Mapping[str, Any]) -> list[str]:
     return sorted(name for name in names if any(fnmatchcase(name, pattern) for pattern in room["modules"]))
 
 
+def defines_functions(root: Path, module: str) -> bool:
+    """Whether there is anything in a module that mutmut could change: it changes functions only."""
+    source = root.joinpath(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
+    return any(isinstance(node, ast.FunctionDef) for node in ast.walk(ast.parse(source)))
+
+
 def digest_of(root: Path, modules: list[str]) -> str:
     """Twelve hexadecimal digits that are others when one of the modules is."""
     digest = hashlib.sha256()
@@ -106,6 +133,17 @@ def digest_of(root: Path, modules: list[str]) -> str:
 
 
 # ---------------------------------------------------------------------------------------------------------------- kept
+
+
+def encoded_counts(counts: Mapping[str, Counts]) -> str:
+    """As the repository keeps them, in one order: a room a paragraph."""
+    rooms = {name: vars(room) for name, room in counts.items()}
+    return json.dumps(rooms, indent=1, sort_keys=True) + "\n"
+
+
+def decoded_counts(text: str) -> dict[str, Counts]:
+    """The opposite of ``encoded_counts``."""
+    return {name: Counts(**{**room, "statuses": Counter(room["statuses"])}) for name, room in json.loads(text).items()}
 
 
 def encoded(results: Mapping[str, Measured]) -> str:

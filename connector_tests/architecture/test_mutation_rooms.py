@@ -6,18 +6,15 @@ import tomllib
 from collections import Counter
 
 import pytest
-from mutation_page import PINNED, ROOT, kept_results
-from mutation_results import Reasons, modules_in, percent_killed
+from mutation_page import PINNED, ROOT, kept_counts, without_mutants
+from mutation_results import defines_functions, modules_in, percent_killed
 
 from connector_tests.architecture.test_layers import PACKAGE, is_listed_pure, module_name
 
 WANTED_PERCENT = 90
-ROOMS = tomllib.loads(PINNED.read_text(encoding="utf-8"))["room"]
-RESULTS = kept_results()
-
-
-NOT_JUDGED: dict[str, int] = {}
-"""By room, how many survivors there are that nobody has killed or judged yet; the page says so of each."""
+PINNINGS = tomllib.loads(PINNED.read_text(encoding="utf-8"))
+ROOMS = PINNINGS["room"]
+COUNTS = kept_counts()
 
 
 def test_each_pure_module_is_in_one_room_and_no_other_module_is() -> None:
@@ -35,13 +32,17 @@ def test_what_a_room_names_is_there(name: str) -> None:
 
 
 def test_rooms_were_run_and_nothing_is_kept_of_a_room_that_is_no_more() -> None:
-    assert RESULTS
-    assert RESULTS.keys() - ROOMS.keys() == set()
+    assert COUNTS
+    assert COUNTS.keys() - ROOMS.keys() == set()
 
 
-@pytest.mark.parametrize("name", RESULTS)
+@pytest.mark.parametrize("name", COUNTS)
 def test_nearly_all_mutants_of_a_room_were_killed_and_the_others_are_judged(name: str) -> None:
-    reasons = Reasons(tomllib.loads(PINNED.read_text(encoding="utf-8")))
-    assert percent_killed(RESULTS[name].total) >= WANTED_PERCENT
-    not_judged = [one for one in sorted(RESULTS[name].alive) if reasons.of(one) is None]
-    assert len(not_judged) == NOT_JUDGED.get(name, 0), not_judged
+    assert percent_killed(COUNTS[name].statuses) >= WANTED_PERCENT
+    assert COUNTS[name].unexplained == 0
+
+
+def test_functions_without_a_mutant_have_a_reason() -> None:
+    modules = {name: modules_in(ROOT, room) for name, room in ROOMS.items()}
+    without = {name for name in without_mutants(modules, COUNTS) if defines_functions(ROOT, name)}
+    assert without == PINNINGS["without_mutants"].keys()

@@ -1,13 +1,27 @@
-"""What is kept of mutants, room by room, and the page that shows it."""
+"""What is kept of mutants, room by room, and the page of the counts."""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from mutation_page import page
-from mutation_results import Change, Measured, Reasons, decoded, digest_of, encoded, modules_in, percent_killed
+from mutation_results import (
+    Change,
+    Measured,
+    Reasons,
+    counts_of,
+    decoded,
+    decoded_counts,
+    defines_functions,
+    digest_of,
+    encoded,
+    encoded_counts,
+    modules_in,
+    percent_killed,
+)
 
 LESS = Change("p.a.count", "return n < 1", "return n <= 1")
 TEXT = Change("p.b.tell", 'say("utf-8")', 'say("UTF-8")')
@@ -23,11 +37,21 @@ REASONS = Reasons(
         "kind": [{"before": '.*"utf-8".*', "after": '.*"UTF-8".*', "reason": "The same encoding."}],
     }
 )
+COUNTS = counts_of(ROOM, ["p.a", "p.b", "p.empty"], REASONS)
 ROOMS = {"one": ["p.a", "p.b", "p.empty"], "two": ["p.c"]}
 
 
 def test_what_is_kept_is_what_was_measured() -> None:
     assert decoded(encoded({"one": ROOM})) == {"one": ROOM}
+
+
+def test_counts_have_no_survivors_but_how_many_lack_a_reason() -> None:
+    other = Change("p.b.tell", "a = 1", "a = 2")
+    counts = counts_of(replace(ROOM, alive=frozenset({LESS, TEXT, other})), ["p.a", "p.b", "p.empty"], REASONS)
+    assert (counts.mutants, counts.unexplained) == ({"p.a": 10, "p.b": 5, "p.empty": 0}, 1)
+    assert COUNTS.unexplained == 0
+    assert decoded_counts(encoded_counts({"one": counts})) == {"one": counts}
+    assert "tell" not in encoded_counts({"one": counts})
 
 
 def test_a_room_that_is_measured_anew_leaves_the_others_as_they_are_kept() -> None:
@@ -82,23 +106,28 @@ def test_the_digest_is_another_when_a_module_is_another_or_there_is_one_more(pac
     assert digest_of(package, two) != before
 
 
+def test_a_module_that_defines_functions_is_told_from_one_that_does_not(package: Path) -> None:
+    (package / "rocketmq_spark/model.py").write_text("class Model:\n    def name(self): ...\n", encoding="utf-8")
+    names = ("rocketmq_spark.model", "rocketmq_spark.model_of")
+    assert [defines_functions(package, name) for name in names] == [True, False]
+
+
 def test_the_page_has_each_room_and_says_of_one_that_it_was_not_run() -> None:
-    lines = page(ROOMS, {"one": ROOM}, REASONS).splitlines()
+    lines = page(ROOMS, {"one": COUNTS}, {}).splitlines()
     assert "| one | 3 | 15 | 13 | 87 % | 2026-11-23 | `0123456789ab` |" in lines
     assert "| two | 1 | not run | | | | |" in lines
-    assert "| `p.a` | one | 10 | 9 | 90 % |" in lines
-    assert "| `p.empty` | one | 0 | | |" in lines
-    assert "| `p.c` | two | not run | | |" in lines
     said = "1 of 2 rooms were run: 15 mutants: 11 killed, 1 no tests, 1 survived, 2 timeout; 86.7 % killed."
     assert said in lines
 
 
-def test_the_page_says_of_each_survivor_why_it_may_live_or_that_it_may_not() -> None:
-    unpinned = Change("p.b.tell", "a = 1\nb = 2", "")
-    lines = page(ROOMS, {"one": Measured("", "", {}, frozenset({LESS, unpinned}))}, REASONS).splitlines()
-    assert "* `p.a.count`: `` return n < 1 `` → `` return n <= 1 ``. No n is 1." in lines
-    assert "* `p.b.tell`: `` a = 1 ⏎ b = 2 `` → nothing. **To be killed.**" in lines
+def test_the_page_names_modules_that_were_not_measured_and_those_without_mutants() -> None:
+    rooms = {"one": ["p.a", "p.b", "p.empty", "p.new", "p.table"]}
+    counts = counts_of(ROOM, ["p.a", "p.b", "p.empty", "p.table"], REASONS)
+    *_, line = page(rooms, {"one": counts}, {"p.empty": "a protocol", "p.table": ""}).splitlines()
+    assert line == "Not measured yet: `p.new`. Without a mutant: `p.empty` (a protocol)."
+    *_, line = page(ROOMS, {"one": counts}, {}).splitlines()
+    assert line == "Not measured yet: no module. Without a mutant: `p.empty` (no reason is known)."
 
 
 def test_what_was_kept_of_a_room_that_is_no_more_is_not_counted() -> None:
-    assert "0 of 2 rooms were run: 0 mutants" in page(ROOMS, {"three": ROOM}, REASONS)
+    assert "0 of 2 rooms were run: 0 mutants" in page(ROOMS, {"three": COUNTS}, {})
