@@ -61,7 +61,6 @@ OWN = {
     "source.implementation": "unit/test_decoder_choice.py",
     "source.pop.message_reader": "unit/test_message_tasks.py",
     "source.pop.pop_reader": "integration/test_pop_run.py",
-    "source.stream.available_now": "unit/test_batch_planner.py",
     "source.stream.backlog": "unit/test_progress.py",
     "source.stream.read_limit": "integration/test_pop_run.py",
     "source.stream.refused_reader": "unit/test_stream_reader.py",

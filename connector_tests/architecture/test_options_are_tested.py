@@ -22,7 +22,7 @@ DOES = {
     # servers
     "namesrvAddr": "spark/test_faults.py::test_a_wrong_address_is_an_error_that_names_it",
     "brokerTimeoutMs": "faults/test_hostile_servers.py::test_server_that_is_not_rocketmq_is_named",
-    "clusterTimeoutMs": "unit/test_batch_planner.py::test_a_broker_that_refuses_pulls_is_waited_for_and_then_named",
+    "clusterTimeoutMs": "unit/test_recreated_queues.py::test_a_broker_that_refuses_pulls_is_waited_for_and_then_named",
     # who we are, and over what we speak
     "accessKey": "integration/test_cli_broker.py::test_it_says_with_which_options_it_lets_one_in",
     "secretKey": "integration/test_cli_broker.py::test_it_says_with_which_options_it_lets_one_in",
@@ -97,13 +97,13 @@ DOES = {
     ),
     # what is not as it should be
     "failOnDataLoss": (
-        "unit/test_batch_planner.py::test_what_retention_took_is_passed_over_and_logged_where_the_user_says_so"
+        "unit/test_planned_losses.py::test_what_retention_took_is_passed_over_and_logged_where_the_user_says_so"
     ),
     "badMessages": "integration/test_bad_messages.py::test_fail_names_the_offset_the_reason_and_what_to_do",
     "missingTopicTimeoutMs": "spark/test_faults.py::test_a_missing_topic_is_an_error_that_names_it",
-    "missingQueues": "unit/test_batch_planner.py::test_available_now_ends_without_queues_that_may_be_dropped",
+    "missingQueues": "unit/test_available_now.py::test_available_now_ends_without_queues_that_may_be_dropped",
     "missingQueuesTimeoutMs": (
-        "unit/test_batch_planner.py::test_queues_that_stay_away_end_the_query_though_nothing_else_happens"
+        "unit/test_planned_losses.py::test_queues_that_stay_away_end_the_query_though_nothing_else_happens"
     ),
     "giveUp": (
         "integration/test_range_reading.py::"

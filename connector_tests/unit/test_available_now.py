@@ -1,0 +1,231 @@
+"""Where an ``availableNow`` query ends, and for whom it waits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from connector_tests.support.queues import queue, queues
+from connector_tests.support.steady_member import (
+    PATIENCE_MS,
+    A,
+    B,
+    SteadyMember,
+    holding,
+    planner,
+    reached,
+    read,
+)
+from rocketmq_spark.consumer.survey import Survey
+from rocketmq_spark.errors import RouteError
+from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
+from rocketmq_spark.source.stream.available_now import AvailableNowTargets
+from rocketmq_spark.source.stream.batch_planner import BatchPlanner
+from rocketmq_spark.source.stream.offsets import SourceOffset
+
+
+def survey(*maxima: tuple[MessageQueue, int], is_complete: bool = True) -> Survey:
+    return Survey(frozenset(), {one: holding(max_offset) for one, max_offset in maxima}, is_complete)
+
+
+def test_targets_are_what_the_first_complete_survey_says() -> None:
+    targets = AvailableNowTargets(PATIENCE_MS)
+    targets.fix(survey((A, 5), is_complete=False))
+    assert targets.offsets == {}
+    targets.fix(survey((A, 6), (B, 7)))
+    targets.fix(survey((A, 99), (B, 99)))
+    assert targets.offsets == {A: 6, B: 7}
+
+
+def test_nothing_is_reached_before_targets_are_fixed() -> None:
+    assert not AvailableNowTargets(0).are_reached(SourceOffset(), {}, now_ms=10**9)
+
+
+def test_targets_are_reached_by_this_query_or_by_another_member() -> None:
+    targets = AvailableNowTargets(PATIENCE_MS)
+    targets.fix(survey((A, 6), (B, 7)))
+    assert not targets.are_reached(reached((A, 6)), {B: 6}, now_ms=0)
+    assert targets.are_reached(reached((A, 6)), {B: 7}, now_ms=0)
+
+
+def test_a_target_that_its_queue_does_not_reach_any_more_is_none() -> None:
+    targets = AvailableNowTargets(PATIENCE_MS)
+    targets.fix(survey((A, 6), (B, 7)))
+    targets.cut({A: QueueBounds(0, 9, 1), B: QueueBounds(0, 2, 1)})
+    assert targets.offsets == {A: 6, B: 2}
+    targets.cut({})
+    assert targets.offsets == {A: 6, B: 2}
+
+
+def test_no_queue_at_all_is_reached_at_once() -> None:
+    targets = AvailableNowTargets(PATIENCE_MS)
+    targets.fix(survey())
+    assert targets.are_reached(SourceOffset(), {}, now_ms=0)
+
+
+def test_the_wait_for_other_members_is_bounded_and_says_whose_it_was(caplog: pytest.LogCaptureFixture) -> None:
+    targets = AvailableNowTargets(PATIENCE_MS)
+    targets.fix(survey((A, 6), (B, 7)))
+    assert not targets.are_reached(reached((A, 6)), {B: 0}, now_ms=1_000)
+    assert not targets.are_reached(reached((A, 6)), {B: 0}, now_ms=1_000 + PATIENCE_MS - 1)
+    assert targets.are_reached(reached((A, 6)), {B: 0}, now_ms=1_000 + PATIENCE_MS)
+    assert caplog.messages == [f"ending before other members have read {B}"]
+
+
+def test_all_queues_that_were_not_waited_for_longer_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    targets = AvailableNowTargets(0)
+    targets.fix(survey((A, 6), (B, 7)))
+    assert targets.are_reached(SourceOffset(), {}, now_ms=1_000)
+    assert caplog.messages == [f"ending before other members have read {A}, {B}"]
+
+
+@pytest.mark.parametrize(("checkpoint", "stored"), [(reached((A, 6)), {B: 3}), (reached((A, 6), (B, 3)), {})])
+def test_the_wait_starts_anew_while_the_group_moves_on(
+    checkpoint: SourceOffset, stored: dict[MessageQueue, int | None]
+) -> None:
+    """It used to count from the first call that found something missing, however much was read after that."""
+    targets = AvailableNowTargets(PATIENCE_MS)
+    targets.fix(survey((A, 6), (B, 7)))
+    assert not targets.are_reached(reached((A, 5)), {}, now_ms=0)
+    assert not targets.are_reached(checkpoint, stored, now_ms=PATIENCE_MS)
+    assert not targets.are_reached(checkpoint, stored, now_ms=2 * PATIENCE_MS - 1)
+    assert targets.are_reached(checkpoint, stored, now_ms=2 * PATIENCE_MS)
+
+
+def test_the_wait_for_other_members_begins_anew_after_a_time_when_nobody_could_go_on() -> None:
+    targets = AvailableNowTargets(PATIENCE_MS)
+    targets.fix(survey((A, 6), (B, 7)))
+    assert not targets.are_reached(reached((A, 6)), {B: 0}, now_ms=0)
+    targets.wait(now_ms=PATIENCE_MS)
+    assert not targets.are_reached(reached((A, 6)), {B: 0}, now_ms=2 * PATIENCE_MS - 1)
+    assert targets.are_reached(reached((A, 6)), {B: 0}, now_ms=2 * PATIENCE_MS)
+
+
+def test_available_now_reads_to_its_targets_and_ends() -> None:
+    member = SteadyMember({A: holding(10)})
+    subject = planner(member)
+    subject.stop_at_what_is_there()
+    end, ranges = read(subject, SourceOffset(), limit=6)
+    assert ranges == [QueueRange(A, 0, 6)]
+    member.hold(A, holding(500))
+    end, ranges = read(subject, end, limit=6)
+    assert ranges == [QueueRange(A, 6, 10)]
+    assert subject.latest_offset(end, 6) is end
+    assert member.stored == {A: 10}, "the last call is a proof too"
+
+
+def test_available_now_waits_for_other_members_within_limits() -> None:
+    class Waiting(SteadyMember):
+        def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
+            self.clock.advance(timeout_ms)
+            return False
+
+    member = Waiting({A: holding(10), B: holding(10)}, stored={A: 10, B: 4}, not_owned={B})
+    clock, subject = member.clock, planner(member, clusterTimeoutMs=str(PATIENCE_MS))
+    subject.stop_at_what_is_there()
+    start = reached((A, 10))
+    assert subject.latest_offset(start, None) is start
+    assert PATIENCE_MS <= clock() <= PATIENCE_MS + 1_000
+
+
+class AwayForAWhile(SteadyMember):
+    """Queues that are away come back after ``clusterTimeoutMs`` and more; time passes while the query waits."""
+
+    def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
+        self.clock.advance(timeout_ms)
+        if self.clock() < 2 * PATIENCE_MS:
+            return False
+        self.away = set()
+        return True
+
+
+def available_now(member: AwayForAWhile, **given: str) -> BatchPlanner:
+    subject = planner(member, drain=None, clusterTimeoutMs=str(PATIENCE_MS), **given)
+    subject.stop_at_what_is_there()
+    return subject
+
+
+def test_available_now_waits_for_queues_that_are_away_and_reads_them() -> None:
+    """It would end without them, and say nothing."""
+    member = AwayForAWhile({A: holding(10), B: holding(10)}, stored={A: 10, B: 4}, away={B})
+    _, ranges = read(available_now(member), reached((A, 10), (B, 4)))
+    assert ranges == [QueueRange(B, 4, 10)]
+
+
+def test_available_now_does_not_end_while_queues_are_away_that_it_has_not_finished() -> None:
+    member = AwayForAWhile({A: holding(10), B: holding(10)}, stored={A: 0, B: 0})
+    subject = available_now(member)
+    end, _ = read(subject, SourceOffset(), limit=8)
+    member.away = {B}
+    ranges = []
+    for _ in range(3):
+        end, more = read(subject, end, limit=8)
+        ranges += more
+    assert ranges == [QueueRange(A, 4, 10), QueueRange(B, 4, 10)]
+
+
+def test_available_now_ends_without_queues_that_may_be_dropped() -> None:
+    member = AwayForAWhile({A: holding(10), B: holding(10)}, stored={A: 4, B: 4}, away={B})
+    subject = available_now(member, missingQueues="drop")
+    end, ranges = read(subject, reached((A, 4), (B, 4)))
+    assert ranges == [QueueRange(A, 4, 10)]
+    assert subject.latest_offset(end, None) is end
+    assert member.clock() == 0
+    assert end.queues[B].end_offset == 4
+
+
+def test_available_now_ends_though_the_last_batch_of_a_dropped_queue_cannot_be_committed_any_more() -> None:
+    """Its topic was deleted while the batch was written, and the group's offset with it. The run never ended."""
+    member = AwayForAWhile({A: holding(10)})
+    subject = available_now(member, missingQueues="drop")
+    end, _ = read(subject, SourceOffset())
+    assert end.queues[A].end_offset == 10
+    broker = member.cluster.brokers["broker-a"]
+    broker.offsets.pop(A, None)
+    broker.stored_ms.pop(A)
+    member.cluster.name_server_error = RouteError("TOPIC_NOT_FOUND", topic="orders", address="n:9876")
+    assert subject.latest_offset(end, None) is end
+
+
+def test_available_now_ends_without_queues_that_are_dropped_on_the_way() -> None:
+    member = AwayForAWhile({A: holding(10), B: holding(10)}, stored={A: 0, B: 0})
+    subject = available_now(member, missingQueues="drop")
+    end, _ = read(subject, SourceOffset(), limit=8)
+    member.away = {B}
+    end, ranges = read(subject, end)
+    assert ranges == [QueueRange(A, 4, 10)]
+    assert subject.latest_offset(end, None) is end
+    assert member.clock() == 0
+
+
+def test_available_now_reads_no_queue_that_came_later() -> None:
+    member = SteadyMember({A: holding(10)})
+    subject = planner(member)
+    subject.stop_at_what_is_there()
+    end, _ = read(subject, SourceOffset())
+    member.hold(B, holding(10))
+    assert subject.latest_offset(end, None) is end
+
+
+class AwayInBetween(SteadyMember):
+    """The last queue goes while the query waits for another member, and comes back."""
+
+    def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
+        self.clock.advance(timeout_ms)
+        self.away = {queue(2)} if 30_000 <= self.clock() < 50_000 else set()
+        return True
+
+
+def test_available_now_is_patient_with_others_anew_when_queues_were_away() -> None:
+    theirs, *others = queues(3)
+    member = AwayInBetween(
+        dict.fromkeys((theirs, *others), holding(10)),
+        stored={theirs: 4, **dict.fromkeys(others, 10)},
+        not_owned={theirs},
+    )
+    subject = planner(member, clusterTimeoutMs=str(PATIENCE_MS))
+    subject.stop_at_what_is_there()
+    start = reached(*((one, 10) for one in others))
+    assert subject.latest_offset(start, None) is start
+    assert 50_000 + PATIENCE_MS - 1_000 <= member.clock() <= 50_000 + PATIENCE_MS + 1_000
