@@ -70,7 +70,7 @@ DOES = {
     ),
     # what is read
     "subscribe": "spark/test_topics.py::test_a_topic_that_is_added_at_a_restart_begins_where_the_options_say",
-    "subExpression": "spark/test_main_job.py::test_a_tag_filter_reads_the_tag_and_moves_past_the_rest",
+    "subExpression": "support/core_stories.py::test_a_tag_filter_reads_the_tag_and_moves_past_the_rest",
     "retryTopic": "spark/test_failed_rows.py::test_failed_rows_come_again_or_end_in_the_dlq_and_hold_nothing_up",
     # where it begins
     "startingOffsets": "spark/test_main_job.py::test_listed_starting_offsets_begin_each_queue_where_they_say",
