@@ -15,6 +15,8 @@ from connector_tests.examples.conftest import Run, up_to
 from connector_tests.support.patience import PROCESS_S
 from connector_tests.support.process_tree import kill_tree
 
+pytestmark = pytest.mark.full
+
 LAST_LINE = re.compile(
     r"demo: produced=(\d+) read=(\d+) distinct=(\d+) duplicates=(\d+) lost=(\d+) group_lag=(\d+)"
     r" written=(\d+) invoices=(\d+) unbilled=(\d+)"

@@ -36,6 +36,7 @@ def test_every_example_is_run_by_a_test() -> None:
     assert [example.name for example in EXAMPLES if f'script("{example.name}")' not in tested] == []
 
 
+@pytest.mark.full
 def test_the_console_stream_prints_messages(
     run_until: Run, cluster: EmbeddedCluster, messages: Topic, group: str
 ) -> None:
@@ -45,6 +46,7 @@ def test_the_console_stream_prints_messages(
     assert f"|key-{body}|TagA|{body}|" in printed
 
 
+@pytest.mark.full
 def test_the_word_count_starts_a_broker_of_its_own_and_counts_its_words(run_until: Run) -> None:
     printed = run_until("sleeps", sys.executable, script("02_word_count.py"), "--seconds", LONG)
     assert "starting an embedded broker" in printed
@@ -62,6 +64,7 @@ def counts_of_words(printed: str) -> Counter[str]:
     return counts
 
 
+@pytest.mark.full
 def test_foreach_batch_writes_every_row_and_leaves_no_lag(
     run: Run, cluster: EmbeddedCluster, messages: Topic, group: str
 ) -> None:
@@ -71,6 +74,7 @@ def test_foreach_batch_writes_every_row_and_leaves_no_lag(
     assert messages.lag(group) == 0
 
 
+@pytest.mark.full
 def test_what_is_read_is_written_to_another_topic_and_read_once(
     run: Run, cluster: EmbeddedCluster, messages: Topic, group: str
 ) -> None:

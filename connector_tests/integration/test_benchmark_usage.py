@@ -13,6 +13,8 @@ from connector_tests.benchmarks.machine import Machine
 from connector_tests.benchmarks.roles import BROKER
 from connector_tests.benchmarks.usage import Usage
 
+pytestmark = pytest.mark.full
+
 CPU_S = 0.5
 WRITTEN_BYTES = 100_000
 PROGRAM = f"""

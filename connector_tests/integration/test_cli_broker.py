@@ -22,6 +22,8 @@ from rocketmq_spark.embedded.jars import DEFAULT_VERSION, VERSIONS
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 
+pytestmark = pytest.mark.full
+
 COMMAND = (sys.executable, "-m", "rocketmq_spark.cli.main")
 EXAMPLE_CONF = Path(__file__).parents[2] / "conf" / "broker.conf"
 TIMEOUT_MS = 5_000

@@ -23,7 +23,7 @@ from rocketmq_spark.pop.receiver import Receiver
 from rocketmq_spark.pop.transports import transport_of
 from rocketmq_spark.security import Security
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.full]
 
 ADVICE_RIGHT = "Give it the right, on every broker of the {}; docs/guide/security.md lists what a query needs."
 READ = Right("Topic:orders", ("SUB",))

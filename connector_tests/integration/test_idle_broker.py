@@ -17,7 +17,7 @@ from rocketmq_spark.embedded.jars import rocketmq_class_path
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.model import Message, MessageQueue
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.full]
 
 SOURCES = Path(__file__).parents[1] / "support" / "java_transactions"
 ENDS_OF_TRANSACTIONS = "RMQ_SYS_TRANS_OP_HALF_TOPIC"

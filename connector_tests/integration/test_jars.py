@@ -25,6 +25,8 @@ from rocketmq_spark.embedded.jars import (
 from rocketmq_spark.embedded.jvm import find_java
 from rocketmq_spark.errors import EmbeddedBrokerError
 
+pytestmark = pytest.mark.full
+
 CONTENT = b"the jar's bytes"
 JAR = Jar("org.apache.rocketmq:rocketmq-broker:5.5.0", hashlib.sha256(CONTENT).hexdigest(), len(CONTENT))
 

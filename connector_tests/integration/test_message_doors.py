@@ -29,6 +29,7 @@ from connector_tests.support.desk import (
     bodies,
     held,
 )
+from connector_tests.support.security_shapes import SECURITY_SHAPES
 from connector_tests.support.streams import TIMEOUT_S, eventually
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.errors import RocketMQError
@@ -41,14 +42,12 @@ from rocketmq_spark.source.schema import default_schema
 
 pytestmark = pytest.mark.broker
 
-DOORS = {"plain": (False, False), "ACL": (True, False), "TLS": (False, True), "ACL+TLS": (True, True)}
 SENT = 10
 
 
-@pytest.fixture(scope="module", params=list(DOORS.values()), ids=list(DOORS))
+@pytest.fixture(scope="module", params=SECURITY_SHAPES)
 def cluster(request: pytest.FixtureRequest, grpc_library: None, clusters: ClusterPool) -> EmbeddedCluster:
-    acl, tls = request.param
-    return clusters.get(proxy=True, acl=acl, tls=tls)
+    return clusters.get(proxy=True, **request.param)
 
 
 # --------------------------------------------------------------------------------------------------- what is to be seen

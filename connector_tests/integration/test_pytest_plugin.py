@@ -13,6 +13,8 @@ import pytest
 from connector_tests.support.patience import PROCESS_S
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 
+pytestmark = pytest.mark.full
+
 USERS_TEST = """
 def test_mine(rocketmq_topic, rocketmq_cluster):
     assert rocketmq_topic.startswith("test_mine_")

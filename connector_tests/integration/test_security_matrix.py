@@ -15,6 +15,7 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructType
 
 import rocketmq_spark
 from connector_tests.support.cluster_pool import ClusterPool
+from connector_tests.support.security_shapes import SECURITY_SHAPES
 from connector_tests.support.source_calls import source_calls
 from connector_tests.support.streams import Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster, Right
@@ -25,7 +26,6 @@ from rocketmq_spark.security import Security
 
 pytestmark = pytest.mark.broker
 
-DOORS = {"plain": (False, False), "ACL": (True, False), "TLS": (False, True), "ACL+TLS": (True, True)}
 SENT = 12
 SCHEMA = (
     StructType()
@@ -40,10 +40,9 @@ ONE_SECOND = 1
 OptionsOf = Callable[..., dict[str, str]]
 
 
-@pytest.fixture(scope="module", params=list(DOORS.values()), ids=list(DOORS))
+@pytest.fixture(scope="module", params=SECURITY_SHAPES)
 def cluster(request: pytest.FixtureRequest, clusters: ClusterPool) -> EmbeddedCluster:
-    acl, tls = request.param
-    return clusters.get(acl=acl, tls=tls)
+    return clusters.get(**request.param)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
 from rocketmq_spark.remoting.tcp import connect_tcp
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.full]
 
 TIMEOUT_MS = 10_000
 CERTIFICATE = Path(__file__).parent.parent / "support" / "tls" / "localhost.crt"

@@ -18,6 +18,8 @@ from connector_tests.support.patience import WAIT_S
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.work_folder import OWNER_FILE, work_folder
 
+pytestmark = pytest.mark.full
+
 OWNER = """
 import sys, time
 from rocketmq_spark.embedded.work_folder import work_folder

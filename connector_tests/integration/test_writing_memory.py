@@ -11,7 +11,7 @@ import pytest
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.full]
 
 BOUND_KIB = 256 * 1024
 GROWTH_KIB = 16 * 1024

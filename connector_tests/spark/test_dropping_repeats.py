@@ -25,6 +25,8 @@ from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.sink.task import Task
 
+pytestmark = pytest.mark.full
+
 Recipe = Callable[[DataFrame], DataFrame]
 
 OLD_COUNT, NEW_COUNT, COPY_COUNT = 400, 40, 40

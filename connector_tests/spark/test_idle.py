@@ -15,6 +15,8 @@ from connector_tests.support.request_count import RequestCount, counted_cluster
 from connector_tests.support.streams import Stream, Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture
 def proxied() -> Iterator[tuple[EmbeddedCluster, RequestCount]]:

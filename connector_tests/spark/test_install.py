@@ -23,6 +23,8 @@ from connector_tests.support.streams import Topic
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.wire.implementation import NATIVE, VARIABLE
 
+pytestmark = pytest.mark.full
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = (
     "setup.py",

@@ -13,6 +13,8 @@ from connector_tests.support.streams import Stream, Topic
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 
+pytestmark = pytest.mark.full
+
 RECORDED: Final = Path(__file__).parents[1] / "vectors" / "checkpoint_0_1"
 """Of a run over topic ``golden`` with 10 messages in each of 2 queues, 8 a batch, killed before ``commits/2``."""
 STORE_TIMES_MS: Final = {0: "1795361130006", 1: "1795361130010"}

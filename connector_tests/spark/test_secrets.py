@@ -17,6 +17,8 @@ from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.options.connection import options_of
 from rocketmq_spark.security import Secret, Security
 
+pytestmark = pytest.mark.full
+
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 2 * PROCESS_S
 TOKEN = "a-token-that-nobody-sees"

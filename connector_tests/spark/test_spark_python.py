@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
+
+pytestmark = pytest.mark.full
 
 Told = dict[str, str | None]
 

@@ -19,6 +19,8 @@ from connector_tests.support.streams import TIMEOUT_S, Topic
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.sink.message_ids import column_ids
 
+pytestmark = pytest.mark.full
+
 SCHEMA = pa.schema(
     {
         "number": pa.int64(),
