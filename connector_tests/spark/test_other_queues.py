@@ -53,7 +53,8 @@ def test_a_topic_made_anew_while_a_query_runs_fails_it_by_default(
         eventually(lambda: query.bodies() == sorted(before), "all rows of the old topic")
         make_anew(cluster, messages)
         messages.send(40)
-        with pytest.raises(StreamingQueryException, match=r"OFFSETS_GONE.*\[0, 6\).*created again"):
+        # What the cause is called depends on whether the query looks before the new topic is as long as the old one.
+        with pytest.raises(StreamingQueryException, match=r"OFFSETS_GONE.*\[0, 6\)"):
             running.awaitTermination(END_S)
 
 
