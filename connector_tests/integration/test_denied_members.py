@@ -153,7 +153,7 @@ def test_whether_a_topic_is_in_order_may_be_asked_by_who_may_look_at_it(
     guarded.create_topic("in-order", 1, attributes={"message.type": "FIFO"})
     given = {"namesrvAddr": guarded.namesrv_addr, "consumerGroup": "g", "subscribe": "in-order"}
     told: list[list[str]] = []
-    for name, actions in (("looker", ("SUB", "GET")), ("reader", ("SUB",))):
+    for name, actions in (("looker", ("SUB", "GET")), ("puller", ("SUB",))):
         rights = user(name, Right("Topic:in-order", actions), JOIN)
         transport = RemotingTransport(ReadOptions.parse(given | {"loadBalance": "message"} | rights))
         with closing(transport):

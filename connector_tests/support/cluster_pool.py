@@ -21,6 +21,34 @@ SYSTEM_TOPIC: Final = "SELF_TEST_TOPIC"
 PROBE_TIMEOUT_MS: Final = 3_000
 
 
+Starting = Callable[[], AbstractContextManager[None]]
+"""Makes a block in which whatever starts may outlive the test."""
+
+
+class PooledCluster(EmbeddedCluster):
+    """A cluster whose servers outlive the test that starts them, the first time or again."""
+
+    def __init__(self, starting: Starting, **shape: Any) -> None:
+        super().__init__(**shape)
+        self._starting = starting
+
+    def start(self) -> None:
+        with self._starting():
+            super().start()
+
+    def start_broker(self, name: str = "broker-a") -> None:
+        with self._starting():
+            super().start_broker(name)
+
+    def start_name_server(self) -> None:
+        with self._starting():
+            super().start_name_server()
+
+    def start_proxy(self) -> None:
+        with self._starting():
+            super().start_proxy()
+
+
 class ClusterPool:
     """Running clusters by their shape, which is what ``EmbeddedCluster`` was called with.
 
@@ -29,7 +57,7 @@ class ClusterPool:
     knows that what they start outlives the test.
     """
 
-    def __init__(self, starting: Callable[[], AbstractContextManager[None]]) -> None:
+    def __init__(self, starting: Starting) -> None:
         self._starting = starting
         self._clusters: dict[str, EmbeddedCluster] = {}
 
@@ -46,8 +74,7 @@ class ClusterPool:
         if cluster is None:
             while len(self._clusters) >= KEPT:
                 self._clusters.pop(next(iter(self._clusters))).close()
-            with self._starting():
-                cluster = EmbeddedCluster(**proxied(shape)).__enter__()
+            cluster = PooledCluster(self._starting, **proxied(shape)).__enter__()
         self._clusters[key] = cluster
         return cluster
 

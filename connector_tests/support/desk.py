@@ -9,6 +9,7 @@ from contextlib import ExitStack, closing
 from typing import Any, Final
 
 from connector_tests.support.admin_broker import AdminBroker
+from connector_tests.support.patience import PATIENCE
 from connector_tests.support.streams import Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster, Right
 from rocketmq_spark.embedded.pytest_plugin import unique_name
@@ -32,9 +33,9 @@ REMOTING: Final = "remoting"
 GRPC: Final = "gRPC"
 WAYS: Final = (REMOTING, GRPC)
 
-SHORT_MS: Final = 4_000
+SHORT_MS: Final = int(6_000 * PATIENCE)
 LONG_MS: Final = 300_000
-MOMENT_S: Final = 2.0
+MOMENT_S: Final = 2.0 * PATIENCE
 POLL_MS: Final = 500
 AT_ONCE_MS: Final = 1
 ADMIN_TIMEOUT_MS: Final = 5_000

@@ -13,7 +13,7 @@ from rocketmq_spark.model import MessageQueue, QueueBounds, TopicRoute
 
 DEFAULT_QUEUES: Final = 4
 MAX_QUEUES: Final = 1_000
-READY_TIMEOUT_MS: Final = 10_000
+READY_TIMEOUT_MS: Final = 60_000
 POLL_S: Final = 0.05
 
 
