@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from connector_tests.architecture.test_named_tests import NAMED, missing
+from connector_tests.architecture.test_named_in_docs import NAMED, missing
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("rocketmq_spark", "connector_tests", "tools", "examples")

@@ -1,0 +1,115 @@
+"""What a page names is there: tests, files, headings, conditions and options."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from rocketmq_spark.conditions import CONDITIONS
+from rocketmq_spark.options import USES
+from rocketmq_spark.options.table import rows
+
+TESTS: Final = Path(__file__).parents[1]
+ROOT: Final = TESTS.parent
+PAGES: Final = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")} - {ROOT / "CHANGELOG.md"})
+"""All but what was so at a time."""
+
+NAMED: Final = re.compile(r"`([a-z]+/test_\w+)(?:\.py)?(?:::(\w+))?`")
+LINK: Final = re.compile(r"\]\((?!https?://)([^)#\s]*)(?:#([^)\s]*))?\)")
+CONDITION: Final = re.compile(r"\bROCKETMQ_([A-Z_]+)")
+OPTION: Final = re.compile(r"\.option\(\s*[\"'](\w+)[\"']")
+HEADING: Final = re.compile(r"(?m)^#+ (.*)$")
+MODULE: Final = re.compile(r"``([a-z_]+(?:\.[a-z_]+)+)``")
+
+ENVIRONMENT: Final = {"HOME", "SPARK_BUILD_NATIVE", "SPARK_IMPL"}
+"""Variables that begin like conditions."""
+OPTIONS: Final = {name.lower() for table in USES.values() for _, row in rows(table) for name in row.spellings}
+OF_SPARK: Final = {"checkpointlocation", "path"}
+
+
+def missing(text: str, page: Path = ROOT / "README.md") -> list[str]:
+    """What ``text``, as a part of ``page``, names and is not there."""
+    tests = (f"{file}::{test}" for file, test in NAMED.findall(text) if not is_test(file, test))
+    links = (f"{file}#{heading}" for file, heading in LINK.findall(text) if not is_linked(page, file, heading))
+    conditions = CONDITION.findall(text)
+    options = OPTION.findall(text)
+    return [
+        *tests,
+        *links,
+        *(name for name in conditions if name not in CONDITIONS and name not in ENVIRONMENT),
+        *(name for name in options if name.lower() not in OPTIONS | OF_SPARK),
+    ]
+
+
+def is_test(file: str, test: str) -> bool:
+    path = (TESTS / file).with_suffix(".py")
+    return path.exists() and (not test or test in functions_of(path))
+
+
+@cache
+def functions_of(path: Path) -> frozenset[str]:
+    module = ast.parse(path.read_text(encoding="utf-8"))
+    return frozenset(node.name for node in module.body if isinstance(node, ast.FunctionDef))
+
+
+def is_linked(page: Path, file: str, heading: str) -> bool:
+    target = page.parent / file if file else page
+    return target.exists() and (not heading or heading in anchors_of(target))
+
+
+@cache
+def anchors_of(page: Path) -> frozenset[str]:
+    """As GitHub makes them of headings."""
+    headings = HEADING.findall(page.read_text(encoding="utf-8"))
+    return frozenset(re.sub(r"[^\w\- ]", "", one.lower()).strip().replace(" ", "-") for one in headings)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_a_page_names_only_what_is_there(page: Path) -> None:
+    assert missing(page.read_text(encoding="utf-8"), page) == []
+
+
+def test_pages_name_something_of_each_kind() -> None:
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    assert all(len(pattern.findall(text)) > 10 for pattern in (NAMED, LINK, CONDITION, OPTION))
+
+
+HERE: Final = "architecture/test_named_in_docs"
+
+
+@pytest.mark.parametrize(
+    ("text", "gone"),
+    [
+        (f"`{HERE}.py::test_a_page_names_only_what_is_there`, `{HERE}`", []),
+        (f"`{HERE}.py::test_renamed`", [f"{HERE}::test_renamed"]),
+        ("`unit/test_nothing.py`", ["unit/test_nothing::"]),
+        ("[a](DESIGN.md#rooms) [b](https://example.org/c)", []),
+        ("[a](docs/nothing.md) [b](DESIGN.md#no-heading)", ["docs/nothing.md#", "DESIGN.md#no-heading"]),
+        ("[ROCKETMQ_OFFSETS_GONE] ROCKETMQ_HOME", []),
+        ("[ROCKETMQ_NO_SUCH]", ["NO_SUCH"]),
+        ('.option("SUBSCRIBE", "t").option("checkpointLocation", "c")', []),
+        ('.option(\n  "subscribed", "t")', ["subscribed"]),
+    ],
+)
+def test_what_is_gone_is_noticed(text: str, gone: list[str]) -> None:
+    assert missing(text) == gone
+
+
+def modules_gone(text: str) -> list[str]:
+    """Dotted names of modules in double backticks; what else has a dot there does not begin with a package of ours."""
+    package = ROOT / "rocketmq_spark"
+    packages = {path.parent.name for path in package.glob("*/__init__.py")} - {"options"}  # values of options
+    names = (package.joinpath(*name.split(".")) for name in MODULE.findall(text) if name.split(".")[0] in packages)
+    return [path.name for path in names if not path.is_dir() and not path.with_suffix(".py").exists()]
+
+
+def test_a_docstring_names_modules_that_are_there() -> None:
+    files = (ROOT / "rocketmq_spark").rglob("*.py")
+    gone = {file.name: modules_gone(file.read_text(encoding="utf-8")) for file in files}
+    assert {name: names for name, names in gone.items() if names} == {}
+    assert modules_gone("``wire.column_table`` ``wire.arrow.column_table`` ``socket.socket``") == ["column_table"]
