@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from connector_tests.benchmarks.python_decoded import PythonDecodedSource, decoding_in_python
+from connector_tests.benchmarks.python_decoded import decoding_in_python
 from connector_tests.support.decoders import native_decoder
 from rocketmq_spark.source.implementation import column_decoder
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
@@ -39,11 +39,3 @@ def test_what_the_environment_asks_for_is_put_back_after_an_error_too(
         assert os.environ[VARIABLE] == PYTHON
         raise ValueError("in a task")
     assert os.environ.get(VARIABLE) == asked
-
-
-def test_it_is_another_format_with_the_same_columns() -> None:
-    options = {"namesrvAddr": "127.0.0.1:9876", "consumerGroup": "group", "subscribe": "orders"}
-    source = PythonDecodedSource(options)
-    assert source.name() != "rocketmq"
-    assert source.schema().names[0] == "topic"
-    assert type(source.streamReader(source.schema())).__name__ == "PythonDecodedReader"
