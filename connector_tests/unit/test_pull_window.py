@@ -89,12 +89,6 @@ def test_the_last_request_ends_where_the_range_does() -> None:
     assert spans(opened(subject, stride=10)) == [(110, 125)]
 
 
-def test_nothing_is_asked_for_twice_at_once() -> None:
-    subject = window()
-    assert len(sent(subject)) == 1
-    assert sent(subject) == []
-
-
 def test_a_request_that_waits_is_not_pulled_until_it_is_retried() -> None:
     subject = window()
     (first,) = sent(subject)
@@ -141,19 +135,6 @@ def test_a_single_short_answer_among_full_ones_leaves_the_stride() -> None:
         subject.deliver()
         requests = [*requests[10:], *sent(subject)]
         assert stride_of(subject) == 40
-
-
-def test_short_answers_of_long_ago_do_not_count() -> None:
-    subject = window(0, 10_000, max_depth=5)
-    first, second, third, *others = opened(subject, stride=40)
-    shorten(subject, [first, second, third], by=1)
-    for request in others:
-        subject.step(request, whole(request))
-    for request in (first, second, third):
-        subject.step(request, whole(request))
-    subject.deliver()
-    shorten(subject, sent(subject)[:1], by=30)
-    assert stride_of(subject) == 40
 
 
 def cover(subject: PullWindow, requests: list[PullRequest], count: int) -> None:
@@ -264,16 +245,6 @@ def test_probes_that_fail_become_seldom() -> None:
     assert others == [2, 4, 8, 16, 32, 64, 64, 64], "what is left of a probe is a full answer too"
 
 
-def test_the_longest_short_answer_of_long_ago_does_not_count() -> None:
-    subject = window(0, 10_000, max_depth=16)
-    requests = opened(subject, stride=40)
-    shorten(subject, requests[:1], by=10)
-    for request in requests[1:9]:
-        subject.step(request, whole(request))
-    shorten(subject, requests[9:13], by=30)
-    assert stride_of(subject) == 10
-
-
 def test_ordinary_answers_make_short_ones_forgotten_too() -> None:
     subject = window(0, 10_000, max_depth=12)
     requests = opened(subject, stride=40)
@@ -282,57 +253,6 @@ def test_ordinary_answers_make_short_ones_forgotten_too() -> None:
     shorten(subject, requests[:1], by=0)
     (more, *_) = (subject.deliver(), sent(subject))[1]
     shorten(subject, [more], by=30)
-    assert stride_of(subject) == 40
-
-
-def test_what_is_left_of_a_request_does_not_lower_the_stride() -> None:
-    subject = window(max_depth=5)
-    requests = opened(subject, stride=40)
-    shorten(subject, requests[:3], by=10)
-    subject.step(requests[0], found(170, 171))
-    subject.step(requests[0], found(171, 180))
-    assert stride_of(subject) == 40
-    shorten(subject, requests[3:4], by=10)
-    assert stride_of(subject) == 30
-
-
-def test_many_full_answers_are_followed_by_a_request_of_twice_the_stride() -> None:
-    subject = window(0, 10_000, max_depth=2)
-    requests = opened(subject, stride=40)
-    widths = set()
-    for _ in range(6):
-        (request, *requests) = requests
-        widths.add(request.end_offset - request.next_offset)
-        subject.step(request, found(request.next_offset, request.end_offset))
-        subject.deliver()
-        requests += sent(subject)
-    assert widths == {40, 80}
-    assert stride_of(subject) == 80
-
-
-def test_one_probe_is_made_at_a_time() -> None:
-    subject = window(0, 10_000, max_depth=2)
-    requests = opened(subject, stride=40)
-    while all(request.end_offset - request.next_offset == 40 for request in requests):
-        (request, *requests) = requests
-        subject.step(request, found(request.next_offset, request.end_offset))
-        subject.deliver()
-        requests += sent(subject)
-    (before, probe) = requests
-    subject.step(before, found(before.next_offset, before.end_offset))
-    subject.deliver()
-    (after,) = sent(subject)
-    assert (probe.end_offset - probe.next_offset, after.end_offset - after.next_offset) == (80, 40)
-
-
-def test_a_probe_that_is_answered_as_before_leaves_the_stride() -> None:
-    subject = window(0, 10_000, max_depth=1)
-    requests = opened(subject, stride=40)
-    while requests[0].end_offset - requests[0].next_offset == 40:
-        subject.step(requests[0], found(requests[0].next_offset, requests[0].end_offset))
-        subject.deliver()
-        requests = sent(subject)
-    subject.step(requests[0], found(requests[0].next_offset, requests[0].next_offset + 40))
     assert stride_of(subject) == 40
 
 
@@ -358,15 +278,6 @@ def test_large_answers_of_which_few_may_be_in_flight_do_not_wait_for_that() -> N
 # ---------------------------------------------------------------------------------------------------- depth and memory
 
 
-def test_the_window_opens_after_the_first_answer() -> None:
-    subject = window(max_depth=4)
-    (first,) = sent(subject)
-    assert subject.depth == 1
-    subject.step(first, found(100, 132))
-    subject.deliver()
-    assert len(sent(subject)) == 4
-
-
 @pytest.mark.parametrize(("body_bytes", "depth"), [(1, 4), (250, 4), (251, 3), (500, 2), (501, 1), (5_000, 1)])
 def test_the_larger_answers_are_the_fewer_are_in_flight(body_bytes: int, depth: int) -> None:
     subject = window(max_depth=4, max_bytes=1_000)
@@ -374,13 +285,6 @@ def test_the_larger_answers_are_the_fewer_are_in_flight(body_bytes: int, depth: 
     subject.step(first, found(100, 132)._replace(body=memoryview(bytes(body_bytes))))
     subject.deliver()
     assert len(sent(subject)) == depth
-
-
-def test_a_large_answer_closes_the_window_that_small_ones_have_opened() -> None:
-    subject = window(max_depth=4, max_bytes=1_000)
-    head, *_others = opened(subject, stride=40)
-    subject.step(head, found(head.next_offset, head.end_offset)._replace(body=memoryview(bytes(500))))
-    assert subject.depth == 2
 
 
 def test_a_refusal_for_load_halves_the_depth_and_answers_bring_it_back() -> None:
@@ -491,13 +395,6 @@ def test_an_answer_that_reaches_further_counts_up_to_its_requests_end() -> None:
     (pulled,) = subject.deliver()
     assert (pulled.begin_offset, pulled.end_offset) == (140, 180)
     assert offsets_of(pulled) == list(range(140, 180))
-
-
-def test_the_first_answer_counts_as_far_as_it_reaches() -> None:
-    subject = window(100, 1_000)
-    (first,) = sent(subject)
-    subject.step(first, skipped_to(900))
-    assert delivered(subject) == [(100, 900, False)]
 
 
 def test_an_answer_counts_only_up_to_the_end_of_the_range() -> None:
