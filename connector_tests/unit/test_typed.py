@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -61,9 +62,11 @@ def test_an_entry_of_another_type_is_told_by_the_name_of_its_array(read: Callabl
         read({"mixed": [7]}, "mixed")
 
 
-def test_of_a_long_value_the_beginning_is_told() -> None:
-    with pytest.raises(ValueError, match=rf"^n is '{'x' * 49}, not of type int$"):
+def test_a_long_value_is_shown_shortened() -> None:
+    with pytest.raises(ValueError, match=r"^n is 'x{12}\.\.\.x{13}', not of type int$"):
         int64({"n": "x" * 100}, "n")
+    with pytest.raises(ValueError, match=r"^n is \[{7}\.\.\.\]{7}, not of type int$"):
+        int64({"n": json.loads("[" * 500 + "]" * 500)}, "n")
 
 
 @pytest.mark.parametrize("number", [INT64_MIN, INT64_MAX])

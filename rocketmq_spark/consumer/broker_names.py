@@ -12,6 +12,7 @@ from rocketmq_spark.consumer.ports import Answer, BrokerPort, Cluster, Link
 from rocketmq_spark.consumer.route_table import UNKNOWN_ADDRESS, RouteTable
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RouteError, TransportError
 from rocketmq_spark.model import MessageQueue, QueueBounds
+from rocketmq_spark.wire.bounds import QUEUE_OFFSETS
 
 Bounds = dict[MessageQueue, QueueBounds]
 
@@ -23,8 +24,10 @@ def named_in(bounds: Bounds, asked: str) -> str | None:
 
 
 def impossible_in(bounds: Bounds) -> MessageQueue | None:
-    """A queue that ends before it begins: taken as it is, that would be a loss, or nothing new."""
-    return next((queue for queue, held in bounds.items() if held.min_offset > held.max_offset), None)
+    """A queue that ends before it begins, or holds more than any can: taken as it is, the first would be a loss or
+    nothing new, the second tasks without end."""
+    most = QUEUE_OFFSETS.most
+    return next((queue for queue, held in bounds.items() if not 0 <= held.max_offset - held.min_offset <= most), None)
 
 
 class BrokerNames:

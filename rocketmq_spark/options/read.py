@@ -222,7 +222,7 @@ class ReadOptions(ReceiveOptions):
         "maxRecordsPerPartition",
         integer(1, 2**63 - 1),
         section=Section.SIZE,
-        doc="At most so many offsets in one task.",
+        doc="Maximum number of offsets per task, exceeded where a micro-batch would have more than 20,000 tasks.",
     )
     fail_on_data_loss: bool = option(
         "failOnDataLoss",

@@ -15,6 +15,7 @@ from enum import Enum
 from typing import Final, NamedTuple, Self, TypeAlias
 
 from rocketmq_spark.model import retry_topic
+from rocketmq_spark.wire.bounds import CHECKPOINT_MESSAGES, POP_OFFSETS
 
 ORDINARY: Final = "0"
 """The retry flag of the topic itself; its retry topics have others."""
@@ -90,7 +91,13 @@ class Handle(NamedTuple):
     def parse(cls, topic: str, text: str) -> Handle:
         """From ``text``. Raises ValueError."""
         *words, offset = text.split(" ")
-        return cls(CheckPoint.parse(topic, words), int(offset))
+        return cls.of(CheckPoint.parse(topic, words), int(offset))
+
+    @classmethod
+    def of(cls, check_point: CheckPoint, offset: int) -> Handle:
+        """Raises ValueError for an offset that no response has together with the check point's."""
+        POP_OFFSETS.check(offset - check_point.start_offset)
+        return cls(check_point, offset)
 
 
 class OpaqueHandle(NamedTuple):
@@ -159,6 +166,7 @@ def handles_from_json(value: Mapping[str, str | list[str]]) -> list[AnyHandle]:
             handles += [OpaqueHandle(topic, " ".join(words), text) for text in spelled]
         else:
             handles += _read(CheckPoint.parse(topic, words), spelled)
+        CHECKPOINT_MESSAGES.check(len(handles))
     return handles
 
 
@@ -174,8 +182,11 @@ def _read(check_point: CheckPoint, spelled: str) -> list[Handle]:
     handles: list[Handle] = []
     for part in spelled.split(","):
         first, _, last = part.partition("-")
-        begin, end = check_point.start_offset + int(first), check_point.start_offset + int(last or first)
-        handles += [Handle(check_point, offset) for offset in range(begin, end + 1)]
+        begin, end = int(first), int(last or first)
+        POP_OFFSETS.check(begin)
+        POP_OFFSETS.check(end)
+        CHECKPOINT_MESSAGES.check(len(handles) + max(0, end + 1 - begin))
+        handles += [Handle(check_point, check_point.start_offset + place) for place in range(begin, end + 1)]
     return handles
 
 

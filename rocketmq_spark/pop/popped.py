@@ -36,7 +36,10 @@ def _ordinary(
         raise _bad_header(f"a message of queue {queue_id} came, and startOffsetInfo is {header.start_offsets!r}")
     start = starts[ORDINARY, queue_id]
     times = header.pop_time_ms, header.invisible_ms, header.revive_queue_id
-    return Handle(CheckPoint(topic, start, *times, ORDINARY, broker_name, queue_id), offset)
+    try:
+        return Handle.of(CheckPoint(topic, start, *times, ORDINARY, broker_name, queue_id), offset)
+    except ValueError as problem:
+        raise _bad_header(f"startOffsetInfo is {header.start_offsets!r}: {problem}") from problem
 
 
 def _of_any(

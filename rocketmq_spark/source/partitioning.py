@@ -15,6 +15,10 @@ from rocketmq_spark.model import QueueRange
 TASK_OFFSETS: Final = 10_000
 """Ranges share a task while they are together no longer than this: to start another takes longer than to read them."""
 
+MOST_TASKS: Final = 20_000
+"""Of one batch, and about as many more as it has queues: Spark's driver keeps each, whatever a broker or a checkpoint
+says of the length of a range."""
+
 Task: TypeAlias = tuple[QueueRange, ...]
 
 
@@ -27,7 +31,7 @@ def tasks_of(
     ----------
     ranges : not empty ones, each of another queue
     min_partitions : at least so many tasks, if there are so many offsets
-    max_records : at most so many offsets in one task
+    max_records : at most so many offsets in one task, as far as MOST_TASKS allows it
 
     Returns
     -------
@@ -45,7 +49,7 @@ def _longest(total: int, min_partitions: int | None, max_records: int | None) ->
     """The most offsets of a task; None: any number."""
     limits = [max(1, total // min_partitions)] if min_partitions is not None else []
     limits += [max_records] if max_records is not None else []
-    return min(limits, default=None)
+    return max(min(limits), -(-total // MOST_TASKS)) if limits else None
 
 
 def _cut(one: QueueRange, longest: int | None) -> Iterator[QueueRange]:

@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import MessageQueue, QueueRange, flat, nested
 from rocketmq_spark.options.receive import BY_MESSAGE, BY_QUEUE
+from rocketmq_spark.wire.bounds import CHECKPOINT_OFFSET
 
 WITHOUT_OPTIONS: Final = 1
 WITHOUT_TOPICS: Final = 2
@@ -184,4 +185,5 @@ def _progress(numbers: Any) -> QueueProgress:
     begin_offset, end_offset, last_store_timestamp_ms = numbers
     if not 0 <= begin_offset <= end_offset:
         raise ValueError(f"not a range: {numbers}")
+    CHECKPOINT_OFFSET.check(end_offset)
     return QueueProgress(begin_offset, end_offset, last_store_timestamp_ms)

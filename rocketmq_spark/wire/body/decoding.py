@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.wire.bounds import QUEUE_ID
 from rocketmq_spark.wire.remoting.fastjson import parse_fastjson
 from rocketmq_spark.wire.remoting.typed import Object, as_object, int64, table, text
 
@@ -45,4 +46,6 @@ def _key(key: object) -> object:
 
 def message_queue(entry: Object) -> MessageQueue:
     """A queue as it stands in bodies."""
-    return MessageQueue(text(entry, "topic"), text(entry, "brokerName"), int64(entry, "queueId"))
+    queue = MessageQueue(text(entry, "topic"), text(entry, "brokerName"), int64(entry, "queueId"))
+    QUEUE_ID.check(queue.queue_id)
+    return queue

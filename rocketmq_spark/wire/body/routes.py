@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rocketmq_spark.model import BrokerData, QueueData, TopicRoute
 from rocketmq_spark.wire.body.decoding import decode_body
+from rocketmq_spark.wire.bounds import ROUTE_QUEUES
 from rocketmq_spark.wire.remoting.typed import Object, as_object, as_text, int64, objects, table, text, texts
 
 
@@ -31,6 +32,9 @@ def decode_cluster_info(body: bytes | memoryview) -> ClusterInfo:
 def _topic_route(topic: str, route: Object) -> TopicRoute:
     brokers = tuple(_broker_data(entry) for entry in objects(route, "brokerDatas"))
     queues = tuple(_queue_data(entry) for entry in objects(route, "queueDatas"))
+    for counts in ([data.read_queue_count for data in queues], [data.write_queue_count for data in queues]):
+        ROUTE_QUEUES.check(min(counts, default=0))
+        ROUTE_QUEUES.check(sum(counts))
     return TopicRoute(topic, brokers, queues, is_static=bool(route.get("topicQueueMappingByBroker")))
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rocketmq_spark.model import Message
+from rocketmq_spark.wire.bounds import INNER_MESSAGES
 from rocketmq_spark.wire.message.byte_reader import ByteReader
 from rocketmq_spark.wire.message.properties import KEYS, TAGS, decode_properties, encode_properties
 
@@ -46,6 +47,7 @@ def decode_batch(body: bytes) -> list[InnerMessage]:
     messages: list[InnerMessage] = []
     while reader.remaining_bytes:
         messages.append(_decode(reader))
+        INNER_MESSAGES.check(len(messages))
     if not messages:
         raise ValueError("its inner batch is empty")
     return messages

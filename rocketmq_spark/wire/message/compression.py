@@ -10,12 +10,12 @@ from __future__ import annotations
 import zlib
 from typing import Final, TypeAlias
 
+from rocketmq_spark.wire.bounds import DECOMPRESSED_BYTES
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
-DECOMPRESSED_LIMIT_BYTES: Final = 512 * 1024 * 1024
-"""What the bodies of one pull may grow to, together; a single one has 4 MiB at most by RocketMQ's defaults."""
+DECOMPRESSED_LIMIT_BYTES: Final = DECOMPRESSED_BYTES.most
 
 _JAVA_ZLIB_LEVEL: Final = 5
 _READ_BYTES: Final = 256 * 1024

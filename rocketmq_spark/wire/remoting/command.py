@@ -18,6 +18,7 @@ from enum import IntEnum
 from typing import Any, Final
 
 from rocketmq_spark.errors import LocalProtocolError, RemoteProtocolError
+from rocketmq_spark.wire.bounds import HEADER_BYTES, HEADER_VALUES, check_values
 from rocketmq_spark.wire.remoting.codes import CLIENT_VERSION, LanguageCode
 
 FLAG_RESPONSE: Final = 1
@@ -27,7 +28,7 @@ MAX_REQUEST_BYTES: Final = 16 * 1024 * 1024
 """Servers cut the connection on a longer frame, without an answer; this is their default.
 Source: ``remoting/netty/NettyDecoder.java``."""
 
-MAX_HEADER_BYTES: Final = 0xFFFFFF
+MAX_HEADER_BYTES: Final = HEADER_BYTES.most
 
 _PREFIX: Final = struct.Struct(">II")
 _BINARY_START: Final = struct.Struct(">hbhii")
@@ -139,6 +140,7 @@ def _encode_json(command: RemotingCommand) -> bytes:
 
 def _decode_json(header: memoryview, body: memoryview) -> RemotingCommand:
     text = str(header, "utf-8")
+    check_values(text, HEADER_VALUES)
     values, end = _scan_json(text)
     if type(values) is not dict or end != len(text):
         raise ValueError("it is no JSON object")

@@ -15,9 +15,10 @@ from typing import Final
 
 from rocketmq_spark.errors import LocalProtocolError, RemoteProtocolError
 from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.wire.bounds import BODY_BYTES, BODY_DEPTH, BODY_VALUES, check_values
 
-MAX_DEPTH: Final = 32
-"""Of objects and arrays that are not standard JSON themselves; RocketMQ's go to 4."""
+MAX_DEPTH: Final = BODY_DEPTH.most
+"""Of objects and arrays that are not standard JSON themselves."""
 
 ObjectKey = tuple[tuple[str, object], ...]
 """An object that serves as a key: its items."""
@@ -33,7 +34,9 @@ def parse_fastjson(body: bytes | memoryview, subject: str) -> object:
     Raises RemoteProtocolError[BAD_BODY], which calls the body that of a ``subject``.
     """
     try:
+        BODY_BYTES.check(len(body))
         text = str(body, "utf-8")
+        check_values(text, BODY_VALUES)
         value, end = _value(text, 0, MAX_DEPTH)
         if _next(text, end) != len(text):
             raise _unexpected(text, end)

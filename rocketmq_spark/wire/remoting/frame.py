@@ -6,11 +6,11 @@ from collections import deque
 from typing import Final
 
 from rocketmq_spark.errors import RemoteProtocolError
+from rocketmq_spark.wire.bounds import FRAME_BYTES
 
 LENGTH_BYTES: Final = 4
 MIN_FRAME_BYTES: Final = 4
-DEFAULT_LIMIT_BYTES: Final = 256 * 1024 * 1024
-"""A broker caps one pull at 128 MiB. What other protocols send first reads as more: "HTTP", a TLS record."""
+DEFAULT_LIMIT_BYTES: Final = FRAME_BYTES.most
 
 
 class FrameBuffer:

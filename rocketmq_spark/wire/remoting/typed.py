@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from typing import Final, TypeVar
 
 T = TypeVar("T")
@@ -67,5 +68,5 @@ def objects(entry: Object, name: str) -> list[Object]:
 
 def _expect(kind: type[T], value: object, name: str) -> T:
     if type(value) is not kind:
-        raise ValueError(f"{name} is {repr(value)[:50]}, not of type {kind.__name__}")
+        raise ValueError(f"{name} is {reprlib.repr(value)}, not of type {kind.__name__}")
     return value
