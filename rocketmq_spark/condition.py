@@ -1,8 +1,40 @@
-"""What a row of the table of conditions has, see ``conditions``."""
+"""What a row of the table of conditions has, see ``conditions``, and how text that others wrote becomes one line."""
 
 from __future__ import annotations
 
+import unicodedata
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
+
+LINES: Final = "lines"
+"""A template's format, as in ``{log_tail:lines}``, of a value that has several."""
+
+
+def one_line(text: str) -> str:
+    """Return ``text`` with line breaks, control characters and lone surrogates as escapes, such as ``\\n``.
+
+    What producers and servers wrote may hold them; shown as they are, they would forge lines, or steer a terminal.
+    Letters and spaces of any script stay.
+    """
+    return text if text.isprintable() else "".join(map(_escaped, text))
+
+
+def _escaped(char: str) -> str:
+    if char.isprintable() or unicodedata.category(char) == "Zs":
+        return char
+    return char.encode("unicode_escape").decode("ascii")
+
+
+class _Shown(str):
+    """A value as a template shows it: on one line, unless its format is ``LINES``."""
+
+    __slots__ = ()
+
+    def __format__(self, layout: str) -> str:
+        if layout == LINES:
+            return "\n".join(map(one_line, self.splitlines()))
+        return one_line(super().__format__(layout))
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,3 +43,8 @@ class Condition:
 
     what: str
     advice: str
+
+    def text(self, context: Mapping[str, str | int]) -> str:
+        """Return both texts with the parameters in ``context`` filled in, each on one line (see ``one_line``)."""
+        shown = {name: _Shown(value) if isinstance(value, str) else value for name, value in context.items()}
+        return f"{self.what} {self.advice}".format(**shown)

@@ -54,8 +54,7 @@ class RocketMQError(Exception):
         super().__init__(condition, context)
 
     def __str__(self) -> str:
-        row = CONDITIONS[self.condition]
-        text = f"{row.what} {row.advice}".format(**self.context)
+        text = CONDITIONS[self.condition].text(self.context)
         return f"[ROCKETMQ_{self.condition}] {text.strip()}"
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -10,8 +10,9 @@ import pytest
 from connector_tests.support.scripted_broker import answer
 from connector_tests.support.scripted_cluster import ScriptedCluster
 from rocketmq_spark.cli.name_server import Cluster
-from rocketmq_spark.cli.topic import create, describe
+from rocketmq_spark.cli.topic import create, describe, table
 from rocketmq_spark.errors import RouteError
+from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 
 NOT_THERE = answer(ResponseCode.TOPIC_NOT_EXIST)
@@ -59,3 +60,15 @@ def test_a_broker_without_a_master_is_named_where_a_topic_is_described(scripted:
     }
     scripted.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer(body=json.dumps(route).encode()))
     assert "a has no master now" in describe(Cluster(scripted.name_servers, scripted.pool), "T")
+
+
+def test_a_broker_name_forges_no_line_of_a_description(scripted: ScriptedCluster) -> None:
+    queue = MessageQueue("T", "a\n0 messages\x1b[2J", 0)
+    lines = table({queue: QueueBounds(0, 7)}).splitlines()
+    assert (len(lines), lines[-1]) == (3, "7 messages")
+    assert lines[1].isprintable()
+    route = {"brokerDatas": [{"brokerAddrs": {}, "brokerName": "a\nb", "cluster": "c"}], "queueDatas": []}
+    scripted.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer(body=json.dumps(route).encode()))
+    assert (
+        describe(Cluster(scripted.name_servers, scripted.pool), "T").splitlines()[-1].startswith("a\\nb has no master")
+    )

@@ -8,7 +8,7 @@ from string import Formatter
 import pytest
 
 from connector_tests.support.conditions import parameters_of
-from rocketmq_spark.condition import Condition
+from rocketmq_spark.condition import Condition, one_line
 from rocketmq_spark.conditions import CONDITIONS
 from rocketmq_spark.errors import (
     BrokerError,
@@ -129,3 +129,25 @@ def test_wrong_bytes_are_a_protocol_error_whoever_made_them() -> None:
 
 def test_no_error_class_has_the_name_of_a_builtin() -> None:
     assert not {error_class.__name__ for error_class in LEAVES} & vars(builtins).keys()
+
+
+FORGED = "no\n26/01/05 14:03:22 INFO rocketmq_spark [group=g]: all is well\x1b[2J\r\u2028\u202e\udc80\x85"
+
+
+@pytest.mark.parametrize("condition", sorted(CONDITIONS.keys() - {"JVM_FAILED"}))
+def test_an_error_stays_one_line_whatever_a_peer_wrote(condition: str) -> None:
+    text = str(RocketMQError(condition, **dict.fromkeys(parameters_of(CONDITIONS[condition]), FORGED)))
+    assert text.isprintable()
+    assert "INFO rocketmq_spark [group=g]: all is well" in text
+
+
+def test_an_error_with_log_lines_keeps_their_breaks_only() -> None:
+    error = EmbeddedBrokerError("JVM_FAILED", problem="a\nb", log_tail="first\x1b[2J\r\nsecond")
+    assert str(error) == (
+        "[ROCKETMQ_JVM_FAILED] The embedded broker's JVM failed: a\\nb. Its log ends:\nfirst\\x1b[2J\nsecond"
+    )
+
+
+def test_a_text_is_shown_with_its_spaces_and_letters_as_they_are() -> None:
+    assert one_line("订单\u3000été \U0001f600 \\n") == "订单\u3000été \U0001f600 \\n"
+    assert one_line("a\tb\x7f\ufeff") == "a\\tb\\x7f\\ufeff"

@@ -35,7 +35,27 @@ def test_a_traceback_follows_its_line() -> None:
         record = logging.LogRecord("rocketmq_spark.x", logging.CRITICAL, "x.py", 1, "failed", (), sys.exc_info())
     lines = LineFormatter().format(record).splitlines()
     assert lines[0].endswith(" ERROR rocketmq_spark []: failed")
-    assert lines[-1] == "ValueError: no"
+    assert lines[-1] == "    ValueError: no"
+
+
+def test_a_message_stays_one_line_whatever_a_producer_wrote() -> None:
+    formatter = LineFormatter()
+    formatter.speaker = {"clientId": "a\nb"}
+    forged = "7F\n26/01/05 14:03:22 INFO rocketmq_spark [group=g]: all is well\x1b[2J"
+    line = formatter.format(logging.LogRecord("rocketmq_spark.x", logging.WARNING, "x.py", 1, "%s", (forged,), None))
+    assert line.isprintable()
+    assert line.endswith(
+        " WARN rocketmq_spark [clientId=a\\nb]: "
+        "7F\\n26/01/05 14:03:22 INFO rocketmq_spark [group=g]: all is well\\x1b[2J"
+    )
+
+
+def test_a_traceback_has_no_line_that_looks_like_one_of_ours() -> None:
+    try:
+        raise ValueError("no\n26/01/05 14:03:22 INFO rocketmq_spark [group=g]: all is well")
+    except ValueError:
+        record = logging.LogRecord("rocketmq_spark.x", logging.ERROR, "x.py", 1, "failed", (), sys.exc_info())
+    assert [line for line in LineFormatter().format(record).splitlines()[1:] if line.startswith("26/")] == []
 
 
 @pytest.mark.parametrize(

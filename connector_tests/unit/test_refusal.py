@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from rocketmq_spark.condition import one_line
 from rocketmq_spark.remoting.retry import Outlook, outlook_of_pull, outlook_of_request, outlook_of_send
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
-from rocketmq_spark.wire.remoting.refusal import not_supported, refusal
+from rocketmq_spark.wire.remoting.refusal import REMARK_CHARACTERS, not_supported, refusal
 
 ACL_1 = "org.apache.rocketmq.acl.common.AclException: "
 AT = ", org.apache.rocketmq.acl.plain.PlainPermissionManager.validate(PlainPermissionManager.java:663)"
@@ -51,7 +52,7 @@ def test_what_is_refused_to_who_asks_says_what_is_wanted(code: int, remark: str,
     error = refusal("a:1", RequestCode.PULL_MESSAGE, RemotingCommand(code, remark=remark))
     assert (error.condition, error.code) == (condition, code)
     assert error.context.get("topic", error.context.get("group", "")) == name
-    assert all(part in str(error) for part in ("a:1", "PULL_MESSAGE", remark))
+    assert all(part in str(error) for part in ("a:1", "PULL_MESSAGE", one_line(remark)))
 
 
 @pytest.mark.parametrize(("code", "remark"), OTHERS)
@@ -87,3 +88,8 @@ def test_a_server_that_asks_for_what_nobody_knows_is_told_so() -> None:
         ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
         "request type 31999 not supported",
     )
+
+
+def test_a_long_remark_is_shown_shortened() -> None:
+    error = refusal("h:1", RequestCode.PULL_MESSAGE, RemotingCommand(1, remark="x" * 1_000_000))
+    assert error.context["remark"] == "x" * REMARK_CHARACTERS

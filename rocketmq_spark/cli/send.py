@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from rocketmq_spark.cli.name_server import add_cluster
+from rocketmq_spark.condition import one_line
 from rocketmq_spark.sink.sending import send
 
 STANDARD_INPUT: Final = "-"
@@ -26,7 +27,7 @@ def main(argv: Sequence[str]) -> int:
         options=arguments.options,
     )
     for message_id in ids:
-        print(message_id)
+        print(one_line(message_id))
     return 0
 
 

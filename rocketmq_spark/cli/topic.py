@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from rocketmq_spark.cli.name_server import Cluster, add_cluster, cluster_at
+from rocketmq_spark.condition import one_line
 from rocketmq_spark.errors import RouteError
 from rocketmq_spark.model import MessageQueue, QueueBounds, TopicRoute
 
@@ -46,7 +47,7 @@ def create(cluster: Cluster, topic: str, queue_count: int, ready_timeout_ms: int
         cluster.broker(address).create_topic(topic, queue_count)
     if not is_routed(cluster, topic, len(masters) * queue_count, ready_timeout_ms):
         raise RouteError("TOPIC_NOT_ROUTED", topic=topic, brokers=", ".join(masters), waited_ms=ready_timeout_ms)
-    return f"{topic}: {queue_count} queues on {', '.join(masters)}"
+    return f"{topic}: {queue_count} queues on {one_line(', '.join(masters))}"
 
 
 def is_routed(cluster: Cluster, topic: str, queue_count: int, timeout_ms: int) -> bool:
@@ -65,7 +66,7 @@ def describe(cluster: Cluster, topic: str) -> str:
     away: list[str] = []
     for broker in cluster.name_servers.topic_route(topic).brokers:
         if broker.master_address is None:
-            away.append(f"{broker.broker_name} has no master now; its queues are not shown")
+            away.append(f"{one_line(broker.broker_name)} has no master now; its queues are not shown")
         else:
             held |= cluster.broker(broker.master_address).topic_stats(topic)
     return "\n".join((table(held), *away))
@@ -76,7 +77,7 @@ def table(held: dict[MessageQueue, QueueBounds]) -> str:
     lines = [f"{'broker':<20} {'queue':>5} {'first':>12} {'next':>12} {'messages':>12}"]
     for queue in sorted(held, key=MessageQueue.sort_key):
         first, end = held[queue].min_offset, held[queue].max_offset
-        lines.append(f"{queue.broker_name:<20} {queue.queue_id:>5} {first:>12} {end:>12} {end - first:>12}")
+        lines.append(f"{one_line(queue.broker_name):<20} {queue.queue_id:>5} {first:>12} {end:>12} {end - first:>12}")
     total = sum(bounds.max_offset - bounds.min_offset for bounds in held.values())
     return "\n".join((*lines, f"{total} messages"))
 

@@ -90,7 +90,7 @@ OF_QUERIES: Final[Mapping[str, Condition]] = MappingProxyType(
             "RocketMQ's embedded server failed: {problem}.",
             "Look whether its port is taken, or its store in use by another broker.",
         ),
-        "JVM_FAILED": Condition("The embedded broker's JVM failed: {problem}.", "Its log ends:\n{log_tail}"),
+        "JVM_FAILED": Condition("The embedded broker's JVM failed: {problem}.", "Its log ends:\n{log_tail:lines}"),
         "CLUSTER_STATE": Condition("The embedded cluster cannot do this now: {problem}.", "{hint}"),
     }
 )

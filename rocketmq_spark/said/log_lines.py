@@ -15,14 +15,17 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
+
+from rocketmq_spark.condition import one_line
 
 LOGGER: Final = "rocketmq_spark"
 _TIME: Final = "%y/%m/%d %H:%M:%S"
 
 
 class LineFormatter(logging.Formatter):
-    """One line for each record, but for tracebacks. ``speaker``: who says it, may be exchanged."""
+    """One line for each record, whatever others wrote that it quotes (see ``one_line``); a traceback follows, indented.
+    ``speaker``: who says it, may be exchanged."""
 
     def __init__(self) -> None:
         super().__init__(f"%(asctime)s %(level)s {LOGGER} [%(speaker)s]: %(message)s", _TIME)
@@ -31,8 +34,17 @@ class LineFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """With the names of levels that Spark's own lines have."""
         record.level = {"WARNING": "WARN", "CRITICAL": "ERROR"}.get(record.levelname, record.levelname)
-        record.speaker = " ".join(f"{name}={value}" for name, value in self.speaker.items())
+        record.speaker = one_line(" ".join(f"{name}={value}" for name, value in self.speaker.items()))
         return super().format(record)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """The line itself."""
+        record.message = one_line(record.message)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:
+        """The traceback, of which no line looks like one of ours."""
+        return "\n".join(f"    {one_line(line)}" for line in super().formatException(ei).splitlines())
 
 
 _FORMATTER: Final = LineFormatter()

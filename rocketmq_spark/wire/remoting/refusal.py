@@ -15,6 +15,9 @@ from rocketmq_spark.errors import BrokerError
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode, code_name
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 
+REMARK_CHARACTERS: Final = 2_000
+"""Of a remark; a frame has room for 16 million, which would all be in an error, a log line and a Spark event."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
@@ -102,7 +105,7 @@ def access_refusal(address: str, request: str, code: int, remark: str) -> Broker
 
 def refusal(address: str, request_code: int, answer: RemotingCommand) -> BrokerError:
     """The BrokerError by the server at ``address``: BROKER_REFUSED, unless ``REFUSALS`` knows it better."""
-    request, remark = code_name(RequestCode, request_code), answer.remark or "(no remark)"
+    request, remark = code_name(RequestCode, request_code), (answer.remark or "(no remark)")[:REMARK_CHARACTERS]
     for code, words, error_of in REFUSALS:
         match = re.match(words, remark) if answer.code == code else None
         if match is not None:
