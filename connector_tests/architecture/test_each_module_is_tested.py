@@ -47,7 +47,7 @@ OWN = {
     "options.write": "unit/test_options.py",
     "pop.remoting_transport": "integration/test_receiver.py",
     "pull.implementation": "unit/test_decoder_choice.py",
-    "pull.outage_notes": "unit/test_range_puller.py",
+    "pull.private_folder": "unit/test_outage_notes.py",
     "remoting.clock": "unit/test_executor_client.py",
     "remoting.cluster": "integration/test_first_offsets.py",
     "remoting.looker": "unit/test_looks.py",

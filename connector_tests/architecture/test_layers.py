@@ -45,6 +45,7 @@ SHELLS = {
         "pull.executor_client",
         "pull.implementation",
         "pull.outage_notes",
+        "pull.private_folder",
         "pull.pull_connections",
         "remoting.broker",
         "remoting.clock",

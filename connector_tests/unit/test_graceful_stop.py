@@ -7,6 +7,7 @@ import platform
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -244,6 +245,48 @@ def test_a_folder_that_cannot_be_made_is_said_once_and_fails_no_query(
     assert not runner.is_made()
     assert caplog.text.count("rocketmq_spark.stop will not reach this query") == 1
     folder.unlink()
+
+
+def linked(folder: Path, other: Path) -> None:
+    folder.symlink_to(other, target_is_directory=True)
+
+
+def open_to_others(folder: Path, other: Path) -> None:
+    other.rename(folder)
+    folder.chmod(0o777)
+
+
+@pytest.mark.parametrize("taken_by", [linked, open_to_others])
+def test_a_folder_that_others_made_meanwhile_is_not_used(
+    runner: DrainRequest, tmp_path: Path, caplog: pytest.LogCaptureFixture, taken_by: Callable[[Path, Path], None]
+) -> None:
+    claimed(runner)
+    folder, other = runner.control.path, tmp_path / "other"
+    other.mkdir()
+    (other / DRAIN).touch()
+    shutil.rmtree(folder)
+    taken_by(folder, other)
+    runner.answer()
+    assert [file.name for file in folder.iterdir()] == [DRAIN]
+    assert caplog.text.count("rocketmq_spark.stop will not reach this query") == 1
+    folder.unlink() if folder.is_symlink() else shutil.rmtree(folder)
+
+
+def test_a_request_in_a_folder_of_others_is_none(runner: DrainRequest, tmp_path: Path) -> None:
+    folder = runner.control.path
+    folder.rmdir()
+    folder.symlink_to(tmp_path, target_is_directory=True)
+    (tmp_path / DRAIN).touch()
+    assert not runner.is_made()
+    folder.unlink()
+
+
+def test_a_request_follows_no_link(runner: DrainRequest, tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    (runner.control.path / DRAIN).symlink_to(target)
+    with pytest.raises(MembershipError, match="NOT_DRAINED"):
+        stop_query(RunningQuery([runner.control]), timeout_s=0.2)
+    assert not target.exists()
 
 
 def test_another_machine_is_named_at_once(runner: DrainRequest) -> None:

@@ -413,7 +413,7 @@ def side_by_side(task: Callable[[], None], count: int = 2) -> None:
 
 def test_a_file_that_another_task_takes_away_keeps_nobody_from_noting(tmp_path: Path) -> None:
     """Whoever noted looked at all files of the folder, and was put off where one was gone by then."""
-    (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
+    (tmp_path / ("0" * 64)).symlink_to(tmp_path / "nowhere")
     notes = notes_in(tmp_path)("broker broker-a")
     notes.gave_up(BEGAN_MS)
     assert notes.since_ms(BEGAN_MS) == BEGAN_MS

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import platform
 import tempfile
 import time
@@ -18,6 +19,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from rocketmq_spark.errors import MembershipError
+from rocketmq_spark.pull.private_folder import private_folder
 from rocketmq_spark.source.stream.drain import (
     CONTROL,
     FILES,
@@ -61,8 +63,7 @@ class DrainRequest:
 
     def is_made(self) -> bool:
         """What has been handed over stays so, even if the request is cleaned away afterwards."""
-        self._make_again()
-        is_there = _file(self.control, DrainState.ASKED).exists()
+        is_there = self._make_again() and _file(self.control, DrainState.ASKED).exists()
         self._happen(DrainEvent.ASK if is_there else DrainEvent.WITHDRAW)
         return self._state is not DrainState.GOING_ON
 
@@ -80,9 +81,8 @@ class DrainRequest:
     def answer(self) -> None:
         """The queues are handed over. Raises ValueError, and does nothing, where nobody has claimed that."""
         self._happen(DrainEvent.ANSWER)
-        self._make_again()
-        with suppress(FileNotFoundError):
-            _file(self.control, DrainState.HANDED_OVER).touch()
+        if self._make_again():
+            _touch(self.control, DrainState.HANDED_OVER)
 
     def close(self) -> None:
         self._folder.cleanup()
@@ -90,15 +90,18 @@ class DrainRequest:
     def _happen(self, event: DrainEvent) -> None:
         self._state = after(self._state, event)
 
-    def _make_again(self) -> None:
-        """A query does not fail because nobody could ask it to stop; whoever asks is told."""
+    def _make_again(self) -> bool:
+        """Whether the folder is there, and this user's alone: where temporary files were cleaned up, another user may
+        have taken its name. A query does not fail because nobody could ask it to stop; whoever asks is told."""
         try:
             self.control.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._is_folder_lost = False
+            with private_folder(self.control.path):
+                self._is_folder_lost = False
         except OSError as error:
             if not self._is_folder_lost:
                 log.warning("rocketmq_spark.stop will not reach this query: no folder for it: %s", error)
             self._is_folder_lost = True
+        return not self._is_folder_lost
 
 
 def stop(query: StreamingQuery, timeout_s: float = 60.0) -> None:
@@ -179,11 +182,16 @@ def _file(control: Control, state: DrainState) -> Path:
     return control.path / FILES[state]
 
 
+def _touch(control: Control, state: DrainState) -> None:
+    """Make the file that shows ``state``, if its folder is there; a link of its name leads nowhere."""
+    with suppress(OSError):
+        os.close(os.open(_file(control, state), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
+
+
 def _ask(controls: set[Control]) -> None:
     """Each time anew: the folder may have been cleaned, and made again by its runner."""
     for control in controls:
-        with suppress(FileNotFoundError):
-            _file(control, DrainState.ASKED).touch()
+        _touch(control, DrainState.ASKED)
 
 
 def _check_sources(query: str, offsets: list[Any], controls: set[Control]) -> None:
