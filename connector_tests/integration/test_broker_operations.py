@@ -166,6 +166,25 @@ def test_a_name_server_that_is_down_is_passed_over(cluster: EmbeddedCluster, poo
     assert name_servers.topic_route(topic).read_queues()
 
 
+def test_a_broker_that_rejects_pulls_is_named_with_its_setting(
+    cluster: EmbeddedCluster, broker: AdminBroker, topic: str
+) -> None:
+    def reject_pulls(value: str) -> None:
+        cluster.mqadmin(
+            "updateBrokerConfig", "-b", cluster.broker_addr(), "-k", "rejectPullConsumerEnable", "-v", value
+        )
+
+    reject_pulls("true")
+    try:
+        with pytest.raises(BrokerError, match=r"PULL_REJECTED.*'rejectPullConsumerEnable' is true"):
+            broker.submit_group_check("g", topic).result()
+        with pytest.raises(BrokerError, match="PULL_REJECTED"):
+            broker.pull("g", MessageQueue(topic, "", 0), 0, 1)
+    finally:
+        reject_pulls("false")
+    broker.submit_group_check("g", topic).result()
+
+
 # ---------------------------------------------------------------------------------------------------------- topics
 
 

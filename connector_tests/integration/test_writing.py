@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -16,7 +17,7 @@ from connector_tests.support.streams import eventually
 from connector_tests.support.written_rows import arrow, ends, stored, write
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
-from rocketmq_spark.errors import LocalProtocolError
+from rocketmq_spark.errors import BrokerError, LocalProtocolError
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.sink.message_ids import id_prefix, row_ids
 from rocketmq_spark.sink.task import Task
@@ -102,6 +103,14 @@ def round_trip(cluster: EmbeddedCluster, pool: ConnectionPool, rows: list[dict[s
         assert len({row["queueId"] for row in of_key}) <= 1
         assert [by_id(row) for row in of_key] == sorted(map(by_id, of_key))
     cluster.delete_topic(topic)
+
+
+@pytest.mark.parametrize("topic", ["SCHEDULE_TOPIC_XXXX", "SELF_TEST_TOPIC"])
+def test_a_write_to_a_forbidden_topic_fails_at_once(cluster: EmbeddedCluster, pool: ConnectionPool, topic: str) -> None:
+    begin_s = time.monotonic()
+    with pytest.raises(BrokerError, match=f"TOPIC_RESERVED.*{topic}"):
+        write(cluster.namesrv_addr, topic, [arrow([{"body": b"1"}])], Task("forbidden", 1), pool)
+    assert time.monotonic() - begin_s < 10
 
 
 @pytest.mark.parametrize("compression", ["none", "zlib", "lz4", "zstd"])

@@ -159,4 +159,4 @@ def test_whoever_is_asked_through_a_proxy_is_named(cluster: RemoteCluster, serve
     for code, ask in questions.items():
         server.on(code, note)
         ask(cluster.broker(f"a@{PROXY}"))
-    assert asked == [(code, "a") for code in questions]
+    assert list(dict.fromkeys(asked)) == [(code, "a") for code in questions]

@@ -37,6 +37,8 @@ SAID = [
     (1, f"{ACL_1}Need admin permission for request code=17, but accessKey=me is not{AT}", "ACCESS_FORBIDDEN", ""),
     (26, "subscription group [g] does not exist, \nSee https://rocketmq.apache.org", "GROUP_NOT_FOUND", ""),
     (26, "Group g not exist!", "GROUP_NOT_FOUND", ""),
+    (16, "Sending message to topic[SELF_TEST_TOPIC] is forbidden.", "TOPIC_RESERVED", "SELF_TEST_TOPIC"),
+    (24, "the consumer's group info not exist, or the pull consumer is rejected by server.\nSee", "PULL_REJECTED", ""),
 ]
 OTHERS = [
     (16, "the topic[noread] pulling message is forbidden"),

@@ -70,7 +70,8 @@ OF_QUERIES: Final[Mapping[str, Condition]] = MappingProxyType(
         ),
         "NOT_LISTED": Condition(
             "The brokers do not list {client_id!r} as a member of group {group!r}.",
-            "Check that the group exists or may be created, and that it may consume.",
+            "Check that the group exists or may be created, that it may consume, and that no broker of the topics has "
+            "'rejectPullConsumerEnable' set to true, which lists no member that pulls.",
         ),
         "NO_MACHINE_ROOM": Condition(
             "The machine room resolver names no room for {subject}.",

@@ -165,6 +165,15 @@ OF_SERVERS: Final[Mapping[str, Condition]] = MappingProxyType(
             "{address} refused {request}: the group is not there, and the broker makes none by itself. {remark}",
             "Make it, on every broker of the topics: 'mqadmin updateSubGroup -g <group> -c <cluster>'.",
         ),
+        "PULL_REJECTED": Condition(
+            "{address} rejected {request}: 'rejectPullConsumerEnable' is true there. {remark}",
+            "Set it to false on every broker of the topics: 'mqadmin updateBrokerConfig -c <cluster> -k "
+            "rejectPullConsumerEnable -v false'.",
+        ),
+        "TOPIC_RESERVED": Condition(
+            "{address} rejected {request}: topic {topic!r} is RocketMQ's own, and nobody may write to it. {remark}",
+            "Write to another topic.",
+        ),
         "GROUP_NOT_SERVED": Condition(
             "Proxy {address} knows no broker that has the group, and refused {request}: {remark}",
             "Make it, on every broker of the topics, 'mqadmin updateSubGroup -g <group> -c <cluster>', or bring these "

@@ -48,8 +48,9 @@ SYSTEM_GROUPS: Final = frozenset(
 """RocketMQ's own groups, which brokers treat in other ways than a user's.
 Source: ``common/MixAll.java#PREDEFINE_GROUP_SET``."""
 
-_QUEUE: Final = re.compile(r"([%|a-zA-Z0-9_-]+)@(\S+):(\d{1,6})")
-_RANGE: Final = re.compile(r"([%|a-zA-Z0-9_-]+@[^\s,\[\]]+:\d{1,6})\[(\d{1,19}),(\d{1,19})\)")
+_QUEUE: Final = re.compile(r"([%|a-zA-Z0-9_-]+)@(\S(?:[^\x00-\x1f]*\S)?):(\d{1,6})")
+"""A broker's name may have blanks in it."""
+_RANGE: Final = re.compile(r"([%|a-zA-Z0-9_-]+@[^,\[\]\x00-\x1f]+:\d{1,6})\[(\d{1,19}),(\d{1,19})\)")
 _RANGES: Final = re.compile(rf"(?:{_RANGE.pattern}(?:\s*,\s*(?=\S)|$))*")
 _INSTANCE: Final = re.compile(r"[^\s@]{1,100}")
 _TAGS: Final = re.compile(r"[^\x00-\x1f]*[^\x00-\x20|][^\x00-\x1f]*")
@@ -73,8 +74,12 @@ def _parse_address(text: str) -> str:
 
 
 def _parse_addresses(text: str) -> tuple[str, ...]:
-    parts = [part.strip() for part in re.split(r"[;,]", text)]
-    return tuple(dict.fromkeys(_parse_address(part) for part in parts))
+    return tuple(dict.fromkeys(map(_parse_address, _listed(text, ";,"))))
+
+
+def _listed(text: str, separators: str) -> list[str]:
+    """The parts of a list. Separators at its end are passed over, as Java's ``String.split`` does."""
+    return [part.strip() for part in re.split(f"[{separators}]", text.rstrip(f"{separators} \t"))]
 
 
 def _matching(pattern: re.Pattern[str]) -> Callable[[str], str]:
@@ -94,7 +99,7 @@ def _parse_group(text: str) -> str:
 
 def _parse_topics(text: str) -> tuple[str, ...]:
     topic = _matching(_TOPIC)
-    return tuple(dict.fromkeys(topic(part.strip()) for part in text.split(",")))
+    return tuple(dict.fromkeys(map(topic, _listed(text, ","))))
 
 
 def _parse_expression(text: str) -> str:

@@ -59,18 +59,29 @@ ROCKETMQ_5: Final = 412
 """V5_0_0_SNAPSHOT. Source: ``common/MQVersion.java``."""
 
 
+SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
+"""Each broker has it, and nobody may write to it. Source: ``common/topic/TopicValidator.java``."""
+
+
 class GroupCheck(NamedTuple):
-    """The answer to ``Broker.submit_group_check``."""
+    """The answer to ``Broker.submit_group_check``. ``empty_pull``: from a queue that there is, and is empty."""
 
     pull: ResponseFuture[PullResult]
+    empty_pull: ResponseFuture[PullResult]
 
     def result(self) -> None:
         """Raises BrokerError[GROUP_NOT_FOUND | GROUP_FORBIDDEN | TOPIC_FORBIDDEN] and its like; any other refusal says
-        that there is no such queue, or that nobody may read the topic."""
+        that there is no such queue, or that nobody may read the topic. Raises BrokerError[PULL_REJECTED] where the
+        broker takes no pulls at all."""
         try:
             self.pull.result()
         except BrokerError as error:
             if error.condition != "BROKER_REFUSED":
+                raise
+        try:
+            self.empty_pull.result()
+        except BrokerError as error:
+            if error.condition == "PULL_REJECTED":
                 raise
 
 
@@ -235,9 +246,11 @@ class Broker(Peer):
 
     def submit_group_check(self, group: str, topic: str) -> GroupCheck:
         """Whether the broker lets the group read the topic: by a pull of a queue that no topic has, so that nothing
-        comes of it. Brokers take heartbeats of groups that they do not know, and do not list their members."""
-        nowhere = MessageQueue(topic, "", NO_QUEUE)
-        return GroupCheck(self.submit(pull_question(group, nowhere, 0, 1, "*")))
+        comes of it, and by one of an empty queue, because a broker that rejects pulls looks for the queue first.
+        Brokers take heartbeats of groups that they do not know, and do not list their members."""
+        nowhere, empty = MessageQueue(topic, "", NO_QUEUE), MessageQueue(SELF_TEST_TOPIC, "", 0)
+        pulls = (self.submit(pull_question(group, queue, 0, 1, "*")) for queue in (nowhere, empty))
+        return GroupCheck(*pulls)
 
     def submit_consumer_ids(self, group: str) -> ResponseFuture[list[str]]:
         """Client ids of the group's members, one for each of their connections; empty where it has no member."""

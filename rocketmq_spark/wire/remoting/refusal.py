@@ -58,6 +58,16 @@ def _group_not_found(it: _Refused) -> BrokerError:
     return BrokerError("GROUP_NOT_FOUND", address=it.address, request=it.request, code=it.code, remark=it.remark)
 
 
+def _topic_reserved(it: _Refused) -> BrokerError:
+    return BrokerError(
+        "TOPIC_RESERVED", address=it.address, request=it.request, code=it.code, remark=it.remark, topic=it.name
+    )
+
+
+def _pull_rejected(it: _Refused) -> BrokerError:
+    return BrokerError("PULL_REJECTED", address=it.address, request=it.request, code=it.code, remark=it.remark)
+
+
 def _refused(it: _Refused) -> BrokerError:
     return BrokerError(
         "BROKER_REFUSED",
@@ -90,6 +100,8 @@ REFUSALS: Final[tuple[tuple[int, str, Callable[[_Refused], BrokerError]], ...]] 
     (ResponseCode.SYSTEM_ERROR, r"\S*\.AclException: ", _access_forbidden),
     # any
     (ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, r"", _group_not_found),
+    (ResponseCode.SUBSCRIPTION_NOT_EXIST, r".*the pull consumer is rejected by server", _pull_rejected),
+    (ResponseCode.NO_PERMISSION, r"Sending message to topic\[(?P<name>.*)\] is forbidden", _topic_reserved),
 )
 """By code and beginning of the remark; the first line that fits counts."""
 
