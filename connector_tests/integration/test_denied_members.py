@@ -220,7 +220,7 @@ def test_a_group_that_is_not_there(strict: EmbeddedCluster, given: dict[str, str
     assert told(strict, **given) == (
         f"[ROCKETMQ_GROUP_NOT_FOUND] {strict.broker_addr()} refused PULL_MESSAGE: the group is not there, and the "
         "broker makes none by itself. subscription group [g] does not exist, "
-        "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details. Make it, on every broker of "
+        "\\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details. Make it, on every broker of "
         "the topics: 'mqadmin updateSubGroup -g <group> -c <cluster>'."
     )
 

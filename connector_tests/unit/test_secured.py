@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -37,8 +38,38 @@ def test_without_a_file_the_system_s_certificates_are_trusted() -> None:
     assert tls_context(Tls()).cert_store_stats() == expected.cert_store_stats()
 
 
-def test_a_client_has_a_certificate_if_it_is_given_one() -> None:
-    tls_context(Tls(str(CERTIFICATE), str(CERTIFICATE), str(KEY)))
+@pytest.mark.parametrize(
+    "given",
+    [
+        Tls(str(CERTIFICATE), str(CERTIFICATE), str(KEY)),
+        Tls(str(CERTIFICATE), str(CERTIFICATE), str(KEY), auth_server=False),
+    ],
+    ids=["trusting", "not checking"],
+)
+def test_a_client_has_a_certificate_if_it_is_given_one(given: Tls) -> None:
+    assert shown_to_a_server(tls_context(given)) == ssl.PEM_cert_to_DER_cert(CERTIFICATE.read_text())
+
+
+def test_a_client_without_a_certificate_shows_none() -> None:
+    assert shown_to_a_server(tls_context(Tls(str(CERTIFICATE)))) is None
+
+
+def shown_to_a_server(client: ssl.SSLContext) -> bytes | None:
+    """The certificate, in DER, that a server gets which asks for one, over a handshake in memory."""
+    accepting = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    accepting.load_cert_chain(CERTIFICATE, KEY)
+    accepting.load_verify_locations(CERTIFICATE)
+    accepting.verify_mode = ssl.CERT_OPTIONAL
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = (
+        client.wrap_bio(to_client, to_server, server_hostname="localhost"),
+        accepting.wrap_bio(to_server, to_client, server_side=True),
+    )
+    for _ in range(4):
+        for end in ends:
+            with suppress(ssl.SSLWantReadError):
+                end.do_handshake()
+    return ends[1].getpeercert(binary_form=True)
 
 
 @pytest.mark.parametrize(
