@@ -37,7 +37,7 @@ def test_no_secret_is_in_anything_that_a_job_shows_or_leaves(
 ) -> None:
     rocketmq_spark.send(cluster.namesrv_addr, topic, ["one", "two"], options=cluster.security_options)
     groups = [Right(f"Group:{group}", ("SUB",)) for group in (*WAYS, f"{SHARED}_{topic}")]
-    user = cluster.create_user(unique_name("spark_user"), Right(f"Topic:{topic}", ("SUB", "GET")), *groups)
+    user = cluster.create_user(unique_name("spark_user"), Right(f"Topic:{topic}", ("SUB", "PUB", "GET")), *groups)
     assert isinstance(user.secret_key, Secret)
     folder = tmp_path / "job"
     folder.mkdir()
@@ -58,7 +58,7 @@ def test_no_secret_is_in_anything_that_a_job_shows_or_leaves(
     assert done.returncode == 0, done.stderr[-3000:]
     shown = {"output": done.stdout.encode(), "log": done.stderr.encode()}
     shown |= {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
-    check_that_the_job_has_shown_something(shown, topic)
+    check_that_the_job_has_shown_something(shown, topic, user.access_key)
     for secret in (user.secret_key.reveal(), TOKEN, KEY_PASSWORD):
         assert {name: lines_with(secret, data) for name, data in shown.items() if secret.encode() in data} == {}
 
@@ -77,15 +77,17 @@ def encrypted_certificate(folder: Path) -> dict[str, str]:
     return {"tlsCertPath": str(certificate), "tlsKeyPath": str(key), "tlsKeyPassword": KEY_PASSWORD}
 
 
-def check_that_the_job_has_shown_something(shown: dict[str, bytes], topic: str) -> None:
+def check_that_the_job_has_shown_something(shown: dict[str, bytes], topic: str, access_key: str) -> None:
     """Else there is nothing that a secret could be in."""
-    kinds = ["events/", "page-", f"{SHARED}/spool/", f"{PROXIED}/spool/"]
+    kinds = ["events/", "page-", "writing/checkpoint/", f"{SHARED}/spool/", f"{PROXIED}/spool/"]
     kinds += [f"{way}/{folder}/" for way in WAYS for folder in ("checkpoint", "out")]
     assert {kind for kind in kinds if not any(name.startswith(kind) for name in shown)} == set()
     assert b"CREDENTIALS_REFUSED" in shown["output"]
     assert b"BAD_OPTION_VALUE" in shown["output"]
     assert b"Physical Plan" in shown["output"]
-    assert b"spark-user" in shown["output"]
+    assert access_key.encode() in shown["output"]
+    for words in (b"SQL CREATE TABLE orders", b"SQL DESCRIBE TABLE EXTENDED orders", b"redacted"):
+        assert words in shown["output"]
     events = b"".join(data for name, data in shown.items() if name.startswith("events/"))
     assert b"SparkListenerSQLExecutionStart" in events
     pages = b"".join(data for name, data in shown.items() if name.startswith("page-"))

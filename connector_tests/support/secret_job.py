@@ -13,6 +13,7 @@ import re
 import sys
 import urllib.request
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from shutil import copytree
 from urllib.error import HTTPError
@@ -23,7 +24,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from connector_tests.support.patience import WAIT_S
 from connector_tests.support.spark_session import test_session
-from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.options import ReadOptions, WriteOptions
+from rocketmq_spark.options.table import rows as rows_of
 from rocketmq_spark.source.datasource import RocketMQDataSource
 
 LINK = re.compile(r'href="(/(?:SQL|StreamingQuery|environment|executors|jobs|stages)[^"]*)"')
@@ -64,6 +66,63 @@ def run(spark: SparkSession, folder: Path, ways: Mapping[str, dict[str, str]]) -
     first = next(iter(ways.values()))
     fail(spark, folder / "failed", first | {"accessKey": "nobody"}, refused)
     fail(spark, folder / "failed", first | {"subscribe": "a b"}, bad)
+    write(spark, folder / "writing", first, refused)
+    describe(spark, first)
+
+
+def write(spark: SparkSession, folder: Path, reading: Mapping[str, str], refused: str) -> None:
+    """A batch and a stream that are written, and both with another key."""
+    taken = {row.name for _, row in rows_of(WriteOptions)} & reading.keys()
+    options = {name: reading[name] for name in taken} | {"topic": reading["subscribe"]}
+    wrong = options | {"secretKey": options["secretKey"] + "x"}
+    (folder / "in").mkdir(parents=True)
+    (folder / "in" / "rows.txt").write_text("three\n")
+    rows = spark.createDataFrame([("four",)], "value string").selectExpr("cast(value as binary) body")
+    lines = spark.readStream.text(str(folder / "in")).selectExpr("cast(value as binary) body")
+    show(RocketMQDataSource(dict(options)), WriteOptions.parse(options), vars(WriteOptions.parse(options)))
+    rows.write.format("rocketmq").options(**options).mode("append").save()
+    query = written(lines, folder / "checkpoint", options)
+    query.awaitTermination()
+    query.explain(True)
+    show([progress.json for progress in query.recentProgress])
+    with failing(refused):
+        rows.write.format("rocketmq").options(**wrong).mode("append").save()
+    with failing(refused):
+        written(lines, folder / "failed", wrong).awaitTermination()
+
+
+def written(rows: DataFrame, checkpoint: Path, options: Mapping[str, str]) -> StreamingQuery:
+    """A query that writes what is there."""
+    writer = rows.writeStream.format("rocketmq").options(**options).trigger(availableNow=True)
+    return writer.option("checkpointLocation", str(checkpoint)).start()
+
+
+def describe(spark: SparkSession, options: Mapping[str, str]) -> None:
+    """A table and views of these options, and all that Spark says of them; what it cannot do fails."""
+    spark.readStream.format("rocketmq").options(**options).load().createOrReplaceTempView("messages")
+    given = ", ".join(f"{name} '{value}'" for name, value in options.items())
+    statements = [
+        "DESCRIBE TABLE EXTENDED messages",
+        "EXPLAIN EXTENDED SELECT * FROM messages",
+        f"CREATE TABLE orders USING rocketmq OPTIONS ({given})",
+        "DESCRIBE TABLE EXTENDED orders",
+        "DESCRIBE TABLE EXTENDED orders AS JSON",
+        "SHOW CREATE TABLE orders",
+        "SHOW TBLPROPERTIES orders",
+        "EXPLAIN EXTENDED SELECT * FROM orders",
+        "SELECT * FROM orders",
+        "CREATE VIEW orders_view AS SELECT * FROM orders",
+        f"CREATE TEMPORARY VIEW named USING rocketmq OPTIONS ({given})",
+        "SHOW CREATE TABLE named",
+        "SELECT * FROM named",
+    ]
+    for statement in statements:
+        try:
+            show(f"SQL {statement.split('(')[0]}", [tuple(row) for row in spark.sql(statement).collect()])
+        except PySparkException as error:
+            logging.getLogger().exception("it failed")
+            show(f"SQL {statement.split('(')[0]}", error)
+    show(spark.catalog.listTables())
 
 
 def started(spark: SparkSession, folder: Path, options: Mapping[str, str]) -> StreamingQuery:
@@ -89,9 +148,16 @@ def show(*shown: object) -> None:
 
 def fail(spark: SparkSession, folder: Path, options: Mapping[str, str], condition: str) -> None:
     """Show what the query ends with, in which ``condition`` is to be found."""
-    try:
+    with failing(condition):
         query = spark.readStream.format("rocketmq").options(**options).load().writeStream.foreachBatch(nothing)
         query.option("checkpointLocation", str(folder)).trigger(availableNow=True).start().awaitTermination()
+
+
+@contextmanager
+def failing(condition: str) -> Iterator[None]:
+    """Show what the block ends with, in which ``condition`` is to be found."""
+    try:
+        yield
     except PySparkException as error:
         logging.getLogger().exception("it failed")
         assert condition in str(error), error
