@@ -67,7 +67,7 @@ class PopRun(Run):
         while True:
             self._receiver.check()
             if self._drain.is_made():
-                if self._drain.claim():
+                if not self._receiver.count(State.PROVEN) and self._drain.claim():
                     self._receiver.stop()
                     self._drain.answer()
                 self._receiver.wait(IDLE_WAIT_S)

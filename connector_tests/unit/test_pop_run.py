@@ -1,0 +1,70 @@
+"""The life of a query whose group shares messages, over scripted brokers: what real ones do rarely, at will."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from connector_tests.support.scripted_broker import answer
+from connector_tests.support.sharing_servers import SharingServers
+from connector_tests.support.streams import eventually
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.source.pop.pop_offsets import PopOffset
+from rocketmq_spark.source.pop.pop_run import PopRun
+from rocketmq_spark.source.stream.drain import FILES, DrainState
+from rocketmq_spark.wire.remoting.codes import RequestCode
+
+ALL = 1_000
+
+
+@contextmanager
+def running(options: ReadOptions) -> Iterator[PopRun]:
+    run = PopRun(options, looks_once=False)
+    try:
+        yield run
+    finally:
+        run.stop()
+
+
+def control_file(run: PopRun, state: DrainState) -> Path:
+    """That shows ``state`` to whoever stops the query."""
+    report = run.report(0)
+    assert report is not None
+    return Path(report["control"]["folder"]) / FILES[state]
+
+
+def batch_after(run: PopRun, start: PopOffset) -> PopOffset:
+    """The end of the next batch, once there is one."""
+    ends = [start]
+
+    def has_one() -> bool:
+        ends.append(run.latest_offset(start, ALL))
+        return ends[-1] is not start
+
+    eventually(has_one, "a batch")
+    return ends[-1]
+
+
+def test_a_graceful_stop_waits_for_unanswered_acknowledgements() -> None:
+    """Else it reports success, and another member gets the whole batch again."""
+    with SharingServers("a") as servers, running(servers.options()) as run:
+        broker = servers.brokers["a"]
+        broker.messages = 3
+        end = batch_after(run, PopOffset("g"))
+        broker.server.silent_on(RequestCode.BATCH_ACK_MESSAGE)
+        control_file(run, DrainState.ASKED).touch()
+        for _ in range(3):
+            assert run.latest_offset(end, ALL) is end
+        assert not control_file(run, DrainState.HANDED_OVER).exists()
+        assert control_file(run, DrainState.ASKED).exists(), "who asks may still withdraw"
+        broker.server.on(RequestCode.BATCH_ACK_MESSAGE, answer())
+
+        def has_stopped() -> bool:
+            assert run.latest_offset(end, ALL) is end
+            return control_file(run, DrainState.HANDED_OVER).exists()
+
+        eventually(has_stopped, "all acknowledged, and said so")
+        report = run.report(0)
+        assert report is not None
+        assert report["acknowledged"] == 3
