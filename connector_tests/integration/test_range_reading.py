@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import pairwise, zip_longest
+from itertools import chain, pairwise, zip_longest
 from random import Random
 
 import pyarrow as pa
@@ -148,10 +148,12 @@ def test_what_is_given_up_is_left_out_of_the_batch_that_is_read_again_and_of_no_
     given_up = str(QueueRange(filled, 0, COUNT))
     reader = RocketMQStreamReader(options_of(cluster, filled.topic, giveUp=given_up), default_schema())
     end = SourceOffset({filled: QueueProgress(0, COUNT)}).to_json()
-    read_again = [reader.partitions({}, end) for _ in range(2)]
+    read_again = [list(chain.from_iterable(reader.read(one) for one in reader.partitions({}, end))) for _ in range(2)]
+    task_count = len(reader.partitions({}, end))
     later = reader.partitions({}, SourceOffset({filled: QueueProgress(0, COUNT, 1)}).to_json())
     reader.stop()
     assert read_again == [[], []]
+    assert task_count == 1, "a task keeps its number, which message IDs are made of"
     assert len(later) == 1
 
 

@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 
 from connector_tests.support.java_reader import ADDED_ON_THE_WAY, read_by_java
 from connector_tests.support.streams import eventually
-from connector_tests.support.written_rows import arrow, ends, stored, write
+from connector_tests.support.written_rows import arrow, ends, row_number, stored, write
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import BrokerError, LocalProtocolError
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.sink.message_ids import id_prefix, row_ids
 from rocketmq_spark.sink.task import Task
 
 pytestmark = pytest.mark.broker
@@ -50,11 +49,11 @@ def pool() -> Iterator[ConnectionPool]:
     pool.close()
 
 
-def as_read(row: dict[str, Any], id_: bytes) -> dict[str, Any]:
+def as_read(row: dict[str, Any], id_: str) -> dict[str, Any]:
     """What a reader is to find."""
-    named = {"TAGS": row["tags"], "KEYS": row["keys"], "__SHARDINGKEY": row["shardingKey"], "UNIQ_KEY": id_.decode()}
+    named = {"TAGS": row["tags"], "KEYS": row["keys"], "__SHARDINGKEY": row["shardingKey"], "UNIQ_KEY": id_}
     properties = {name: value for name, value in named.items() if value is not None} | dict(row["properties"] or [])
-    return {name: row[name] for name in ("body", "tags", "keys")} | {"msgId": id_.decode(), "properties": properties}
+    return {name: row[name] for name in ("body", "tags", "keys")} | {"msgId": id_, "properties": properties}
 
 
 def own(row: dict[str, Any]) -> dict[str, Any]:
@@ -63,8 +62,8 @@ def own(row: dict[str, Any]) -> dict[str, Any]:
     return {name: row[name] for name in ("body", "tags", "keys", "msgId")} | {"properties": properties}
 
 
-def by_id(row: dict[str, Any]) -> str:
-    return str(row["msgId"])
+def by_number(row: dict[str, Any]) -> int:
+    return row_number(row["msgId"])
 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
@@ -96,12 +95,13 @@ def round_trip(cluster: EmbeddedCluster, pool: ConnectionPool, rows: list[dict[s
 
     eventually(lambda: sum(ends(cluster, topic, pool).values()) == len(rows), "all rows in their queues")
     read = stored(cluster, topic, pool)
-    ids = row_ids(id_prefix(task.job, task.partition_id), 0, len(rows)).tolist()
-    assert sorted(map(own, read), key=by_id) == [as_read(row, id_) for row, id_ in zip(rows, ids, strict=True)]
+    found = sorted(map(own, read), key=by_number)
+    assert list(map(by_number, found)) == list(range(len(rows)))
+    assert found == [as_read(row, one["msgId"]) for row, one in zip(rows, found, strict=True)]
     for key in ("a", "b", "é"):
         of_key = [row for row in read if dict(row["properties"]).get("__SHARDINGKEY") == key]
         assert len({row["queueId"] for row in of_key}) <= 1
-        assert [by_id(row) for row in of_key] == sorted(map(by_id, of_key))
+        assert [by_number(row) for row in of_key] == sorted(map(by_number, of_key))
     cluster.delete_topic(topic)
 
 
@@ -130,16 +130,17 @@ def test_java_reads_what_was_written(
         {name: one[name] for name in ("body", "tags", "keys", "msgId")} | {"colour": one["properties"].get("colour")}
         for one in read
     ]
-    ids = row_ids(id_prefix("java", 0), 0, len(rows)).tolist()
-    assert sorted(found, key=by_id) == [
+    found.sort(key=by_number)
+    assert list(map(by_number, found)) == list(range(len(rows)))
+    assert found == [
         {
             "body": row["body"],
             "tags": row.get("tags"),
             "keys": row.get("keys"),
-            "msgId": id_.decode(),
+            "msgId": one["msgId"],
             "colour": dict(row.get("properties") or []).get("colour"),
         }
-        for row, id_ in zip(rows, ids, strict=True)
+        for row, one in zip(rows, found, strict=True)
     ]
 
 

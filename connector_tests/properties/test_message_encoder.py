@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketmq_spark.model import Message
-from rocketmq_spark.sink.message_ids import id_prefix, row_ids
+from rocketmq_spark.sink.message_ids import row_ids, task_key
 from rocketmq_spark.wire.arrow.message_encoder import (
     encode_messages,
     lengths_of,
@@ -40,7 +40,7 @@ def test_rows_are_encoded_as_messages_are(
     map_column = pa.array(
         [None if one is None else list(one.items()) for one in maps], pa.map_(pa.string(), pa.string())
     )
-    ids = row_ids(id_prefix("job", 3), first_row, len(rows))
+    ids = row_ids(task_key("job", 3), first_row, [pa.array(bodies, pa.binary())[span]])
     properties = [property_of("TAGS", pa.array(tags, pa.binary())[span]), properties_of(map_column[span])]
 
     encoded = encode_messages(pa.array(bodies, pa.binary())[span], ids, properties)
@@ -65,15 +65,40 @@ def test_what_is_null_has_no_bytes() -> None:
     assert property_of("TAGS", pa.array([b"a", None], pa.binary())).to_pylist() == [b"TAGS\x01a\x02", b""]
 
 
-@given(st.integers(0, 2**48 - 100), st.integers(1, 50))
-def test_ids_count_rows_in_their_last_twelve_digits(first_row: int, row_count: int) -> None:
-    prefix = id_prefix("job", 0)
-    assert row_ids(prefix, first_row, row_count).tolist() == [
-        prefix + f"{row:012X}".encode() for row in range(first_row, first_row + row_count)
-    ]
+_CONTENTS = st.lists(st.none() | st.binary(max_size=3), min_size=1, max_size=6)
+
+
+def ids_of(first_row: int, *columns: list[bytes | None], key: bytes = task_key("job", 0)) -> list[bytes]:
+    ids: list[bytes] = row_ids(key, first_row, [pa.array(column, pa.binary()) for column in columns]).tolist()
+    return ids
+
+
+@given(st.integers(0, 2**48 - 100), _CONTENTS)
+def test_ids_have_the_number_of_the_row_last(first_row: int, contents: list[bytes | None]) -> None:
+    ids = ids_of(first_row, contents)
+    assert [one[20:] for one in ids] == [f"{first_row + row:012X}".encode() for row in range(len(ids))]
+
+
+@given(st.lists(_CONTENTS, min_size=4, max_size=4))
+def test_rows_of_other_contents_share_no_id(columns: list[list[bytes | None]]) -> None:
+    """A null is not an empty value, and a value is of one column."""
+    first, second, third, fourth = columns
+    rows = min(map(len, columns))
+    ids, others = ids_of(7, first[:rows], second[:rows]), ids_of(7, third[:rows], fourth[:rows])
+    for row in range(rows):
+        is_equal = (first[row], second[row]) == (third[row], fourth[row])
+        assert (ids[row] == others[row]) == is_equal
+
+
+@given(st.integers(0, 9), _CONTENTS, st.integers(0, 6))
+def test_the_id_of_a_row_does_not_depend_on_its_neighbours(
+    first_row: int, contents: list[bytes | None], cut: int
+) -> None:
+    whole = ids_of(first_row, contents)
+    assert ids_of(first_row, contents[:cut]) + ids_of(first_row + len(contents[:cut]), contents[cut:]) == whole
 
 
 @given(st.tuples(st.text(max_size=5), st.integers(0, 99)), st.tuples(st.text(max_size=5), st.integers(0, 99)))
 def test_two_tasks_share_no_id(one: tuple[str, int], other: tuple[str, int]) -> None:
-    assert (id_prefix(*one) == id_prefix(*other)) == (one == other)
-    assert len(id_prefix(*one)) == 20
+    ids, others = (ids_of(0, [b"same"], key=task_key(*task)) for task in (one, other))
+    assert (ids == others) == (one == other)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pytest
@@ -12,15 +12,17 @@ from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
 from connector_tests.support.row_strategies import BODY_LIMIT_BYTES, Row, any_rows
+from connector_tests.support.written_rows import row_number
 from rocketmq_spark.errors import LocalProtocolError
-from rocketmq_spark.model import RESERVED_PROPERTIES, MessageQueue
+from rocketmq_spark.model import RESERVED_PROPERTIES, MessageQueue, QueueRange
 from rocketmq_spark.options import WriteOptions
-from rocketmq_spark.sink.message_ids import id_prefix, row_ids
 from rocketmq_spark.sink.queue_choice import named_queue
 from rocketmq_spark.sink.row_checks import OWN_PROPERTIES_LIMIT_BYTES
 from rocketmq_spark.sink.send_batches import Place, SendBatch
 from rocketmq_spark.sink.task import Columns, Task, write_rows
 from rocketmq_spark.sink.topic_checks import Wanted
+from rocketmq_spark.source.given_up import without_skipped
+from rocketmq_spark.source.partitioning import tasks_of
 from rocketmq_spark.wire.message.batch import decode_batch
 from rocketmq_spark.wire.message.compression import decompress
 from rocketmq_spark.wire.message.properties import UNIQ_KEY, decode_properties, encode_properties
@@ -140,8 +142,8 @@ def test_each_row_is_refused_with_what_is_wrong_or_travels_as_it_is(rows: list[R
     assert write_rows([pa.RecordBatch.from_pylist(rows, schema=SCHEMA)], COLUMNS, TASK, options, wire) == len(rows)
 
     sent = wire.by_id()
-    ids = [one.decode() for one in row_ids(id_prefix(TASK.job, TASK.partition_id), 0, len(rows)).tolist()]
-    assert sorted(sent) == ids
+    ids = sorted(sent, key=row_number)
+    assert list(map(row_number, ids)) == list(range(len(rows)))
     for row, (message,) in zip(rows, (sent[one] for one in ids), strict=True):
         event(f"good: {is_good(row)}")
         if is_good(row):
@@ -160,3 +162,77 @@ def test_without_a_dead_letter_topic_the_first_bad_row_is_named_and_nothing_is_s
     with pytest.raises(LocalProtocolError, match=f"Row {first_bad} of partition 0 of any rows cannot be sent: "):
         write_rows([pa.RecordBatch.from_pylist(rows, schema=SCHEMA)], COLUMNS, TASK, options, wire)
     assert wire.by_id() == {}
+
+
+@st.composite
+def logged_batches(draw: st.DrawFn) -> list[QueueRange]:
+    """Ranges of a batch, each of another queue; small ones share a task."""
+    queues = [MessageQueue("T", broker, queue_id) for broker in ("a", "b") for queue_id in range(2)]
+    lengths = draw(st.lists(st.integers(0, 4), min_size=len(queues), max_size=len(queues)))
+    return [QueueRange(queue, 10, 10 + length) for queue, length in zip(queues, lengths, strict=True) if length]
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One reading of a logged batch: what is gone or filtered by then, what is skipped, how it is packed and sent."""
+
+    missing: frozenset[tuple[MessageQueue, int]]
+    skipped: tuple[QueueRange, ...]
+    min_partitions: int | None
+    max_records: int | None
+    arrow_rows: int
+
+
+@st.composite
+def attempts(draw: st.DrawFn, logged: list[QueueRange]) -> Attempt:
+    offsets = [(one.queue, offset) for one in logged for offset in range(one.begin_offset, one.end_offset)]
+    return Attempt(
+        frozenset(draw(st.lists(st.sampled_from(offsets), max_size=4))),
+        tuple(draw(st.lists(st.sampled_from(logged), max_size=2, unique=True))),
+        draw(st.none() | st.integers(1, 5)),
+        draw(st.none() | st.integers(2, 6)),
+        draw(st.integers(1, 8)),
+    )
+
+
+def written(logged: list[QueueRange], attempt: Attempt) -> list[tuple[str, bytes]]:
+    """ID and body of each message that an attempt sends; a body is a queue and an offset."""
+    tasks = tasks_of(logged, min_partitions=attempt.min_partitions, max_records=attempt.max_records)
+    wire = Wire()
+    for number, task in enumerate(without_skipped(tasks, attempt.skipped)):
+        bodies = [
+            f"{one.queue}:{offset}".encode()
+            for one in task
+            for offset in range(one.begin_offset, one.end_offset)
+            if (one.queue, offset) not in attempt.missing
+        ]
+        rows = pa.RecordBatch.from_pylist([{"body": body, "topic": "T"} for body in bodies], schema=SCHEMA)
+        batches = [rows.slice(begin, attempt.arrow_rows) for begin in range(0, len(rows), attempt.arrow_rows)]
+        write_rows(batches, COLUMNS, Task("query q batch 7", number), WriteOptions.parse({"namesrvAddr": "n:1"}), wire)
+    return [(id_, message.body) for id_, messages in wire.by_id().items() for message in messages]
+
+
+@given(st.data())
+def test_an_id_belongs_to_one_row_whatever_a_replay_misses(data: st.DataObject) -> None:
+    """Whatever is lost, skipped, filtered or packed in another way between attempts."""
+    logged = data.draw(logged_batches().filter(bool))
+    body_of: dict[str, bytes] = {}
+    for attempt in data.draw(st.lists(attempts(logged), min_size=2, max_size=3)):
+        for id_, body in written(logged, attempt):
+            assert body_of.setdefault(id_, body) == body
+
+
+@given(st.data())
+def test_a_replay_of_the_same_rows_has_the_same_ids(data: st.DataObject) -> None:
+    logged = data.draw(logged_batches().filter(bool))
+    attempt = data.draw(attempts(logged))
+    assert written(logged, attempt) == written(logged, attempt)
+
+
+@given(st.data())
+def test_rows_of_other_tasks_keep_their_ids_when_ranges_are_skipped(data: st.DataObject) -> None:
+    logged = data.draw(logged_batches().filter(bool))
+    attempt = replace(data.draw(attempts(logged)), missing=frozenset(), max_records=1)
+    whole, rest = written(logged, replace(attempt, skipped=())), written(logged, attempt)
+    skipped = {f"{one.queue}:{offset}".encode() for one in attempt.skipped for offset in range(10, one.end_offset)}
+    assert rest == [(id_, body) for id_, body in whole if body not in skipped]

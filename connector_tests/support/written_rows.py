@@ -42,6 +42,11 @@ def arrow(rows: Iterable[dict[str, Any]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(list(rows), schema=SCHEMA)
 
 
+def row_number(message_id: str) -> int:
+    """Return the number of a row in its task, as its ID has it."""
+    return int(message_id[20:], 16)
+
+
 def write(
     namesrv_addr: str, topic: str, batches: Iterable[pa.RecordBatch], task: Task, pool: ConnectionPool, **given: str
 ) -> int:

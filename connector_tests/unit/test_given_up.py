@@ -7,7 +7,7 @@ import pytest
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.source.given_up import MOST_NAMED, as_option, named_together, without_given_up
+from rocketmq_spark.source.given_up import MOST_NAMED, as_option, check_skipped, named_together, without_skipped
 
 
 def span(begin: int, end: int, queue_id: int = 0, broker: str = "a") -> QueueRange:
@@ -22,12 +22,15 @@ def given_up(text: str) -> tuple[QueueRange, ...]:
     return ReadOptions.parse(given).give_up
 
 
-def test_what_is_not_given_up_is_read() -> None:
-    assert without_given_up(LOGGED, ()) == LOGGED
+def test_tasks_keep_their_numbers_without_what_is_skipped() -> None:
+    """Message IDs contain the number of the task: where tasks were cut anew, rows got the IDs of other stored rows."""
+    tasks = [(span(0, 5), span(7, 9, queue_id=1)), (span(5, 9),), (span(2, 3, broker="b"),)]
+    assert without_skipped(tasks, ()) == tasks
+    assert without_skipped(tasks, (span(0, 9),)) == [(span(7, 9, queue_id=1),), (), (span(2, 3, broker="b"),)]
 
 
 def test_what_is_given_up_is_said_in_one_line_with_its_size(caplog: pytest.LogCaptureFixture) -> None:
-    assert without_given_up(LOGGED, (span(5, 9), span(2, 3, broker="b"))) == [span(0, 7, queue_id=1)]
+    check_skipped(LOGGED, (span(5, 9), span(2, 3, broker="b")))
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     assert record.getMessage() == (
@@ -38,7 +41,7 @@ def test_what_is_given_up_is_said_in_one_line_with_its_size(caplog: pytest.LogCa
 @pytest.mark.parametrize("other", [span(5, 10), span(4, 9), span(6, 8), span(8, 12)])
 def test_a_range_that_is_not_exactly_a_logged_one_is_refused_with_what_it_must_be(other: QueueRange) -> None:
     with pytest.raises(OptionError) as raised:
-        without_given_up(LOGGED, (other,))
+        check_skipped(LOGGED, (other,))
     assert raised.value.condition == "BAD_OPTION_VALUE"
     assert raised.value.context == {
         "option": "giveUp",
@@ -49,7 +52,7 @@ def test_a_range_that_is_not_exactly_a_logged_one_is_refused_with_what_it_must_b
 
 @pytest.mark.parametrize("other", [span(0, 5), span(9, 12), span(5, 9, broker="c"), span(5, 9, queue_id=2)])
 def test_a_range_of_another_batch_changes_nothing(other: QueueRange, caplog: pytest.LogCaptureFixture) -> None:
-    assert without_given_up(LOGGED, (other,)) == LOGGED
+    check_skipped(LOGGED, (other,))
     assert not caplog.records
 
 

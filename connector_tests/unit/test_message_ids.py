@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from rocketmq_spark.errors import OptionError
-from rocketmq_spark.sink.message_ids import column_ids, id_prefix, micro_batch
+from rocketmq_spark.sink.message_ids import column_ids, micro_batch, row_ids, task_key
 
 
 def id_made_of(text: bytes) -> bytes:
@@ -74,6 +74,10 @@ def test_a_micro_batch_that_is_not_known_has_no_ids_but_those_of_columns(known: 
     assert micro_batch(*known, of_columns=True) == f"query {known[0]} batch {known[1]}"
 
 
-def test_ids_of_a_task_begin_with_digits_in_upper_case() -> None:
-    digits = hashlib.blake2b(b"job\x003", digest_size=10).hexdigest().upper()
-    assert id_prefix("job", 3) == digits.encode()
+def test_an_id_begins_with_the_hash_of_its_row_in_upper_case() -> None:
+    """So a later version gives the same ones: the task, the lengths as 32 bits, then the values."""
+    key = hashlib.blake2b(b"job\x003", digest_size=20).digest()
+    contents = [b"\2\0\0\0\1\0\0\0abc", b"\xff\xff\xff\xff\0\0\0\0"]
+    digits = [hashlib.blake2b(key + one).hexdigest()[:20].upper().encode() for one in contents]
+    columns = [pa.array([b"ab", None], pa.binary()), pa.array([b"c", b""], pa.binary())]
+    assert row_ids(task_key("job", 3), 7, columns).tolist() == [digits[0] + b"%012X" % 7, digits[1] + b"%012X" % 8]

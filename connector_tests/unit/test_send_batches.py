@@ -13,7 +13,7 @@ from rocketmq_spark.sink.send_batches import STORED_EXTRA_BYTES, EncodableRows, 
 from rocketmq_spark.wire.arrow.message_encoder import property_of
 from rocketmq_spark.wire.message.batch import decode_batch
 
-PREFIX = b"0" * 20
+KEY = b"0" * 20
 SINGLE_BYTES = 20 + 1 + 2 + 42
 """A message in a batch with a body of one byte, and no property but its id."""
 COMPRESSED = 0x301
@@ -46,7 +46,15 @@ def sent(
             asked.append(place)
         return by_place(place)
 
-    return list(send_batches(EncodableRows(rows, row_ids(PREFIX, 5, count), properties, flags), queue_of, limit_bytes))
+    ids = row_ids(KEY, 5, [rows.bodies])
+    return list(send_batches(EncodableRows(rows, ids, properties, flags), queue_of, limit_bytes))
+
+
+def id_of(letters: bytes, row: int) -> str:
+    """Return the ID of a row; of all rows from 5 on, these are the bodies."""
+    bodies = pa.array([letters[at : at + 1] for at in range(len(letters))], pa.binary())
+    ids: list[bytes] = row_ids(KEY, 5, [bodies]).tolist()
+    return ids[row - 5].decode()
 
 
 def letters(batch: SendBatch) -> str:
@@ -94,7 +102,7 @@ def test_what_is_larger_than_a_batch_should_be_is_a_single_message() -> None:
     (in_a_batch,) = sent(limit_bytes, topic=["T"])
     assert (letters(in_a_batch), in_a_batch.properties) == ("a", None)
     (single,) = sent(limit_bytes - 1, topic=["T"])
-    assert single == SendBatch("T", None, memoryview(b"a"), 1, 5, 0, f"UNIQ_KEY\x01{'0' * 31}5\x02")
+    assert single == SendBatch("T", None, memoryview(b"a"), 1, 5, 0, f"UNIQ_KEY\x01{id_of(b'a', 5)}\x02")
 
 
 def test_no_rows_are_no_batches() -> None:
@@ -148,8 +156,8 @@ def test_what_is_delayed_is_a_single_message_with_its_properties() -> None:
     first, *singles = sent(topic=["T"] * 4, delayLevel=delays)
     assert (letters(first), first.properties) == ("ac", None)
     assert singles == [
-        SendBatch("T", None, memoryview(b"b"), 1, 6, 0, f"UNIQ_KEY\x01{'0' * 31}6\x02DELAY\x013\x02"),
-        SendBatch("T", None, memoryview(b"d"), 1, 8, 0, f"UNIQ_KEY\x01{'0' * 31}8\x02DELAY\x014\x02"),
+        SendBatch("T", None, memoryview(b"b"), 1, 6, 0, f"UNIQ_KEY\x01{id_of(b'abcd', 6)}\x02DELAY\x013\x02"),
+        SendBatch("T", None, memoryview(b"d"), 1, 8, 0, f"UNIQ_KEY\x01{id_of(b'abcd', 8)}\x02DELAY\x014\x02"),
     ]
 
 

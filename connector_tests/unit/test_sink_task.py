@@ -12,6 +12,7 @@ from rocketmq_spark.errors import LocalProtocolError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import WriteOptions
 from rocketmq_spark.sink import task as tasks
+from rocketmq_spark.sink.message_ids import row_ids, task_key
 from rocketmq_spark.sink.queue_choice import named_queue
 from rocketmq_spark.sink.send_batches import Place, SendBatch
 from rocketmq_spark.sink.task import Columns, Task, write_rows
@@ -74,12 +75,42 @@ def test_all_rows_are_sent_with_what_their_columns_say() -> None:
 
 
 def test_a_row_has_the_same_id_however_often_its_task_is_run_and_whatever_arrow_batches_it_comes_in() -> None:
-    ids = [message.properties["UNIQ_KEY"] for message in written(arrow(b"a", b"b"), arrow(b"c"))]
+    rows = arrow(b"a", b"b", b"c")
+    ids = [message.properties["UNIQ_KEY"] for message in written(rows.slice(0, 2), rows.slice(2))]
     assert len(set(ids)) == 3
-    assert [message.properties["UNIQ_KEY"] for message in written(arrow(b"a"), arrow(b"b", b"c"))] == ids
+    assert [message.properties["UNIQ_KEY"] for message in written(rows.slice(0, 1), rows.slice(1))] == ids
+    assert [message.properties["UNIQ_KEY"] for message in written(rows)] == ids
     for other in (Task(TASK.job, 4), Task("query q batch 2", 3)):
-        others = [message.properties["UNIQ_KEY"] for message in written(arrow(b"a", b"b"), arrow(b"c"), task=other)]
+        others = [message.properties["UNIQ_KEY"] for message in written(rows, task=other)]
         assert set(others).isdisjoint(ids)
+
+
+@pytest.mark.parametrize("column", ["body", "topic", "tags", "properties", "brokerName", "queueId", "delaySeconds"])
+def test_a_row_with_another_value_in_any_column_has_another_id(column: str) -> None:
+    """At its place there was another row in an earlier attempt."""
+    arrays = {
+        "body": pa.array([b"a", b"b"]),
+        "topic": pa.array(["T", "T2"]),
+        "tags": pa.array(["t", None]),
+        "properties": pa.array([[("a", "b")], None], pa.map_(pa.string(), pa.string())),
+        "brokerName": pa.array(["x", "y"]),
+        "queueId": pa.array([0, 1]),
+        "delaySeconds": pa.array([None, 5], pa.int64()),
+    }
+    columns, options = Columns({name: at for at, name in enumerate(arrays)}), replace(OPTIONS, topic=None)
+    first = {name: values.slice(0, 1) for name, values in arrays.items()}
+    one, other = Sent(), Sent()
+    write_rows([pa.record_batch(first)], columns, TASK, options, one)
+    write_rows([pa.record_batch(first | {column: arrays[column].slice(1)})], columns, TASK, options, other)
+    assert _id_in(one) != _id_in(other)
+
+
+def _id_in(sent: Sent) -> str:
+    (batch,) = sent.batches
+    if batch.properties is not None:
+        return decode_properties(batch.properties.encode())["UNIQ_KEY"]
+    (message,) = sent.messages()
+    return message.properties["UNIQ_KEY"]
 
 
 def test_what_is_encoded_at_once_has_no_part_in_the_ids(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,6 +221,14 @@ def test_large_bodies_are_compressed_where_the_options_say_so() -> None:
     assert zlib.decompress(sent.messages()[1].body) == b"a" * 100
 
 
+def id_at(number: int, body: bytes) -> str:
+    """Return the ID of a row of ``arrow``, whether or not it can be sent."""
+    contents = [b"T", body, b"TAGS\x01t%d\x02" % number if number % 2 else b"", b"a\x01b\x02"]
+    columns = [pa.array([value], pa.binary()) for value in contents]
+    ids: list[bytes] = row_ids(task_key(TASK.job, TASK.partition_id), number, columns).tolist()
+    return ids[0].decode()
+
+
 def test_rows_that_cannot_be_sent_go_to_the_dead_letter_topic_if_there_is_one(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -204,6 +243,7 @@ def test_rows_that_cannot_be_sent_go_to_the_dead_letter_topic_if_there_is_one(
     messages = sent.messages()
     assert [message.body for message in messages] == [b"a", b"b", b"(no body)"]
     ids = [message.properties["UNIQ_KEY"] for message in written(arrow(b"a", b"x", b"b", b"y"))]
+    ids[1], ids[3] = (id_at(number, body) for number, body in ((1, b""), (3, TOO_LARGE)))
     assert [message.properties["UNIQ_KEY"] for message in messages] == [ids[0], ids[2], ids[1]]
     assert messages[1].properties == {"UNIQ_KEY": ids[2], "a": "b"}
     assert (too_large.row_count, bytes(too_large.body)) == (1, TOO_LARGE[:LIMIT_BYTES])

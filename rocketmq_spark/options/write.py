@@ -80,10 +80,11 @@ class WriteOptions(ConnectionOptions):
         NAMES,
         section=Section.WRITE,
         default="",
-        doc="Columns that a row's id is made of, separated by commas; also columns that are not sent. By default "
-        "it is made of the query, the batch, the partition and the row's number in it. Needed where a batch that is "
-        "repeated may have its rows in another order, as behind a shuffle. Rows with equal values have the same id, in "
-        "all queries.",
+        doc="Columns that the message ID of a row is made of, separated by commas; also columns that are not sent. By "
+        "default the ID is made of the query, the batch, the partition, the row's number there and what is sent of the "
+        "row. Set it where a replayed batch may have other rows or another order, as behind a "
+        "shuffle: otherwise the rows get other IDs, and consumers cannot recognise them as duplicates. Rows with equal "
+        "values have the same ID, in all queries.",
     )
 
     dead_letter_topic: str | None = option(

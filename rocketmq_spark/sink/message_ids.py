@@ -1,7 +1,9 @@
-"""Ids of rows, the same however often a row is sent: 32 upper-case hex digits, laid out as those of a Java client.
+"""Message IDs of rows, the same in each attempt: 32 upper-case hex digits, laid out as those of a Java client.
 
-20 digits stand for whose row it is, and 12 for its number. With these Java's clients have the time, in ms of the month,
-and a counter: so ``mqadmin queryMsgByUniqueKey`` looks for such an id from the beginning of the month on.
+20 digits are a hash of the task and of the row's contents, 12 digits the row's number in its task. The number alone
+would not do: where a replay misses rows, the rows behind them move to other numbers, and an ID of a stored row would be
+given to another row, which consumers drop as a duplicate. In Java's IDs the last 12 digits are a time, in ms of the
+month, and a counter: so ``mqadmin queryMsgByUniqueKey`` searches for such an ID from the start of the month.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.wire.arrow.message_encoder import MessageIds
@@ -32,18 +35,43 @@ def micro_batch(query_id: str | None, batch_id: str | None, *, of_columns: bool)
     return f"query {query_id} batch {batch_id}"
 
 
-def id_prefix(job: str, partition_id: int) -> bytes:
-    """What the ids of one task's rows begin with. ``job`` is what a replay repeats: a query's batch, or a write."""
-    return hashlib.blake2b(f"{job}\0{partition_id}".encode(), digest_size=_PREFIX_BYTES).hexdigest().upper().encode()
+def task_key(job: str, partition_id: int) -> bytes:
+    """Return the key of a task's IDs, 20 bytes. ``job`` is what a replay repeats: a query's batch, or a write."""
+    return hashlib.blake2b(f"{job}\0{partition_id}".encode(), digest_size=20).digest()
 
 
-def row_ids(prefix: bytes, first_row: int, row_count: int) -> MessageIds:
-    """The ids of rows ``[first_row, first_row + row_count)`` of a task; below 2**48."""
+def row_ids(key: bytes, first_row: int, columns: Sequence[pa.BinaryArray]) -> MessageIds:
+    """Return the IDs of rows ``[first_row, first_row + len(columns[0]))`` of the task with this ``key``.
+
+    Args:
+        first_row: number of the first row in its task; all numbers are below 2**48.
+        columns: at least one; together all that is sent of the rows.
+    """
+    row_count = len(columns[0])
     rows = np.arange(first_row, first_row + row_count)
     ids = np.empty(row_count, _LAYOUT)
-    ids["prefix"] = prefix
+    ids["prefix"] = _hashes(_contents(key, columns))
     ids["high"], ids["middle"], ids["low"] = (_DIGITS[rows >> shift & 0xFFFF] for shift in (32, 16, 0))
     return ids.view("S32")
+
+
+def _contents(key: bytes, columns: Sequence[pa.BinaryArray]) -> pa.BinaryArray:
+    """Return what the hash of each row is made of: the key, the lengths of its values (-1: null), and these."""
+    lengths = np.empty((len(columns[0]), len(columns)), "<i4")
+    for position, column in enumerate(columns):
+        lengths[:, position] = pc.fill_null(pc.binary_length(column), -1)
+    width = pa.binary(lengths.strides[0])
+    head = pa.Array.from_buffers(width, len(lengths), [None, pa.py_buffer(lengths)]).cast(pa.binary())
+    values = [column.fill_null(b"") if column.null_count else column for column in columns]
+    return pc.binary_join_element_wise(pa.scalar(key, pa.binary()), head, *values, pa.scalar(b"", pa.binary()))
+
+
+def _hashes(contents: pa.BinaryArray) -> MessageIds:
+    """Return the first digits of the hash of each."""
+    digests = b"".join([one.digest() for one in map(hashlib.blake2b, contents.to_pylist())])
+    words = np.frombuffer(digests, ">u2").reshape(len(contents), hashlib.blake2b.MAX_DIGEST_SIZE // 2)
+    prefixes: MessageIds = _DIGITS[words[:, : _PREFIX_BYTES // 2]].view(f"S{_PREFIX_DIGITS}")[:, 0]
+    return prefixes
 
 
 def column_ids(columns: Sequence[pa.Array]) -> MessageIds:

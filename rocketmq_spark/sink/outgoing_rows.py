@@ -65,6 +65,12 @@ class OutgoingRows:
         return len(self.bodies)
 
     @property
+    def destinations(self) -> tuple[pa.BinaryArray, ...]:
+        """What rows name of their destinations: topics, brokers and queues, as far as there are such columns."""
+        columns = (self.topics, self.broker_names, self.queue_ids)
+        return tuple(column.cast(pa.string()).cast(pa.binary()) for column in columns if column is not None)
+
+    @property
     def are_delayed(self) -> Mask:
         """Which are delivered later, and so travel alone: in a batch a broker would not look at that."""
         delayed = np.zeros(len(self), bool)

@@ -16,7 +16,7 @@ from rocketmq_spark.options import WriteOptions
 from rocketmq_spark.sink.body_compression import compressed
 from rocketmq_spark.sink.columns import BODY
 from rocketmq_spark.sink.dead_letters import dead_letters
-from rocketmq_spark.sink.message_ids import column_ids, id_prefix, row_ids
+from rocketmq_spark.sink.message_ids import column_ids, row_ids, task_key
 from rocketmq_spark.sink.outgoing_rows import OutgoingRows, cut_by_bytes, outgoing_rows
 from rocketmq_spark.sink.row_checks import problems_of
 from rocketmq_spark.sink.send_batches import BATCH_BYTES, EncodableRows, Place, SendBatch, send_batches
@@ -75,11 +75,11 @@ def write_rows(
     one it raises LocalProtocolError[UNSENDABLE_ROW], before anything of their Arrow batch is sent; and what ``sender``
     raises.
     """
-    prefix = id_prefix(task.job, task.partition_id)
+    key = task_key(task.job, task.partition_id)
     limit_bytes = min(BATCH_BYTES, options.max_message_bytes)
     row_count = 0
     for batch in batches:
-        pieces = list(_pieces(batch, columns, prefix, row_count, options))
+        pieces = list(_pieces(batch, columns, key, row_count, options))
         for piece in _sendable(pieces, task, options, sender.problems):
             for sendable in send_batches(_encodable(piece, options), sender.queue_of, limit_bytes):
                 sender.send(sendable)
@@ -95,19 +95,18 @@ class _Piece(NamedTuple):
 
 
 def _pieces(
-    batch: pa.RecordBatch, columns: Columns, prefix: bytes, first_row: int, options: WriteOptions
+    batch: pa.RecordBatch, columns: Columns, key: bytes, first_row: int, options: WriteOptions
 ) -> Iterator[_Piece]:
     """The rows of an Arrow batch, as many at a time as are encoded at once."""
     for part in cut_by_bytes(batch, columns.parts[BODY], ENCODED_BYTES):
         rows = outgoing_rows(part, columns.parts, options.topic, first_row)
-        yield _Piece(rows, _ids(part, columns, prefix, first_row), _properties(rows))
+        properties = _properties(rows)
+        if columns.of_ids:
+            ids = column_ids([part.column(position) for position in columns.of_ids])
+        else:
+            ids = row_ids(key, first_row, (*rows.destinations, rows.bodies, *properties))
+        yield _Piece(rows, ids, properties)
         first_row += len(part)
-
-
-def _ids(piece: pa.RecordBatch, columns: Columns, prefix: bytes, first_row: int) -> MessageIds:
-    if columns.of_ids:
-        return column_ids([piece.column(position) for position in columns.of_ids])
-    return row_ids(prefix, first_row, len(piece))
 
 
 def _sendable(pieces: list[_Piece], task: Task, options: WriteOptions, look: Look) -> Iterator[_Piece]:

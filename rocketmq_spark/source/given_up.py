@@ -18,25 +18,30 @@ MOST_NAMED: Final = 50
 """Ranges of a broker that one error names together; they may all have to be given up."""
 
 
-def without_given_up(logged: Sequence[QueueRange], given_up: Collection[QueueRange]) -> list[QueueRange]:
-    """What is left to read of a batch that is read again after a restart.
+def check_skipped(logged: Sequence[QueueRange], skipped: Collection[QueueRange]) -> None:
+    """Raise OptionError[BAD_OPTION_VALUE] for a range that shares offsets with one of ``logged`` and is not the same.
 
-    Raises OptionError[BAD_OPTION_VALUE] for a range that shares offsets with one of ``logged`` and is not the same.
-    What shares none is of another batch, which has been read.
+    A range that shares none is of another batch, which has been read. Log what of ``logged`` is skipped.
     """
-    for one in given_up:
+    for one in skipped:
         for other in logged:
             if one != other and _overlap(one, other):
                 expected = f"exactly what the logged batch has of this queue: {other}"
                 raise OptionError("BAD_OPTION_VALUE", option="giveUp", value=str(one), expected=expected)
-    found = [one for one in logged if one in given_up]
+    found = [one for one in logged if one in skipped]
     if found:
         log.warning(
             "giving up ranges=%s offsets=%d, as 'giveUp' says: their messages are in no output",
             as_option(found),
             sum(map(len, found)),
         )
-    return [one for one in logged if one not in given_up]
+
+
+def without_skipped(
+    tasks: Iterable[tuple[QueueRange, ...]], skipped: Collection[QueueRange]
+) -> list[tuple[QueueRange, ...]]:
+    """Return ``tasks`` without what is ``skipped``; each keeps its number, and so do the IDs of the rows in it."""
+    return [tuple(piece for piece in task if not any(_overlap(piece, one) for one in skipped)) for task in tasks]
 
 
 def _overlap(one: QueueRange, other: QueueRange) -> bool:

@@ -26,7 +26,7 @@ from rocketmq_spark.remoting.retry import NAME_SERVERS, broker_subject
 from rocketmq_spark.said.log_lines import names_of, speak_as
 from rocketmq_spark.said.shown_errors import iterating_alone, raising_alone
 from rocketmq_spark.source.data_loss import LostRange
-from rocketmq_spark.source.given_up import named_together, without_given_up
+from rocketmq_spark.source.given_up import check_skipped, named_together, without_skipped
 from rocketmq_spark.source.partitioning import Task, tasks_of
 from rocketmq_spark.source.schema import check_schema
 from rocketmq_spark.source.stream.checkpoint_changes import planned_with, warnings_of
@@ -136,17 +136,19 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._read_again = end
         run = self._running(offset)
         logged = list(offset.ranges())
-        wanted = without_given_up(logged, self._options.give_up) if end == self._read_again else logged
+        skipped = self._options.give_up if end == self._read_again else ()
+        check_skipped(logged, skipped)
+        wanted = [one for one in logged if one not in skipped]
         told_lost = run.recover(offset, wanted) if is_first_call else ()
         tasks = tasks_of(
-            wanted,
+            logged,
             min_partitions=self._options.min_partitions,
             max_records=self._options.max_records_per_partition,
         )
         batch_id = uuid4().hex
         subjects = {NAME_SERVERS, *(broker_subject(one.queue.broker_name) for one in wanted)}
         self._notes |= {(batch_id, subject) for subject in subjects}
-        return [self._partition(task, logged, batch_id, told_lost) for task in tasks]
+        return [self._partition(task, logged, batch_id, told_lost) for task in without_skipped(tasks, skipped)]
 
     def _partition(
         self, task: Task, logged: Sequence[QueueRange], batch_id: str, told_lost: Sequence[LostRange]
