@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rocketmq_spark.errors import NotSentBackError, OptionError
-from rocketmq_spark.sink.not_taken import by_names, check_all_taken, check_columns
+from rocketmq_spark.sink.not_taken import by_names, check_all_taken, spellings_of
 
 
 class Named:
@@ -29,9 +29,20 @@ def test_values_come_in_the_order_of_what_is_needed_whatever_the_case() -> None:
 
 def test_what_is_missing_is_named_with_all_that_is_needed() -> None:
     with pytest.raises(OptionError, match=r"MISSING_COLUMNS.*brokerName, msgId.*topic, brokerName, msgId"):
-        check_columns(["Topic"], ("topic", "brokerName", "msgId"))
+        spellings_of(["Topic"], ("topic", "brokerName", "msgId"))
     with pytest.raises(OptionError, match="MISSING_COLUMNS"):
         list(by_names([row(topic="T")], ("topic", "msgId")))
+
+
+def test_the_exact_spelling_of_a_needed_column_comes_first() -> None:
+    rows = [row(msgId="ID", MSGID="other", topic="T")]
+    assert list(by_names(rows, ("topic", "msgId"))) == [["T", "ID"]]
+    assert spellings_of(["MSGID", "msgId", "Topic"], ("topic", "msgId")) == ["Topic", "msgId"]
+
+
+def test_a_needed_column_that_is_ambiguous_is_refused() -> None:
+    with pytest.raises(OptionError, match=r"AMBIGUOUS_COLUMN.*'msgId' is ambiguous: the rows have MsgId, MSGID"):
+        list(by_names([row(MsgId="ID", MSGID="other", topic="T")], ("topic", "msgId")))
 
 
 def test_the_first_ten_that_were_not_taken_are_named_with_the_first_reason() -> None:

@@ -95,6 +95,14 @@ def test_two_names_of_one_option_must_not_differ() -> None:
     }
 
 
+def test_two_spellings_of_one_option_must_not_differ() -> None:
+    """The last one was taken, and the other forgotten without a word."""
+    error = refusal({**REQUIRED, "CONSUMERGROUP": "other"})
+    assert error.condition == "CONTRADICTORY_OPTIONS"
+    assert (error.context["first"], error.context["second"]) == ("consumerGroup", "CONSUMERGROUP")
+    assert ReadOptions.parse({**REQUIRED, "CONSUMERGROUP": REQUIRED["consumerGroup"]}) == parse()
+
+
 @pytest.mark.parametrize(
     ("written", "meant"),
     [

@@ -23,7 +23,7 @@ def test_columns_are_found_by_name_in_any_order_and_case() -> None:
 @pytest.mark.parametrize(("name", "type_"), [(name, one) for name, row in SINK_COLUMNS.items() for one in row.types])
 def test_each_column_may_have_each_of_its_types(name: str, type_: str) -> None:
     fields = {"body": "binary", "brokerName": "string", "queueId": "int", name: type_}
-    assert resolve_columns(fields.items(), has_topic=True)[name] == list(fields).index(name)
+    assert resolve_columns(list(fields.items()), has_topic=True)[name] == list(fields).index(name)
 
 
 def test_what_kafka_calls_value_and_key_is_taken_as_body_and_keys() -> None:
@@ -85,6 +85,31 @@ def test_columns_of_ids_that_are_not_there_or_have_no_one_text_are_named() -> No
 def test_a_column_of_ids_that_is_misspelt_is_told_before_the_one_that_it_was_meant_for() -> None:
     """The column that should have been named was said to be none, and nobody looked for the option."""
     fields = [("body", "string"), ("orderId", "string")]
-    with pytest.raises(OptionError, match=r"'messageIdColumns' cannot be 'order'.*body, orderid"):
+    with pytest.raises(OptionError, match=r"'messageIdColumns' cannot be 'order'.*body, orderId"):
         columns_and_ids(fields, has_topic=True, id_columns=("order",))
     assert columns_and_ids(fields, has_topic=True, id_columns=("orderid",)) == ({"body": 0}, (1,))
+
+
+def test_an_id_column_takes_the_exact_spelling_first() -> None:
+    """With spark.sql.caseSensitive=true a DataFrame may have both; three rows had one ID."""
+    fields = [("id", "bigint"), ("ID", "string"), ("body", "binary")]
+    assert id_positions(fields, ("id",)) == (0,)
+    assert id_positions(fields, ("ID", "id")) == (1, 0)
+    assert columns_and_ids(fields, has_topic=True, id_columns=("ID", "id")) == ({"body": 2}, (1, 0))
+
+
+def test_a_column_beside_an_id_column_of_its_name_is_refused() -> None:
+    fields = [("id", "bigint"), ("ID", "string"), ("body", "binary")]
+    with pytest.raises(OptionError, match=r"UNSENDABLE_COLUMNS.*: ID\."):
+        columns_and_ids(fields, has_topic=True, id_columns=("id",))
+
+
+@pytest.mark.parametrize("names", [("ID", "Id"), ("id", "id")])
+def test_an_ambiguous_id_column_is_refused(names: tuple[str, str]) -> None:
+    fields = [("body", "binary"), *((name, "bigint") for name in names)]
+    with pytest.raises(OptionError) as raised:
+        id_positions(fields, ("id",))
+    assert str(raised.value) == (
+        f"[ROCKETMQ_AMBIGUOUS_COLUMN] Column 'id' is ambiguous: the rows have {', '.join(names)}. "
+        "Rename or drop all but one."
+    )

@@ -39,6 +39,9 @@ OF_OPTIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         "SAME_COLUMNS": Condition(
             "Columns {first!r} and {second!r} both say {meaning!r} of a message.", "Drop one of them."
         ),
+        "AMBIGUOUS_COLUMN": Condition(
+            "Column {column!r} is ambiguous: the rows have {columns}.", "Rename or drop all but one."
+        ),
         "NOTHING_TO_SEND": Condition("Rows cannot be sent without {missing}.", "There are: {available}."),
         "NO_OVERWRITE": Condition(
             "Topic {topic!r} cannot be overwritten: what is written comes behind what is there.", "Use mode('append')."

@@ -152,11 +152,22 @@ def parse_table(table: type, given: Mapping[str, str]) -> dict[str, Any]:
     for name in given:
         if name.lower() not in known:
             raise OptionError("UNKNOWN_OPTION", option=name, suggestion=_meant(name, known))
-    wanted = {name.lower(): text for name, text in given.items()}
+    wanted = _in_lower_case(given)
     values: dict[str, Any] = {}
     for attribute, row in rows(table):
         values[attribute] = () if _is_replaced(row, wanted) else _value(row, _take(row, wanted))
     return values
+
+
+def _in_lower_case(given: Mapping[str, str]) -> dict[str, str]:
+    """``given`` by names in lower case. Raises OptionError[CONTRADICTORY_OPTIONS]."""
+    spelt: dict[str, str] = {}
+    for name, text in given.items():
+        first = spelt.setdefault(name.lower(), name)
+        if given[first] != text:
+            reason = "They are one option in two spellings and have different values; give one of them."
+            raise OptionError("CONTRADICTORY_OPTIONS", first=first, second=name, reason=reason)
+    return {lower: given[name] for lower, name in spelt.items()}
 
 
 def checked(options: T, *rules: Iterable[Conflict | Need]) -> T:

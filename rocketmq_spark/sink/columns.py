@@ -86,7 +86,7 @@ def columns_and_ids(
 
 
 def resolve_columns(
-    fields: Iterable[tuple[str, str]], *, has_topic: bool, id_columns: Sequence[str] = ()
+    fields: Sequence[tuple[str, str]], *, has_topic: bool, id_columns: Sequence[str] = ()
 ) -> dict[str, int]:
     """Where each column of ``SINK_COLUMNS`` stands that a schema has, given its names and Spark types in order.
 
@@ -95,8 +95,9 @@ def resolve_columns(
     Raises OptionError[UNSENDABLE_COLUMNS | UNWRITABLE_COLUMN | SAME_COLUMNS | NOTHING_TO_SEND]; the last also where
     there is neither a topic column nor option ``topic`` (``has_topic``), or one of two columns that mean nothing alone.
     """
-    extra = {name.lower() for name in id_columns} - _BY_SPELLING.keys()
-    given = [(place, name, type_) for place, (name, type_) in enumerate(fields) if name.lower() not in extra]
+    of_ids = id_positions(fields, id_columns)
+    extra = {position for position in of_ids if fields[position][0].lower() not in _BY_SPELLING}
+    given = [(place, name, type_) for place, (name, type_) in enumerate(fields) if place not in extra]
     unknown = [name for _, name, _ in given if name.lower() not in _BY_SPELLING]
     if unknown:
         raise OptionError("UNSENDABLE_COLUMNS", columns=", ".join(unknown), available=available())
@@ -112,22 +113,34 @@ def resolve_columns(
     return positions
 
 
-def id_positions(fields: Iterable[tuple[str, str]], id_columns: Sequence[str]) -> tuple[int, ...]:
+def id_positions(fields: Sequence[tuple[str, str]], id_columns: Sequence[str]) -> tuple[int, ...]:
     """Where the columns stand that ids are made of.
 
     Raises OptionError[BAD_OPTION_VALUE] for one that is not there, OptionError[UNWRITABLE_COLUMN] for a type whose
-    values have no one text.
+    values have no one text, OptionError[AMBIGUOUS_COLUMN].
     """
-    by_name = {name.lower(): (position, type_) for position, (name, type_) in enumerate(fields)}
+    names = [name for name, _ in fields]
     positions = []
     for name in id_columns:
-        if name.lower() not in by_name:
-            expected = f"names of columns that the rows have: {', '.join(by_name)}"
+        position = position_of(name, names)
+        if position is None:
+            expected = f"names of columns that the rows have: {', '.join(names)}"
             raise OptionError("BAD_OPTION_VALUE", option="messageIdColumns", value=name, expected=expected)
-        position, type_ = by_name[name.lower()]
-        _check_type(name, type_, HASHED_TYPES)
+        _check_type(name, fields[position][1], HASHED_TYPES)
         positions.append(position)
     return tuple(positions)
+
+
+def position_of(name: str, names: Sequence[str]) -> int | None:
+    """Return the position of ``name`` in ``names``: of its exact spelling, or else of one in another case.
+
+    Raises OptionError[AMBIGUOUS_COLUMN] where it could be several: ``spark.sql.caseSensitive`` allows for that.
+    """
+    exact = [position for position, one in enumerate(names) if one == name]
+    found = exact or [position for position, one in enumerate(names) if one.lower() == name.lower()]
+    if len(found) > 1:
+        raise OptionError("AMBIGUOUS_COLUMN", column=name, columns=", ".join(names[position] for position in found))
+    return found[0] if found else None
 
 
 def _check_complete(positions: Mapping[str, int], has_topic: bool) -> None:

@@ -11,7 +11,7 @@ from rocketmq_spark.errors import OptionError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.said.log_lines import names_of
 from rocketmq_spark.sink.message_returner import FailedMessage, MessageReturner
-from rocketmq_spark.sink.not_taken import by_names, check_all_taken, check_columns
+from rocketmq_spark.sink.not_taken import by_names, check_all_taken, spellings_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
@@ -27,8 +27,8 @@ NOT_OURS: Final = "nothing where messages are shared: the group's retryMaxTimes 
 def send_messages_back(
     failed: DataFrame | Iterable[Row], options: ReadOptions, delay_level: int, max_reconsume_times: int | None
 ) -> None:
-    """See ``send_back``. Raises OptionError[BAD_OPTION_VALUE] for what the group decides, OptionError[MISSING_COLUMNS],
-    and NotSentBackError[NOT_SENT_BACK]."""
+    """See ``send_back``. Raises OptionError[BAD_OPTION_VALUE] for what the group decides,
+    OptionError[MISSING_COLUMNS | AMBIGUOUS_COLUMN], and NotSentBackError[NOT_SENT_BACK]."""
     from pyspark.sql import DataFrame
 
     if delay_level < 0:
@@ -59,8 +59,8 @@ def _from_executors(failed: DataFrame, returner: MessageReturner) -> list[tuple[
         messages = [FailedMessage(*values) for values in zip(*(column.to_pylist() for column in columns), strict=True)]
         return pa.array(returner.problems_with(messages), pa.string())
 
-    check_columns(failed.columns, NEEDED)
-    problem = arrow_udf(send, "string").asNondeterministic()(*NEEDED)  # else Spark may call it twice a row
-    told = failed.select(*(col(name).alias(name) for name in NEEDED), problem.alias(PROBLEM))
+    columns = [failed[f"`{name}`"] for name in spellings_of(failed.columns, NEEDED)]
+    problem = arrow_udf(send, "string").asNondeterministic()(*columns)  # else Spark may call it twice a row
+    told = failed.select(*(one.alias(name) for one, name in zip(columns, NEEDED, strict=True)), problem.alias(PROBLEM))
     rows = told.where(col(PROBLEM).isNotNull()).collect()
     return [(str(FailedMessage(*(row[name] for name in NEEDED))), row[PROBLEM]) for row in rows]

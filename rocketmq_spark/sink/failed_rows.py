@@ -16,7 +16,7 @@ from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import StoredMessage
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.said.log_lines import names_of
-from rocketmq_spark.sink.not_taken import by_names, check_all_taken, check_columns
+from rocketmq_spark.sink.not_taken import by_names, check_all_taken, spellings_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
@@ -57,9 +57,9 @@ def send_back(
     max_reconsume_times : what has been sent back so often goes to the dead letter queue; by default the group's, 16
 
     Raises what ``ReadOptions.parse`` raises, OptionError[BAD_OPTION_VALUE] without ``retryTopic`` too,
-    OptionError[MISSING_COLUMNS] for rows without one of the four, and NotSentBackError[NOT_SENT_BACK] that names the
-    rows which were not taken. A batch that fails by it is replayed, and sends back once more what was taken: sent-back
-    rows come at least once.
+    OptionError[MISSING_COLUMNS | AMBIGUOUS_COLUMN] for rows without one of the four or with several of one, and
+    NotSentBackError[NOT_SENT_BACK] that names the rows which were not taken. A batch that fails by it is replayed,
+    and sends back once more what was taken: sent-back rows come at least once.
     """
     from rocketmq_spark.sink.message_sender import MessageSender
 
@@ -92,9 +92,11 @@ def _send_from_executors(failed: DataFrame, sender: MessageSender) -> list[Refus
         sender.speak_as(**names_of(TaskContext.get()))
         return sender.problem_with(StoredMessage(*values))
 
-    check_columns(failed.columns, NEEDED)
-    problem = udf(send, "string", useArrow=False).asNondeterministic()(*NEEDED)  # else Spark may call it twice a row
-    refused = failed.select(*(col(name).alias(name) for name in NEEDED), problem.alias(PROBLEM))
+    columns = [failed[f"`{name}`"] for name in spellings_of(failed.columns, NEEDED)]
+    problem = udf(send, "string", useArrow=False).asNondeterministic()(*columns)  # else Spark may call it twice a row
+    refused = failed.select(
+        *(one.alias(name) for one, name in zip(columns, NEEDED, strict=True)), problem.alias(PROBLEM)
+    )
     rows = refused.where(col(PROBLEM).isNotNull()).collect()
     return [(StoredMessage(*(row[name] for name in NEEDED)), row[PROBLEM]) for row in rows]
 

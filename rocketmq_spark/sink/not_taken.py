@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from rocketmq_spark.errors import NotSentBackError, OptionError
+from rocketmq_spark.sink.columns import position_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
@@ -13,20 +14,23 @@ if TYPE_CHECKING:
 NAMED_IN_AN_ERROR: Final = 10
 
 
-def check_columns(names: Sequence[str], needed: Sequence[str]) -> None:
-    """In any case. Raises OptionError[MISSING_COLUMNS]."""
-    there = {name.lower() for name in names}
-    missing = [name for name in needed if name.lower() not in there]
+def spellings_of(names: Sequence[str], needed: Sequence[str]) -> list[str]:
+    """Return the columns that are ``needed`` as ``names`` spell them; the exact spelling before another case.
+
+    Raises OptionError[MISSING_COLUMNS | AMBIGUOUS_COLUMN].
+    """
+    positions = [position_of(name, names) for name in needed]
+    missing = [name for name, position in zip(needed, positions, strict=True) if position is None]
     if missing:
         raise OptionError("MISSING_COLUMNS", missing=", ".join(missing), needed=", ".join(needed))
+    return [names[position] for position in positions if position is not None]
 
 
 def by_names(rows: Iterable[Row], needed: Sequence[str]) -> Iterator[list[Any]]:
-    """Of each row the values of the columns that are needed. Raises OptionError[MISSING_COLUMNS]."""
+    """Of each row the values of the columns that are needed. Raises what ``spellings_of`` does."""
     for row in rows:
-        check_columns(row.__fields__, needed)
-        by_name = {name.lower(): value for name, value in row.asDict().items()}
-        yield [by_name[name.lower()] for name in needed]
+        values = row.asDict()
+        yield [values[name] for name in spellings_of(row.__fields__, needed)]
 
 
 def check_all_taken(refused: Sequence[tuple[str, str]], group: str) -> None:
