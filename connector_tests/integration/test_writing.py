@@ -164,6 +164,19 @@ def test_a_row_is_stored_in_the_queue_that_it_names_and_when_it_says(
     assert seconds.total_seconds() > 0.5
 
 
+def test_rows_for_a_retry_topic_are_stored_beside_others(cluster: EmbeddedCluster, pool: ConnectionPool) -> None:
+    """Also such that nobody could send, which go to a dead-letter topic that is a retry topic."""
+    topic = cluster.create_topic(unique_name("beside_retries"))
+    retries = cluster.create_topic(f"%RETRY%{unique_name('retries')}", queues=1)
+    rows = [{"body": b"%d" % number, "topic": retries if number % 3 else topic} for number in range(9)]
+    write(cluster.namesrv_addr, "", [arrow([*rows, {"body": b""}])], Task("retries", 0), pool, deadLetterTopic=retries)
+    eventually(lambda: sum(ends(cluster, retries, pool).values()) == 7, "all rows for the retry topic")
+    *written, letter = sorted(stored(cluster, retries, pool), key=by_number)
+    assert [row["body"] for row in written] == [b"1", b"2", b"4", b"5", b"7", b"8"]
+    assert by_number(letter) == 9
+    assert sorted(row["body"] for row in stored(cluster, topic, pool)) == [b"0", b"3", b"6"]
+
+
 def test_a_row_is_delivered_as_late_as_it_says(cluster: EmbeddedCluster, pool: ConnectionPool) -> None:
     topic = cluster.create_topic(unique_name("late"), queues=1)
     began = datetime.now(UTC)

@@ -99,7 +99,7 @@ def test_when_a_message_is_delivered_is_said_in_digits() -> None:
         "TIMER_DELAY_SEC": [None, b"90", None, None],
         "TIMER_DELIVER_MS": [None, None, b"1700000000123", None],
     }
-    assert rows.are_delayed.tolist() == [True, True, True, False]
+    assert rows.are_single.tolist() == [True, True, True, False]
 
 
 def test_some_of_the_rows_keep_all_that_they_are() -> None:

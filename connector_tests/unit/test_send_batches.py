@@ -161,6 +161,17 @@ def test_what_is_delayed_is_a_single_message_with_its_properties() -> None:
     ]
 
 
+def test_a_row_for_a_retry_topic_is_a_single_message() -> None:
+    """Brokers refuse batches there: a stream with one such row failed at each restart."""
+    batches = sent(topic=["T", "%RETRY%G", "T", "%RETRY%G"], shardingKey=[None, "1", None, "1"])
+    assert [(letters(one), one.topic) for one in batches if one.properties is None] == [("ac", "T")]
+    singles = [one for one in batches if one.properties is not None]
+    assert [(bytes(one.body), one.topic, one.row_count) for one in singles] == [
+        (b"b", "%RETRY%G", 1),
+        (b"d", "%RETRY%G", 1),
+    ]
+
+
 def test_what_comes_after_single_messages_is_sent_too() -> None:
     batches = sent(topic=["T"] * 2, sys_flags=[0, COMPRESSED], delayLevel=pa.array([3, None], pa.int32()))
     assert [(batch.row_count, batch.first_row, batch.sys_flag) for batch in batches] == [(1, 5, 0), (1, 6, COMPRESSED)]

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rocketmq_spark.model import RETRY_TOPIC_PREFIX
 from rocketmq_spark.sink.columns import (
     BODY,
     BROKER_NAME,
@@ -71,13 +72,17 @@ class OutgoingRows:
         return tuple(column.cast(pa.string()).cast(pa.binary()) for column in columns if column is not None)
 
     @property
-    def are_delayed(self) -> Mask:
-        """Which are delivered later, and so travel alone: in a batch a broker would not look at that."""
-        delayed = np.zeros(len(self), bool)
+    def are_single(self) -> Mask:
+        """Which rows no batch may hold: in a batch brokers ignore delays, and they refuse batches for retry topics.
+
+        Source: ``broker/processor/SendMessageProcessor.java#sendBatchMessage``, ``common/message/MessageBatch.java``.
+        """
+        retries = pc.fill_null(pc.starts_with(self.topics, RETRY_TOPIC_PREFIX), False)
+        single: Mask = retries.to_numpy(zero_copy_only=False)
         for name in DELAYS.values():
             if name in self.texts:
-                delayed |= self.texts[name].is_valid().to_numpy(zero_copy_only=False)
-        return delayed
+                single = single | self.texts[name].is_valid().to_numpy(zero_copy_only=False)
+        return single
 
     def take(self, positions: Positions) -> OutgoingRows:
         """Those that stand there."""

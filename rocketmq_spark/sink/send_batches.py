@@ -87,7 +87,7 @@ def send_batches(given: EncodableRows, queue_of: QueueOf, limit_bytes: int = BAT
     if not len(rows):
         return
     messages = encode_messages(rows.bodies, given.ids, given.properties)
-    are_single = rows.are_delayed | (lengths_of(messages) + STORED_EXTRA_BYTES > limit_bytes)
+    are_single = rows.are_single | (lengths_of(messages) + STORED_EXTRA_BYTES > limit_bytes)
     encoded = _Encoded(given, messages, are_single, limit_bytes)
     yield from _in_turns(_to(where, positions, encoded) for where, positions in _by_destination(rows, queue_of))
 
