@@ -58,7 +58,6 @@ NO_QUEUE: Final = 2**31 - 1
 ROCKETMQ_5: Final = 412
 """V5_0_0_SNAPSHOT. Source: ``common/MQVersion.java``."""
 
-
 SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
 """Each broker has it, and nobody may write to it. Source: ``common/topic/TopicValidator.java``."""
 
@@ -70,9 +69,8 @@ class GroupCheck(NamedTuple):
     empty_pull: ResponseFuture[PullResult]
 
     def result(self) -> None:
-        """Raises BrokerError[GROUP_NOT_FOUND | GROUP_FORBIDDEN | TOPIC_FORBIDDEN] and its like; any other refusal says
-        that there is no such queue, or that nobody may read the topic. Raises BrokerError[PULL_REJECTED] where the
-        broker takes no pulls at all."""
+        """Raises BrokerError[GROUP_NOT_FOUND | GROUP_FORBIDDEN | TOPIC_FORBIDDEN] and its like, and [PULL_REJECTED]
+        where the broker rejects all pulls; any other refusal means that the queue is not there, or not readable."""
         try:
             self.pull.result()
         except BrokerError as error:
