@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
+
+from rocketmq_spark.errors import RouteError
 
 RETRY_TOPIC_PREFIX: Final = "%RETRY%"
 DEAD_LETTER_TOPIC_PREFIX: Final = "%DLQ%"
@@ -137,13 +140,14 @@ class TopicRoute:
     """Where a topic lives. Source: ``remoting/protocol/route/TopicRouteData.java``.
 
     ``is_static``: the topic's queues have ids of their own, each mapped to one broker's queue after another; ``queues``
-    counts the brokers'.
+    counts the brokers'. ``order_conf``: the queues that producers use, in this order: ``"broker-a:4;broker-b:4"``.
     """
 
     topic: str
     brokers: tuple[BrokerData, ...]
     queues: tuple[QueueData, ...]
     is_static: bool = False
+    order_conf: str = ""
 
     def read_queues(self) -> tuple[MessageQueue, ...]:
         """Queues a consumer may read, in Java's order. Not for static topics.
@@ -158,19 +162,34 @@ class TopicRoute:
         )
         return tuple(sorted(queues, key=MessageQueue.sort_key))
 
-    def write_queues(self) -> tuple[MessageQueue, ...]:
-        """Queues a producer may write: write permission, and a master that is up."""
-        writable = (
-            data
-            for data in self.queues
-            if data.permission & PERM_WRITE and self.master_address(data.broker_name) is not None
-        )
+    def publish_queues(self) -> tuple[MessageQueue, ...]:
+        """Return the queues of a producer in Java's order: those of ``order_conf``, else those with write permission.
+
+        Brokers without a master are among them. Raises RouteError[BAD_ORDER_CONF].
+        Source: ``client/impl/factory/MQClientInstance.java#topicRouteData2TopicPublishInfo``.
+        """
+        if self.order_conf:
+            return tuple(
+                MessageQueue(self.topic, broker_name, queue_id)
+                for broker_name, queue_count in _ordered_brokers(self.topic, self.order_conf)
+                for queue_id in range(queue_count)
+            )
         queues = (
             MessageQueue(self.topic, data.broker_name, queue_id)
-            for data in writable
+            for data in self.queues
+            if data.permission & PERM_WRITE
             for queue_id in range(data.write_queue_count)
         )
         return tuple(sorted(queues, key=MessageQueue.sort_key))
+
+    def write_queues(self) -> tuple[MessageQueue, ...]:
+        """Return those of ``publish_queues`` that a producer may write: write permission, and a master that is up."""
+        writable = {
+            data.broker_name
+            for data in self.queues
+            if data.permission & PERM_WRITE and self.master_address(data.broker_name) is not None
+        }
+        return tuple(queue for queue in self.publish_queues() if queue.broker_name in writable)
 
     def master_address(self, broker_name: str) -> str | None:
         """Address of the named broker's master; None while it is away."""
@@ -178,6 +197,22 @@ class TopicRoute:
             if broker.broker_name == broker_name:
                 return broker.master_address
         return None
+
+
+_QUEUE_COUNT: Final = re.compile(r"[+-]?[0-9]{1,9}")
+MOST_ORDERED_QUEUES: Final = 65_536
+"""Queues that an order configuration may name; of more an error is raised, not a list made."""
+
+
+def _ordered_brokers(topic: str, order_conf: str) -> list[tuple[str, int]]:
+    """Return names and queue counts as Java reads them: it ignores empty parts at the end, and a third field."""
+    brokers = [part.split(":") for part in order_conf.rstrip(";").split(";")]
+    if any(len(broker) < 2 or not _QUEUE_COUNT.fullmatch(broker[1]) for broker in brokers):
+        raise RouteError("BAD_ORDER_CONF", topic=topic, order_conf=order_conf)
+    counts = [(broker[0], max(0, int(broker[1]))) for broker in brokers]
+    if sum(count for _, count in counts) > MOST_ORDERED_QUEUES:
+        raise RouteError("BAD_ORDER_CONF", topic=topic, order_conf=order_conf)
+    return counts
 
 
 @dataclass(frozen=True, slots=True)

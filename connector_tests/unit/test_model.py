@@ -9,6 +9,7 @@ import pytest
 
 from connector_tests.support.message_bytes import Record
 from connector_tests.support.queues import queue
+from rocketmq_spark.errors import RouteError
 from rocketmq_spark.model import (
     BrokerData,
     Message,
@@ -30,6 +31,26 @@ BOTH, READ, WRITE, INHERIT, NEITHER = 6, 4, 2, 1, 0
 
 def route(*queues: QueueData, brokers: tuple[BrokerData, ...] = ()) -> TopicRoute:
     return TopicRoute("orders", brokers, queues)
+
+
+def test_producers_write_only_where_the_order_configuration_names_brokers() -> None:
+    brokers = (BrokerData("c", "a", {0: "a:1"}), BrokerData("c", "b", {1: "b:1"}), BrokerData("c", "r", {0: "r:1"}))
+    ordered = dataclasses.replace(
+        route(QueueData("a", 4, 4, BOTH), QueueData("b", 4, 4, BOTH), QueueData("r", 4, 4, READ), brokers=brokers),
+        order_conf="r:1;b:1;a:2",
+    )
+    names = [(one.broker_name, one.queue_id) for one in ordered.publish_queues()]
+    assert names == [("r", 0), ("b", 0), ("a", 0), ("a", 1)]
+    assert [(one.broker_name, one.queue_id) for one in ordered.write_queues()] == [("a", 0), ("a", 1)]
+    assert len(ordered.read_queues()) == 12, "consumers read all of them"
+
+
+@pytest.mark.parametrize("order_conf", ["a:999999999", "a:65000;b:1000", "a", ";"])
+def test_an_order_configuration_without_a_sane_list_is_refused(order_conf: str) -> None:
+    with pytest.raises(RouteError) as raised:
+        dataclasses.replace(route(QueueData("a", 4, 4, BOTH)), order_conf=order_conf).publish_queues()
+    assert raised.value.context == {"topic": "orders", "order_conf": order_conf}
+    assert "Set it to 'broker:queues;broker:queues', at most 65536 queues" in str(raised.value)
 
 
 def test_values_are_nested_by_topic_broker_and_queue_in_queue_order() -> None:

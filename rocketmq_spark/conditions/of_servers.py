@@ -241,6 +241,10 @@ OF_SERVERS: Final[Mapping[str, Condition]] = MappingProxyType(
             "stay in the checkpoint: what the brokers keep of them is not lost. Where they are gone for good and the "
             "last batch has ranges of them, a restart names these for option 'giveUp'.",
         ),
+        "BAD_ORDER_CONF": Condition(
+            "Producers cannot use the order configuration of topic {topic!r} at the name servers: {order_conf!r}.",
+            "Set it to 'broker:queues;broker:queues', at most 65536 queues, or delete it (mqadmin updateOrderConf).",
+        ),
         "NO_WRITABLE_QUEUE": Condition(
             "Topic {topic!r} has no queue that can be written to.",
             "Bring its brokers back, or give it write permission and at least one write queue.",

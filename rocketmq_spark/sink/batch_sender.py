@@ -15,7 +15,7 @@ from secrets import randbits
 from typing import Final
 
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
-from rocketmq_spark.model import PERM_WRITE, MessageQueue, TopicRoute
+from rocketmq_spark.model import MessageQueue, TopicRoute
 from rocketmq_spark.options import WriteOptions
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
@@ -218,7 +218,8 @@ class BatchSender:
         queues = route.write_queues()
         if not queues:
             self._routes.forget(topic)
-            away = next((data.broker_name for data in route.queues if data.permission & PERM_WRITE), None)
+            names = (queue.broker_name for queue in route.publish_queues())
+            away = next((name for name in names if route.master_address(name) is None), None)
             if away is not None:
                 raise RouteError("NO_MASTER", broker=away, topic=topic)
             raise RouteError("NO_WRITABLE_QUEUE", topic=topic)

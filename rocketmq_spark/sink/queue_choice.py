@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from rocketmq_spark.errors import RouteError
-from rocketmq_spark.model import PERM_WRITE, MessageQueue, TopicRoute
+from rocketmq_spark.model import MessageQueue, TopicRoute
 from rocketmq_spark.sink.send_batches import Place
 from rocketmq_spark.wire.body.java_hash import java_hash_code
 
@@ -20,16 +20,11 @@ def queue_by_hash(sharding_key: str, queues: tuple[MessageQueue, ...]) -> Messag
 
 
 def sharded_queues(route: TopicRoute) -> tuple[MessageQueue, ...]:
-    """Those among which keys are shared: all with write permission. Raises RouteError[NO_WRITABLE_QUEUE]."""
-    queues = [
-        MessageQueue(route.topic, data.broker_name, queue_id)
-        for data in route.queues
-        if data.permission & PERM_WRITE
-        for queue_id in range(data.write_queue_count)
-    ]
+    """Those among which keys are shared. Raises RouteError[NO_WRITABLE_QUEUE | BAD_ORDER_CONF]."""
+    queues = route.publish_queues()
     if not queues:
         raise RouteError("NO_WRITABLE_QUEUE", topic=route.topic)
-    return tuple(sorted(queues, key=MessageQueue.sort_key))
+    return queues
 
 
 def named_queue(place: Place) -> MessageQueue | None:

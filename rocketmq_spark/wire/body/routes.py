@@ -35,7 +35,9 @@ def _topic_route(topic: str, route: Object) -> TopicRoute:
     for counts in ([data.read_queue_count for data in queues], [data.write_queue_count for data in queues]):
         ROUTE_QUEUES.check(min(counts, default=0))
         ROUTE_QUEUES.check(sum(counts))
-    return TopicRoute(topic, brokers, queues, is_static=bool(route.get("topicQueueMappingByBroker")))
+    order_conf = as_text(route.get("orderTopicConf") or "", "orderTopicConf")
+    is_static = bool(route.get("topicQueueMappingByBroker"))
+    return TopicRoute(topic, brokers, queues, is_static, order_conf)
 
 
 def _cluster_info(info: Object) -> ClusterInfo:
