@@ -65,6 +65,7 @@ PARAMETERS_FOR_TESTS: Final = {
     "*.OutageNotes(folder=)": "a folder of the test",
     "*.memory_pair(*=)": "a test's own",
     "*.BatchSender(first_turn=)": "which queue is first, otherwise by chance",
+    "*.Producer(first_turn=)": "the same",
     "*.Producer(unique_ids=)": "ids that are known before",
     "*.PullConnections(limit=)": "a limit that a test can reach",
     "*(idle_ms=)": "the same",

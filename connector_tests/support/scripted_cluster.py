@@ -20,8 +20,8 @@ TIMEOUT_MS = 10_000
 
 
 class ScriptedCluster:
-    """Context manager. Brokers ``a``, ``b``, ... are masters at ``a:10911``, ... until they exchange their
-    addresses; every topic has a queue on each. ``route_fields``: of answers with a route; a proxy's say that it is
+    """Context manager. Brokers ``a``, ``b``, ... are masters at ``a:10911``, ... until they exchange their addresses;
+    every topic has ``queue_count`` queues on each. ``route_fields``: of answers with a route; a proxy's say that it is
     one."""
 
     def __init__(self, *broker_names: str, permission: int = 6) -> None:
@@ -30,6 +30,7 @@ class ScriptedCluster:
         self.name_server = ScriptedBroker()
         self.brokers = {name: ScriptedBroker() for name in broker_names}
         self.permission = permission
+        self.queue_count = 1
         self.down: set[str] = set()
         self.routes_asked_count = 0
         self._addresses = {name: f"{name}:10911" for name in broker_names}
@@ -69,8 +70,9 @@ class ScriptedCluster:
             {"brokerAddrs": {"0": address}, "brokerName": name, "cluster": "c"}
             for name, address in self._addresses.items()
         ]
+        count = self.queue_count
         queues = [
-            {"brokerName": name, "perm": self.permission, "readQueueNums": 1, "writeQueueNums": 1}
+            {"brokerName": name, "perm": self.permission, "readQueueNums": count, "writeQueueNums": count}
             for name in self.brokers
         ]
         body = json.dumps({"brokerDatas": brokers, "queueDatas": queues}).encode()

@@ -30,7 +30,15 @@ def cluster() -> Iterator[ScriptedCluster]:
 
 @pytest.fixture
 def producer(cluster: ScriptedCluster) -> Producer:
-    return Producer(cluster.name_servers, cluster.pool, group="P", timeout_ms=TIMEOUT_MS)
+    return new_producer(cluster, first_turn=0)
+
+
+def stored_where_it_is_sent(request: RemotingCommand) -> RemotingCommand:
+    return answer(fields={"msgId": "ID", "queueId": request.fields["e"], "queueOffset": "0"})
+
+
+def new_producer(cluster: ScriptedCluster, first_turn: int | None = None) -> Producer:
+    return Producer(cluster.name_servers, cluster.pool, group="P", timeout_ms=TIMEOUT_MS, first_turn=first_turn)
 
 
 def sent_to(broker: ScriptedBroker) -> RemotingCommand:
@@ -43,6 +51,38 @@ def id_of(request: RemotingCommand) -> str:
 
 def test_messages_go_round_the_queues(producer: Producer) -> None:
     assert [producer.send(MESSAGE).queue.broker_name for _ in range(4)] == ["a", "b", "a", "b"]
+
+
+def test_a_producer_begins_with_any_queue(cluster: ScriptedCluster) -> None:
+    """Each call of ``rocketmq_spark.send`` has a producer of its own: all messages went to the first queue."""
+    cluster.queue_count = 4
+    for broker in cluster.brokers.values():
+        broker.on(RequestCode.SEND_MESSAGE_V2, stored_where_it_is_sent)
+    first = [new_producer(cluster).send(MESSAGE).queue for _ in range(64)]
+    assert {queue.broker_name for queue in first} == {"a", "b"}
+    assert len(set(first)) > 4
+    assert [new_producer(cluster, first_turn=7).send(MESSAGE).queue for _ in range(2)] == [
+        MessageQueue("T", "b", 3)
+    ] * 2
+
+
+@pytest.mark.parametrize("first_turn", range(8))
+def test_a_message_goes_to_another_broker_after_a_failure(cluster: ScriptedCluster, first_turn: int) -> None:
+    """The next queue was one of the same broker: with one of two brokers stopped every call failed."""
+    cluster.queue_count = 4
+    cluster.down.add("a:10911")
+    producer = new_producer(cluster, first_turn=first_turn)
+    assert [producer.send(MESSAGE).queue.broker_name for _ in range(8)] == ["b"] * 8
+
+
+def test_a_producer_tries_a_broker_again_where_there_is_no_other(cluster: ScriptedCluster) -> None:
+    cluster.queue_count = 4
+    cluster.down.add("b:10911")
+    refusals = iter([BUSY, BUSY, STORED])
+    cluster.brokers["a"].on(RequestCode.SEND_MESSAGE_V2, lambda _: next(refusals))
+    with pytest.raises(BrokerError, match="SYSTEM_BUSY"):
+        new_producer(cluster, first_turn=0).send(MESSAGE)
+    assert new_producer(cluster, first_turn=4).send(MESSAGE).queue.broker_name == "a"
 
 
 def test_a_queue_that_is_given_is_taken(producer: Producer) -> None:

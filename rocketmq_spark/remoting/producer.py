@@ -1,11 +1,14 @@
-"""A producer for the demo, the tests and the sink: round-robin over queues, ids made here, another queue at failure."""
+"""A producer for the demo, the tests and the sink: round-robin over queues, message IDs made here, other brokers at
+failure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count
-from typing import TypeVar
+from secrets import randbits
+from typing import Final, TypeVar
 
 from rocketmq_spark.errors import RocketMQError, RouteError
 from rocketmq_spark.model import Message, MessageQueue
@@ -18,14 +21,20 @@ from rocketmq_spark.remoting.send_result import SendResult
 from rocketmq_spark.remoting.unique_id import UniqueIds
 from rocketmq_spark.wire.message.properties import UNIQ_KEY
 
+ANY_TURN: Final = partial(randbits, 16)
+"""The queue of a topic to begin with: of many that send little, all messages would go to the first queue."""
+
 T = TypeVar("T")
 
 
 class Producer:
     """Sends messages. An error means 'perhaps stored': a timeout tells nothing, and another attempt may store it twice.
 
-    Each attempt goes to the next queue with write permission. A message gets its UNIQ_KEY once; its copies share it.
-    Threads: any.
+    Each attempt goes to the next queue with write permission, beginning with any (``first_turn``), and after a failure
+    to another broker. A message gets its UNIQ_KEY once; its copies share it. Threads: any.
+
+    Source: ``client/impl/producer/TopicPublishInfo.java#selectOneMessageQueue``; differs: avoids each broker that has
+    failed, not the last one only.
     """
 
     def __init__(
@@ -36,13 +45,14 @@ class Producer:
         group: str,
         timeout_ms: int,
         unique_ids: UniqueIds | None = None,
+        first_turn: int | None = None,
     ) -> None:
         self._routes = RouteCache(name_servers)
         self._pool = pool
         self._group = group
         self._timeout_ms = timeout_ms
         self._unique_ids = unique_ids or UniqueIds()
-        self._turn = count()
+        self._turn = count(ANY_TURN() if first_turn is None else first_turn)
 
     def send(self, message: Message, queue: MessageQueue | None = None, sys_flag: int = 0) -> SendResult:
         """Store ``message``, in ``queue`` if that is given. ``sys_flag`` says how its body is compressed.
@@ -64,9 +74,11 @@ class Producer:
     def _attempts(
         self, topic: str, queue: MessageQueue | None, send: Callable[[Broker, MessageQueue], SendResult]
     ) -> SendResult:
+        failed: set[str] = set()
         for attempt in range(1, SEND_ATTEMPTS + 1):
             try:
-                where = queue if queue is not None else self._next_queue(topic)
+                where = queue if queue is not None else self._next_queue(topic, failed)
+                failed.add(where.broker_name)
                 return send(Broker(self._routes.master(where), self._pool, self._timeout_ms), where)
             except RocketMQError as error:
                 if attempt == SEND_ATTEMPTS or outlook_of_send(error) is not Outlook.PASSES:
@@ -75,11 +87,13 @@ class Producer:
                     self._routes.forget(topic)
         raise AssertionError("unreachable")
 
-    def _next_queue(self, topic: str) -> MessageQueue:
+    def _next_queue(self, topic: str, failed: Collection[str]) -> MessageQueue:
+        """Return the next queue, of a broker that has not ``failed`` if there is one."""
         queues = self._routes.route(topic).write_queues()
         if not queues:
             raise RouteError("NO_WRITABLE_QUEUE", topic=topic)
-        return queues[next(self._turn) % len(queues)]
+        good = [queue for queue in queues if queue.broker_name not in failed] or queues
+        return good[next(self._turn) % len(good)]
 
     def _with_id(self, message: Message) -> Message:
         if UNIQ_KEY in message.properties:

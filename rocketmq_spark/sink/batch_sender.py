@@ -9,9 +9,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
-from functools import partial
 from itertools import count
-from secrets import randbits
 from typing import Final
 
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
@@ -22,6 +20,7 @@ from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.peer import ResponseFuture
 from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
+from rocketmq_spark.remoting.producer import ANY_TURN
 from rocketmq_spark.remoting.retry import WRITING, Patience, is_too_large, outlook_of_write, topic_subject
 from rocketmq_spark.remoting.routes import KnownTopics
 from rocketmq_spark.remoting.send_question import encoded_question
@@ -39,9 +38,6 @@ IN_FLIGHT_REQUESTS: Final = 512
 """At most so many, of small messages that travel alone: a broker answers what it cannot queue with SYSTEM_BUSY."""
 
 Sleep = Callable[[float], None]
-
-ANY_TURN: Final = partial(randbits, 16)
-"""With which of a topic's queues a task begins: few rows are one batch, and all tasks' would go to the first queue."""
 
 _known: Final[dict[tuple[str, ...], dict[str, TopicRoute]]] = {}
 """Topics that this process has written to, by name servers: the next task may begin while their brokers are away."""

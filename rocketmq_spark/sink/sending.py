@@ -26,7 +26,9 @@ def send(
     properties: Mapping[str, str] | None = None,
     options: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[str, ...]:
-    """Send messages to a topic, each to the next queue; returns their ids when the brokers have stored all.
+    """Send messages to a topic; returns their ids when the brokers have stored all.
+
+    Each goes to the next queue, the first to any; after a failure to another broker.
 
     Parameters
     ----------
