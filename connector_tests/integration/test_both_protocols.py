@@ -96,7 +96,9 @@ COMPRESSED_BY_ZLIB = MessageSysFlag.COMPRESSED | MessageSysFlag.ZLIB
 
 def send_all(cluster: EmbeddedCluster, topic: str) -> None:
     with closing(ConnectionPool(3_000)) as pool:
-        producer = Producer(NameServers((cluster.namesrv_addr,), pool, 5_000), pool, group="tests", timeout_ms=5_000)
+        producer = Producer(
+            NameServers((cluster.namesrv_addr,), pool, 5_000), pool, group="tests", timeout_ms=5_000, first_turn=0
+        )
         for one in MESSAGES:
             producer.send(Message(topic, **one))
         producer.send(Message(topic, compress(LONG, MessageSysFlag.ZLIB)), sys_flag=COMPRESSED_BY_ZLIB)

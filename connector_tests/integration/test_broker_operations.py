@@ -62,7 +62,7 @@ def broker(cluster: EmbeddedCluster, pool: ConnectionPool) -> AdminBroker:
 
 @pytest.fixture
 def producer(name_servers: NameServers, pool: ConnectionPool) -> Producer:
-    return Producer(name_servers, pool, group="producers", timeout_ms=TIMEOUT_MS)
+    return Producer(name_servers, pool, group="producers", timeout_ms=TIMEOUT_MS, first_turn=0)
 
 
 @pytest.fixture

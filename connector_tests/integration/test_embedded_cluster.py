@@ -40,7 +40,7 @@ class Client:
 
     def __init__(self, cluster: EmbeddedCluster, pool: ConnectionPool) -> None:
         self.name_servers = NameServers([cluster.namesrv_addr], pool, TIMEOUT_MS)
-        self._producer = Producer(self.name_servers, pool, group="test", timeout_ms=TIMEOUT_MS)
+        self._producer = Producer(self.name_servers, pool, group="test", timeout_ms=TIMEOUT_MS, first_turn=0)
         self._broker: Callable[[str], AdminBroker] = lambda address: AdminBroker(address, pool, TIMEOUT_MS)
 
     def send(self, topic: str, count: int) -> None:

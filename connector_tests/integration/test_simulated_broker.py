@@ -90,7 +90,7 @@ class RealStand:
         self._broker = self._connected()
         self._broker.ensure_group(self.group)
         name_servers = NameServers((cluster.namesrv_addr,), self._pools[0], TIMEOUT_MS)
-        self._producer = Producer(name_servers, self._pools[0], group="producers", timeout_ms=TIMEOUT_MS)
+        self._producer = Producer(name_servers, self._pools[0], group="producers", timeout_ms=TIMEOUT_MS, first_turn=0)
 
     def connect(self) -> BrokerPort:
         return self._connected()

@@ -47,7 +47,7 @@ def test_routes_sends_and_pulls_go_over_tls(secured: EmbeddedCluster) -> None:
     pool = ConnectionPool(TIMEOUT_MS, connect=partial(connect_tcp, ssl_context=trusting))
     topic = secured.create_topic("secured", 1)
     name_servers = NameServers((secured.namesrv_addr,), pool, TIMEOUT_MS)
-    producer = Producer(name_servers, pool, group="P", timeout_ms=TIMEOUT_MS)
+    producer = Producer(name_servers, pool, group="P", timeout_ms=TIMEOUT_MS, first_turn=0)
     body = bytes(range(256)) * 4_000
     queue = producer.send(Message(topic, body)).queue
     assert body in bytes(Broker(secured.broker_addr(), pool, TIMEOUT_MS).pull("G", queue, 0, 1).body)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from connector_tests.support.spark_session import test_session
 from connector_tests.support.streams import Stream, Topic
@@ -42,7 +43,7 @@ def messages(cluster: EmbeddedCluster, topic: str) -> Iterator[Topic]:
 def stream(spark: SparkSession, cluster: EmbeddedCluster, topic: str, group: str, tmp_path: Path) -> StreamOf:
     """Makes queries over the test's topic in the test's group; ``name`` keeps their outputs apart."""
 
-    def make(name: str = "query", schema: str | None = None, **options: str) -> Stream:
+    def make(name: str = "query", schema: str | StructType | None = None, **options: str) -> Stream:
         return Stream(spark, cluster, topic, group, tmp_path / name, options, schema)
 
     return make

@@ -6,8 +6,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from pyspark.errors import AnalysisException, PythonException
+from pyspark.errors import AnalysisException, PythonException, StreamingQueryException
 from pyspark.sql import Row, SparkSession
+from pyspark.sql.types import BinaryType, IntegerType, MapType, StringType, StructField, StructType
 
 from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.read_once import by_time_of_reading, write_to_end
@@ -52,6 +53,39 @@ def test_a_batch_is_read_as_it_was_written(
         (b"x" * 300_000, None, "one", ()),
     ]
     assert len({row.msgId for row in rows}) == 3
+
+
+def test_lossless_types_are_written_as_their_plain_types_are(
+    spark: SparkSession, cluster: EmbeddedCluster, messages: Topic, stream: StreamOf
+) -> None:
+    """Python's ints are BIGINT, ``NULL AS tags`` is VOID, and a string may have a collation."""
+    frame = spark.createDataFrame([("one", "broker-a", 2)], ["body", "brokerName", "queueId"]).selectExpr(
+        "body COLLATE UTF8_LCASE AS body",
+        "brokerName",
+        "queueId",
+        "NULL AS tags",
+        "array() AS keys",
+        "map('colour', body COLLATE UTF8_LCASE) AS properties",
+        "NULL AS delayLevel",
+        "NULL AS deliverTimestamp",
+    )
+    given = {"namesrvAddr": cluster.namesrv_addr, "topic": messages.name}
+    frame.write.format("rocketmq").mode("append").options(**given).save()
+
+    text = StringType()
+    map_without_nulls = StructType([StructField("properties", MapType(text, text, False))])
+    columns = StructType([StructField("body", BinaryType()), StructField("queueId", IntegerType())])
+    reading = stream(schema=StructType([*columns.fields, *map_without_nulls.fields]))
+    reading.run_to_end()
+    (row,) = reading.rows()
+    assert (bytes(row.body), row.queueId, row.properties["colour"]) == (b"one", 2, "one")
+    assert not {"TAGS", "KEYS", "DELAY"} & row.properties.keys()
+
+
+def test_a_reader_whose_schema_has_a_column_not_null_is_refused(stream: StreamOf) -> None:
+    query = stream(schema=StructType([StructField("tags", StringType(), nullable=False)])).start()
+    with pytest.raises(StreamingQueryException, match=r"NOT_NULL_COLUMN\] Column 'tags' is declared NOT NULL"):
+        query.awaitTermination(int(TIMEOUT_S))
 
 
 def test_a_stream_writes_each_row_once_and_a_replayed_batch_the_same_ids(

@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
 
 from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.patience import PATIENCE, STORY_S
@@ -46,8 +47,8 @@ class Topic:
         self.name = name
         self._pool = ConnectionPool(TIMEOUT_MS, security=cluster.security)
         self._name_servers = NameServers((cluster.namesrv_addr,), self._pool, TIMEOUT_MS)
-        self._producer = Producer(self._name_servers, self._pool, group="tests", timeout_ms=TIMEOUT_MS)
-        self._impatient = Producer(self._name_servers, self._pool, group="tests", timeout_ms=IMPATIENT_MS)
+        self._producer = Producer(self._name_servers, self._pool, group="tests", timeout_ms=TIMEOUT_MS, first_turn=0)
+        self._impatient = Producer(self._name_servers, self._pool, group="tests", timeout_ms=IMPATIENT_MS, first_turn=0)
         self.sent = 0
 
     def send(self, count: int, tag: str | None = None) -> list[str]:
@@ -184,7 +185,7 @@ class Stream:
     group: str
     folder: Path
     options: Mapping[str, str] = field(default_factory=dict)
-    schema: str | None = None
+    schema: str | StructType | None = None
     before_each_batch: Callable[[], None] = lambda: None
     """Called when a batch is planned and logged, and nothing of it has been pulled yet."""
 

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rocketmq_spark.sink.outgoing_rows import cut_by_bytes, cuts, outgoing_rows
+from rocketmq_spark.sink.outgoing_rows import DELAYS, cut_by_bytes, cuts, outgoing_rows
 
 POSITIONS = {"keys": 0, "body": 1, "topic": 2, "tags": 3}
 
@@ -100,6 +100,32 @@ def test_when_a_message_is_delivered_is_said_in_digits() -> None:
         "TIMER_DELIVER_MS": [None, None, b"1700000000123", None],
     }
     assert rows.are_single.tolist() == [True, True, True, False]
+
+
+def test_columns_that_are_null_in_every_row_are_those_of_no_row() -> None:
+    names = ["topic", "tags", "keys", "properties", "shardingKey", "brokerName", "queueId", *DELAYS]
+    batch = pa.record_batch({"body": pa.array([b"a", b"b"]), **{name: pa.nulls(2) for name in names}})
+    rows = outgoing_rows(batch, {name: position for position, name in enumerate(batch.schema.names)}, "T", 0)
+    assert rows.topics.to_pylist() == ["T", "T"]
+    assert {name: values.to_pylist() for name, values in rows.texts.items()} == {
+        name: [None, None] for name in ("TAGS", "KEYS", "__SHARDINGKEY", *DELAYS.values())
+    }
+    assert rows.properties is None
+    assert rows.broker_names is not None
+    assert rows.queue_ids is not None
+    assert (rows.broker_names.to_pylist(), rows.queue_ids.to_pylist()) == ([None, None], [None, None])
+    assert not rows.are_single.any()
+
+
+@pytest.mark.parametrize("type_", [pa.int8(), pa.int16(), pa.int32(), pa.int64()])
+def test_numbers_of_any_width_are_the_same_numbers(type_: pa.DataType) -> None:
+    numbers = pa.array([3, None], type_)
+    names = ["queueId", "delayLevel", "delaySeconds"]
+    batch = pa.record_batch({"body": pa.array([b"a", b"b"]), **dict.fromkeys(names, numbers)})
+    rows = outgoing_rows(batch, {name: position for position, name in enumerate(batch.schema.names)}, "T", 0)
+    assert rows.queue_ids is not None
+    assert rows.queue_ids.equals(pa.array([3, None], pa.int64()))
+    assert rows.texts["DELAY"].to_pylist() == rows.texts["TIMER_DELAY_SEC"].to_pylist() == [b"3", None]
 
 
 def test_some_of_the_rows_keep_all_that_they_are() -> None:

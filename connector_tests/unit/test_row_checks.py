@@ -19,8 +19,8 @@ SCHEMA = {
     "properties": pa.map_(pa.string(), pa.string()),
     "shardingKey": pa.string(),
     "brokerName": pa.string(),
-    "queueId": pa.int32(),
-    "delayLevel": pa.int32(),
+    "queueId": pa.int64(),
+    "delayLevel": pa.int64(),
     "delaySeconds": pa.int64(),
 }
 NAMES, TYPES = tuple(SCHEMA), tuple(SCHEMA.values())
@@ -70,6 +70,8 @@ def problems(rows: OutgoingRows) -> dict[int, str]:
         ({"shardingKey": ""}, "its shardingKey is empty, and RocketMQ would drop it"),
         ({"shardingKey": "\x02"}, "its shardingKey contains a separator (0x02)"),
         ({"brokerName": "b", "queueId": -1}, "its queueId is below 0"),
+        ({"brokerName": "b", "queueId": 2**31}, "its queueId is above 2147483647"),
+        ({"delayLevel": 2**31}, "its delayLevel is above 2147483647"),
         ({"queueId": 1}, "it has one of brokerName and queueId without the other"),
         ({"brokerName": "b"}, "it has one of brokerName and queueId without the other"),
         ({"delayLevel": 0}, "its delayLevel is not above 0"),
@@ -98,7 +100,9 @@ def test_what_a_broker_takes_is_no_problem() -> None:
     full = {**NO_OTHER_PROPERTIES, "properties": [("a", "x" * ROOM_FOR_A)]}
     without = {"tags": None, "keys": None, "properties": None, "topic": "a" * 127}
     placed = {"brokerName": "b", "queueId": 0, "shardingKey": "k", "delayLevel": 18}
-    assert problems(rows_of({}, full, without, {"tags": "\x01", "keys": " "}, placed, {"delaySeconds": 1})) == {}
+    largest = {"brokerName": "b", "queueId": 2**31 - 1, "delayLevel": 2**31 - 1}
+    odd = {"tags": "\x01", "keys": " "}
+    assert problems(rows_of({}, full, without, odd, placed, largest, {"delaySeconds": 1})) == {}
 
 
 def unchecked(values: list[bytes | None]) -> pa.StringArray:

@@ -67,3 +67,34 @@ def test_a_property_called_as_a_column_is_an_error_that_lists_these(name: str) -
 def test_names_that_spark_or_rocketmq_cannot_tell_apart_are_an_error(names: str) -> None:
     with pytest.raises(OptionError, match=r"BAD_OPTION_VALUE.*propertyColumns"):
         schema_of(propertyColumns=names)
+
+
+def test_a_column_that_is_declared_not_null_is_refused() -> None:
+    """Spark ended the query with a bare NullPointerException at the first null."""
+    tags = field_class("Tags", default_schema()["tags"].dataType, False)
+    with pytest.raises(OptionError) as raised:
+        check_schema(schema_class([default_schema()["body"], tags]))
+    assert str(raised.value) == (
+        "[ROCKETMQ_NOT_NULL_COLUMN] Column 'Tags' is declared NOT NULL, and columns of this source may be null. "
+        "Declare it without NOT NULL, and filter rows with 'Tags IS NOT NULL'."
+    )
+
+
+def test_a_schema_without_columns_is_refused() -> None:
+    """It read no row, and the group's offsets moved on."""
+    with pytest.raises(
+        OptionError, match=r"NO_COLUMNS.*Leave out the schema, or name columns; there are: topic STRING"
+    ):
+        check_schema(schema_class([]))
+
+
+def test_a_map_may_have_values_that_are_never_null() -> None:
+    """It was to be declared as MAP<STRING,STRING>, which it is."""
+    text = default_schema()["tags"].dataType
+    map_class: Any = type(default_schema(include_properties=True)["properties"].dataType)
+    schema = schema_class([field_class("properties", map_class(text, text, False))])
+    check_schema(schema)
+    (arrow_field,) = arrow_schema(schema)
+    assert not arrow_field.type.item_field.nullable
+    values = pa.array([[("a", "b")]], pa.map_(pa.string(), pa.string()))
+    assert pa.RecordBatch.from_arrays([values], schema=arrow_schema(schema)).schema == arrow_schema(schema)

@@ -26,6 +26,30 @@ def test_each_column_may_have_each_of_its_types(name: str, type_: str) -> None:
     assert resolve_columns(list(fields.items()), has_topic=True)[name] == list(fields).index(name)
 
 
+@pytest.mark.parametrize("type_", ["tinyint", "smallint", "int", "bigint"])
+@pytest.mark.parametrize("name", ["queueId", "delayLevel", "delaySeconds"])
+def test_numbers_may_be_integers_of_any_width(name: str, type_: str) -> None:
+    """Python's ints become BIGINT, which was refused."""
+    fields = [("body", "binary"), ("brokerName", "string"), ("queueId", "int")]
+    fields = [(column, type_ if column == name else given) for column, given in fields]
+    fields += [(name, type_)] if name != "queueId" else []
+    assert resolve_columns(fields, has_topic=True)[name] == [column for column, _ in fields].index(name)
+
+
+@pytest.mark.parametrize("type_", ["string collate UTF8_LCASE", "string collate sv_CI_AI", "varchar(5)", "char(3)"])
+def test_strings_may_have_a_collation_or_a_length(type_: str) -> None:
+    fields = [("body", type_), ("tags", type_), ("keys", f"array<{type_}>"), ("properties", f"map<{type_},{type_}>")]
+    assert resolve_columns(fields, has_topic=True) == {"body": 0, "tags": 1, "keys": 2, "properties": 3}
+    assert id_positions(fields, ("tags",)) == (1,)
+
+
+def test_a_column_may_be_null_in_every_row_but_the_body() -> None:
+    fields = [("body", "binary"), *((name, "void") for name in SINK_COLUMNS if name != "body")]
+    assert len(resolve_columns(fields, has_topic=False)) == len(SINK_COLUMNS)
+    assert resolve_columns([("body", "string"), ("keys", "array<void>")], has_topic=True) == {"body": 0, "keys": 1}
+    assert "Column 'value' is VOID" in refused([("value", "void")])
+
+
 def test_what_kafka_calls_value_and_key_is_taken_as_body_and_keys() -> None:
     assert resolve_columns([("key", "string"), ("value", "string")], has_topic=True) == {"keys": 0, "body": 1}
 

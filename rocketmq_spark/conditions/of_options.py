@@ -29,6 +29,14 @@ OF_OPTIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         "BAD_COLUMN_TYPE": Condition(
             "Column {column!r} cannot be read as {given}.", "Declare it as {expected}; there are: {available}."
         ),
+        "NO_COLUMNS": Condition(
+            "The schema has no column, so no row could be read.",
+            "Leave out the schema, or name columns; there are: {available}.",
+        ),
+        "NOT_NULL_COLUMN": Condition(
+            "Column {column!r} is declared NOT NULL, and columns of this source may be null.",
+            "Declare it without NOT NULL, and filter rows with '{column} IS NOT NULL'.",
+        ),
         "MISSING_COLUMNS": Condition(
             "Rows cannot be sent back without {missing}.",
             "Name {needed} in the reader's schema, and keep them in the rows.",

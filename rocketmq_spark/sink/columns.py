@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -20,6 +21,11 @@ SHARDING_KEY: Final = "shardingKey"
 DELAY_LEVEL: Final = "delayLevel"
 DELAY_SECONDS: Final = "delaySeconds"
 DELIVER_TIMESTAMP: Final = "deliverTimestamp"
+
+_INTEGERS: Final = ("int", "bigint", "smallint", "tinyint")
+_VOID: Final = "void"
+"""Of a column that is null in each row, such as ``NULL AS tags``."""
+_LENGTH_OR_COLLATION: Final = re.compile(r"\b(?:var)?char\(\d+\)|\bstring collate [\w.]+")
 
 HASHED_TYPES: Final = ("binary", "boolean", "date", "int", "bigint", "smallint", "string", "timestamp", "tinyint")
 """Of columns that ids are made of: their values have one text each."""
@@ -49,7 +55,7 @@ SINK_COLUMNS: Final[Mapping[str, SinkColumn]] = MappingProxyType(
         ),
         BROKER_NAME: SinkColumn(("string",), "With `queueId`: the broker that is to store it."),
         QUEUE_ID: SinkColumn(
-            ("int",), "With `brokerName`: the queue there. Rows of one task for one queue keep their order."
+            _INTEGERS, "With `brokerName`: the queue there. Rows of one task for one queue keep their order."
         ),
         SHARDING_KEY: SinkColumn(
             ("string",),
@@ -57,11 +63,11 @@ SINK_COLUMNS: Final[Mapping[str, SinkColumn]] = MappingProxyType(
             "The queue is the one that Java's `SelectMessageQueueByHash` chooses.",
         ),
         DELAY_LEVEL: SinkColumn(
-            ("int",),
+            _INTEGERS,
             "Deliver it later, by one of the broker's levels: 1 is 1 s, 3 is 10 s; above its last it is that.",
         ),
         DELAY_SECONDS: SinkColumn(
-            ("int", "bigint"), "Deliver it so much later. By brokers of RocketMQ 5; older ones deliver it at once."
+            _INTEGERS, "Deliver it so much later. By brokers of RocketMQ 5; older ones deliver it at once."
         ),
         DELIVER_TIMESTAMP: SinkColumn(
             ("timestamp",), "Deliver it then. By brokers of RocketMQ 5; older ones deliver it at once."
@@ -107,7 +113,8 @@ def resolve_columns(
         name = _BY_SPELLING[spelling.lower()]
         if name in positions:
             raise OptionError("SAME_COLUMNS", first=spelt[name], second=spelling, meaning=name)
-        _check_type(spelling, given_type, SINK_COLUMNS[name].types)
+        if name == BODY or given_type != _VOID:
+            _check_type(spelling, given_type, SINK_COLUMNS[name].types)
         spelt[name], positions[name] = spelling, position
     _check_complete(positions, has_topic)
     return positions
@@ -156,7 +163,9 @@ def _check_complete(positions: Mapping[str, int], has_topic: bool) -> None:
 
 
 def _check_type(spelling: str, given: str, expected: Sequence[str]) -> None:
-    if given not in expected:
+    """Strings of any length and collation are strings; keys may be an array without any."""
+    plain = _LENGTH_OR_COLLATION.sub("string", given).replace(f"array<{_VOID}>", "array<string>")
+    if plain not in expected:
         raise OptionError(
             "UNWRITABLE_COLUMN",
             column=spelling,

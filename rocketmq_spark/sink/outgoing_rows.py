@@ -58,7 +58,7 @@ class OutgoingRows:
     texts: Mapping[str, pa.BinaryArray]
     properties: pa.MapArray | None
     broker_names: pa.StringArray | None = None
-    queue_ids: pa.Int32Array | None = None
+    queue_ids: pa.Int64Array | None = None
     have_odd_keys: Mask | None = None
     """Which rows have, among several keys, one that would be none or two in the text of all; None: no row has."""
 
@@ -117,9 +117,9 @@ def outgoing_rows(
         _as_binary(named[BODY]),
         named[TOPIC].cast(pa.string()) if topic is None else pa.repeat(pa.scalar(topic), len(batch)),
         {name: values for name, values in texts.items() if values is not None},
-        named.get(PROPERTIES),
-        named.get(BROKER_NAME),
-        named.get(QUEUE_ID),
+        _unless_void(named.get(PROPERTIES)),
+        _cast(named.get(BROKER_NAME), pa.string()),
+        _cast(named.get(QUEUE_ID), pa.int64()),
         _have_odd_keys(named.get(KEYS)),
     )
 
@@ -142,7 +142,16 @@ def cuts(sizes: Numbers, limit: int) -> Iterator[tuple[int, int]]:
 
 
 def _as_binary(values: pa.Array | None) -> pa.BinaryArray | None:
-    return None if values is None else values.cast(pa.binary())
+    return _cast(values, pa.binary())
+
+
+def _cast(values: pa.Array | None, type_: pa.DataType) -> pa.Array | None:
+    return None if values is None else values.cast(type_)
+
+
+def _unless_void(values: pa.Array | None) -> pa.Array | None:
+    """``values``, unless they are null in each row."""
+    return None if values is None or pa.types.is_null(values.type) else values
 
 
 def _as_digits(values: pa.Array | None) -> pa.BinaryArray | None:
@@ -150,8 +159,8 @@ def _as_digits(values: pa.Array | None) -> pa.BinaryArray | None:
 
 
 def _milliseconds(values: pa.Array | None) -> pa.Int64Array | None:
-    if values is None:
-        return None
+    if values is None or pa.types.is_null(values.type):
+        return _cast(values, pa.int64())
     return values.cast(pa.timestamp("ms", values.type.tz), safe=False).cast(pa.int64())
 
 

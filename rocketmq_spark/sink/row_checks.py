@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rocketmq_spark.model import RESERVED_PROPERTIES
-from rocketmq_spark.sink.columns import DELAY_SECONDS
+from rocketmq_spark.sink.columns import DELAY_LEVEL, DELAY_SECONDS
 from rocketmq_spark.sink.outgoing_rows import COLUMN_OF, DELAYS, OutgoingRows
 from rocketmq_spark.wire.arrow.message_encoder import lengths_of, property_bytes
 from rocketmq_spark.wire.arrow.slices import Mask
@@ -28,8 +28,11 @@ OWN_PROPERTIES_LIMIT_BYTES: Final = PROPERTIES_LIMIT_BYTES - PROPERTIES_ROOM_BYT
 _TAKEN: Final = pa.array(sorted(RESERVED_PROPERTIES)).cast(pa.binary())
 _TOPIC: Final = r"^[%|a-zA-Z0-9_-]{1,127}$"
 
-MOST_DELAY_SECONDS: Final = 999_999_999
-"""Brokers take no more than ``timerMaxDelaySec``, 3 days by default, and deliver at once what overflows there."""
+MOST_INT: Final = 2**31 - 1
+"""What brokers read as an ``int`` is at most so much."""
+
+MOST_OF_DELAYS: Final = {DELAY_LEVEL: MOST_INT, DELAY_SECONDS: 999_999_999}
+"""Of seconds brokers take no more than ``timerMaxDelaySec``, 3 days by default, and deliver at once what overflows."""
 
 Found = Iterator[tuple[int, str]]
 """Positions of rows, and what is wrong with each."""
@@ -112,18 +115,26 @@ def _delay_problems(rows: OutgoingRows) -> Found:
             counts += values.is_valid().to_numpy(zero_copy_only=False)
             no_time = pc.or_(pc.starts_with(values, "-"), pc.equal(values, b"0"))
             yield from _where(no_time, f"its {column} is not above 0")
-            if column == DELAY_SECONDS:
-                too_far = pc.greater(pc.binary_length(values), len(str(MOST_DELAY_SECONDS)))
-                yield from _where(too_far, f"its {column} is above {MOST_DELAY_SECONDS}")
+            if column in MOST_OF_DELAYS:
+                most = MOST_OF_DELAYS[column]
+                yield from _where(_are_above(values, most), f"its {column} is above {most}")
     yield from _where(counts > 1, "it says more than once when it is to be delivered")
 
 
-def _queue_problems(broker_names: pa.StringArray, queue_ids: pa.Int32Array) -> Found:
+def _queue_problems(broker_names: pa.StringArray, queue_ids: pa.Int64Array) -> Found:
     yield from _where(_are_malformed(broker_names.cast(pa.binary())), "its brokerName is not in UTF-8")
     yield from _where(pc.less(queue_ids, 0), "its queueId is below 0")
+    yield from _where(pc.greater(queue_ids, MOST_INT), f"its queueId is above {MOST_INT}")
     yield from _where(
         pc.xor(broker_names.is_null(), queue_ids.is_null()), "it has one of brokerName and queueId without the other"
     )
+
+
+def _are_above(digits: pa.BinaryArray, most: int) -> pa.BooleanArray:
+    """Which numbers are above ``most``; those that are not above 0 are found before."""
+    lengths, limit = pc.binary_length(digits), str(most).encode()
+    is_greater = pc.and_(pc.equal(lengths, len(limit)), pc.greater(digits, limit))
+    return pc.or_(pc.greater(lengths, len(limit)), is_greater)
 
 
 def _has_separator(values: pa.BinaryArray) -> pa.BooleanArray:

@@ -53,7 +53,7 @@ def _columns(rows: OutgoingRows) -> tuple[pa.Array, ...]:
     """One for each field of ``Wanted``."""
     keys = rows.texts.get("KEYS")
     brokers = pa.nulls(len(rows), pa.string()) if rows.broker_names is None else rows.broker_names
-    queue_ids = pa.nulls(len(rows), pa.int32()) if rows.queue_ids is None else rows.queue_ids
+    queue_ids = pa.nulls(len(rows), pa.int64()) if rows.queue_ids is None else rows.queue_ids
     has_keys = pa.repeat(pa.scalar(False), len(rows)) if keys is None else keys.is_valid()
     return rows.topics, brokers, queue_ids, has_keys
 

@@ -56,18 +56,27 @@ def _check_property_columns(property_columns: Sequence[str]) -> None:
 
 def check_schema(schema: StructType, property_columns: Sequence[str] = ()) -> None:
     """A user schema may pick and order any columns, in any case. Raises OptionError[UNKNOWN_COLUMN] for another name,
-    OptionError[BAD_COLUMN_TYPE] for another type, OptionError[BAD_OPTION_VALUE]."""
+    OptionError[BAD_COLUMN_TYPE] for another type, OptionError[NO_COLUMNS | NOT_NULL_COLUMN | BAD_OPTION_VALUE]."""
     _check_property_columns(property_columns)
     columns = _columns_by_lower(property_columns)
     available = _listed(f"{name} {_shown(spark_type(column))}" for name, column in columns.values())
+    if not schema.fields:
+        raise OptionError("NO_COLUMNS", available=available)
     unknown = [field.name for field in schema.fields if field.name.lower() not in columns]
     if unknown:
         raise OptionError("UNKNOWN_COLUMN", columns=", ".join(unknown), available=available)
     for field in schema.fields:
         expected = spark_type(columns[field.name.lower()][1])
-        if field.dataType != expected:
+        if field.dataType not in (expected, _without_null_values(expected)):
             given, wanted = _shown(field.dataType), _shown(expected)
             raise OptionError("BAD_COLUMN_TYPE", column=field.name, given=given, expected=wanted, available=available)
+        if not field.nullable:
+            raise OptionError("NOT_NULL_COLUMN", column=field.name)
+
+
+def _without_null_values(type_: DataType) -> DataType:
+    """The same type; of a map one whose values are never null, as those of properties are."""
+    return MapType(type_.keyType, type_.valueType, False) if isinstance(type_, MapType) else type_
 
 
 def canonical_names(schema: StructType, property_columns: Sequence[str] = ()) -> tuple[str, ...]:
