@@ -4,7 +4,7 @@ import pytest
 
 from rocketmq_spark.errors import LocalProtocolError, RemoteProtocolError
 from rocketmq_spark.model import MessageQueue
-from rocketmq_spark.wire.remoting.fastjson import MAX_DEPTH, parse_fastjson, write_fastjson
+from rocketmq_spark.wire.remoting.fastjson import MAX_DEPTH, STANDARD_ATTEMPTS, parse_fastjson, write_fastjson
 
 QUEUE = b'{"brokerName":"b","queueId":1,"topic":"T"}'
 QUEUE_KEY = (("brokerName", "b"), ("queueId", 1), ("topic", "T"))
@@ -96,3 +96,11 @@ def test_values_are_written_as_json() -> None:
 def test_a_text_that_is_no_unicode_is_refused() -> None:
     with pytest.raises(LocalProtocolError, match="a text in a body"):
         write_fastjson({"a": "\ud800"})
+
+
+@pytest.mark.parametrize("count", [1, STANDARD_ATTEMPTS - 1, STANDARD_ATTEMPTS, STANDARD_ATTEMPTS + 100])
+def test_many_objects_with_other_keys_are_read_as_the_first(count: int) -> None:
+    """Also those that the standard library is not asked about any more."""
+    one = b'{"a":{1:[]},"b":[{},{"c":"\\u00e9 \\"}"}, [1.5,null,true] ,-7]}'
+    expected = {"a": {1: []}, "b": [{}, {"c": 'é "}'}, [1.5, None, True], -7]}
+    assert parse_fastjson(b"[%s]" % b" , ".join([one] * count), "test") == [expected] * count

@@ -23,9 +23,15 @@ MAX_DEPTH: Final = BODY_DEPTH.most
 ObjectKey = tuple[tuple[str, object], ...]
 """An object that serves as a key: its items."""
 
+STANDARD_ATTEMPTS: Final = 256
+"""How often what may be standard JSON, and then is not, is given to the standard library. Its error counts the lines
+before the place, so more of them would take time that grows with the square of the body."""
+
 _scan_json: Final = json.JSONDecoder().raw_decode
 _to_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _skip_blanks: Final = re.compile(r"[ \t\r\n]*").match
+_starts_other: Final = re.compile(r"\{[ \t\r\n]*[^\"}]").match
+"""An object whose first key is none of standard JSON."""
 
 
 def parse_fastjson(body: bytes | memoryview, subject: str) -> object:
@@ -37,76 +43,86 @@ def parse_fastjson(body: bytes | memoryview, subject: str) -> object:
         BODY_BYTES.check(len(body))
         text = str(body, "utf-8")
         check_values(text, BODY_VALUES)
-        value, end = _value(text, 0, MAX_DEPTH)
-        if _next(text, end) != len(text):
-            raise _unexpected(text, end)
+        return _Reader(text).whole()
     except ValueError as error:
         raise RemoteProtocolError("BAD_BODY", subject=subject, problem=str(error)) from error
-    return value
 
 
-def _next(text: str, position: int) -> int:
-    """The position of the next character that is no blank."""
-    match = _skip_blanks(text, position)
-    assert match is not None
-    return match.end()
+class _Reader:
+    """Reads the value in ``text``; its methods return the position behind what they read. Not thread-safe."""
 
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._attempts_left = STANDARD_ATTEMPTS
 
-def _unexpected(text: str, position: int) -> ValueError:
-    return ValueError(f"unexpected {text[position : position + 20] or 'end'!r} at character {position} of {len(text)}")
+    def whole(self) -> object:
+        value, end = self._value(0, MAX_DEPTH)
+        if self._next(end) != len(self._text):
+            raise self._unexpected(end)
+        return value
 
+    def _next(self, position: int) -> int:
+        """The position of the next character that is no blank."""
+        match = _skip_blanks(self._text, position)
+        assert match is not None
+        return match.end()
 
-def _value(text: str, position: int, depth: int) -> tuple[object, int]:
-    """The value that begins at ``position``, blanks allowed, and the position behind it."""
-    begin = _next(text, position)
-    try:
-        return _scan_json(text, begin)
-    except (ValueError, RecursionError):
-        if depth <= 0 or text[begin : begin + 1] not in ("{", "["):
-            raise _unexpected(text, begin) from None
-    if text[begin] == "{":
-        return _object(text, begin + 1, depth - 1)
-    return _array(text, begin + 1, depth - 1)
+    def _unexpected(self, position: int) -> ValueError:
+        seen = self._text[position : position + 20] or "end"
+        return ValueError(f"unexpected {seen!r} at character {position} of {len(self._text)}")
 
+    def _value(self, position: int, depth: int) -> tuple[object, int]:
+        """The value that begins at ``position``, blanks allowed."""
+        begin = self._next(position)
+        is_container = self._text[begin : begin + 1] in ("{", "[")
+        if not is_container or (self._attempts_left > 0 and _starts_other(self._text, begin) is None):
+            try:
+                return _scan_json(self._text, begin)
+            except (ValueError, RecursionError):
+                self._attempts_left -= 1
+        if not is_container or depth <= 0:
+            raise self._unexpected(begin)
+        return self._object(begin + 1, depth - 1) if self._text[begin] == "{" else self._array(begin + 1, depth - 1)
 
-def _object(text: str, position: int, depth: int) -> tuple[dict[object, object], int]:
-    """``position`` is behind the brace; so is the one returned."""
-    entries: dict[object, object] = {}
-    while True:
-        key, position = _key(text, _next(text, position), depth)
-        entries[key], position = _value(text, _after(":", text, position), depth)
-        position = _next(text, position)
-        if text.startswith("}", position):
-            return entries, position + 1
-        position = _after(",", text, position)
+    def _object(self, position: int, depth: int) -> tuple[dict[object, object], int]:
+        """``position`` is behind the brace; so is the one returned."""
+        entries: dict[object, object] = {}
+        if self._text.startswith("}", self._next(position)):
+            return entries, self._next(position) + 1
+        while True:
+            key, position = self._key(self._next(position), depth)
+            entries[key], position = self._value(self._after(":", position), depth)
+            position = self._next(position)
+            if self._text.startswith("}", position):
+                return entries, position + 1
+            position = self._after(",", position)
 
+    def _array(self, position: int, depth: int) -> tuple[list[object], int]:
+        """``position`` is behind the bracket; so is the one returned."""
+        values: list[object] = []
+        if self._text.startswith("]", self._next(position)):
+            return values, self._next(position) + 1
+        while True:
+            value, position = self._value(position, depth)
+            values.append(value)
+            position = self._next(position)
+            if self._text.startswith("]", position):
+                return values, position + 1
+            position = self._after(",", position)
 
-def _array(text: str, position: int, depth: int) -> tuple[list[object], int]:
-    """``position`` is behind the bracket; so is the one returned."""
-    values: list[object] = []
-    while True:
-        value, position = _value(text, position, depth)
-        values.append(value)
-        position = _next(text, position)
-        if text.startswith("]", position):
-            return values, position + 1
-        position = _after(",", text, position)
+    def _key(self, position: int, depth: int) -> tuple[str | int | ObjectKey, int]:
+        key, end = self._value(position, depth)
+        if isinstance(key, dict) and not any(isinstance(value, (dict, list)) for value in key.values()):
+            return tuple(key.items()), end
+        if isinstance(key, (str, int)):
+            return key, end
+        raise self._unexpected(position)
 
-
-def _key(text: str, position: int, depth: int) -> tuple[str | int | ObjectKey, int]:
-    key, end = _value(text, position, depth)
-    if isinstance(key, dict) and not any(isinstance(value, (dict, list)) for value in key.values()):
-        return tuple(key.items()), end
-    if isinstance(key, (str, int)):
-        return key, end
-    raise _unexpected(text, position)
-
-
-def _after(mark: str, text: str, position: int) -> int:
-    position = _next(text, position)
-    if not text.startswith(mark, position):
-        raise _unexpected(text, position)
-    return position + 1
+    def _after(self, mark: str, position: int) -> int:
+        position = self._next(position)
+        if not self._text.startswith(mark, position):
+            raise self._unexpected(position)
+        return position + 1
 
 
 # ---------------------------------------------------------------------------------------------------- writing
