@@ -9,8 +9,6 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 import rocketmq_spark
 from connector_tests.support.references import References, write_references
 from rocketmq_spark.wire.arrow.column_table import COLUMNS
@@ -80,13 +78,6 @@ PARAMETERS_FOR_TESTS: Final = {
 }
 
 
-@pytest.fixture(scope="module")
-def references(tmp_path_factory: pytest.TempPathFactory) -> References:
-    folders, cache = [PACKAGE, PACKAGE.parent / "tools"], tmp_path_factory.mktemp("references")
-    write_references(folders, cache, SETTINGS)
-    return References(folders, cache)
-
-
 def without(found: set[str], *exempt: dict[str, str]) -> tuple[set[str], set[str]]:
     """What is found and not exempt, and the exemptions that exempt nothing."""
     patterns = [pattern for one in exempt for pattern in one]
@@ -94,11 +85,11 @@ def without(found: set[str], *exempt: dict[str, str]) -> tuple[set[str], set[str
     return left, {pattern for pattern in patterns if not any(fnmatchcase(name, pattern) for name in found)}
 
 
-def test_what_the_package_defines_it_uses(references: References) -> None:
+def test_what_the_package_defines_it_uses(tmp_path: Path) -> None:
+    folders = [PACKAGE, PACKAGE.parent / "tools"]
+    write_references(folders, tmp_path, SETTINGS)
+    references = References(folders, tmp_path)
     assert without(references.unused() - COLUMNS_BY_NAME, FOR_USERS, BY_NAME, FOR_TESTS) == (set(), set())
-
-
-def test_an_optional_parameter_is_given_by_some_call(references: References) -> None:
     assert without(references.never_passed(), PARAMETERS_FOR_USERS, PARAMETERS_FOR_TESTS) == (set(), set())
 
 
