@@ -465,13 +465,16 @@ def test_an_answer_that_was_under_way_when_the_loss_was_noticed_still_counts() -
     assert delivered(subject) == [(140, 180, True), (180, 220, False), (220, 500, True), (500, 540, False)]
 
 
+REMOVING = result(PullStatus.NO_MATCHED_MSG, "MESSAGE_WAS_REMOVING", 107)
+"""Up to 107 nothing is there any more, as far as this answer goes."""
+
+
 def test_what_retention_is_removing_is_given_up_as_far_as_the_answer_goes() -> None:
     """It used to give up the rest of the request: messages that are there were said to be lost."""
     subject = window(100, 1_000)
     (first,) = sent(subject)
-    removing = result(PullStatus.NO_MATCHED_MSG, "MESSAGE_WAS_REMOVING", 107)
-    subject.step(first, removing)
-    assert subject.give_up(first, removing)
+    subject.step(first, REMOVING)
+    assert subject.give_up(first, REMOVING)
     (request,) = sent(subject)
     subject.step(request, found(107, 132))
     assert delivered(subject) == [(100, 107, True), (107, 132, False)]
@@ -491,6 +494,29 @@ def test_where_the_queue_ends_earlier_the_rest_of_the_range_is_given_up(absent: 
     subject.step(first, absent)
     assert subject.give_up(first, absent)
     assert delivered(subject) == [(100, 1_000, True)]
+
+
+def test_only_a_loss_that_was_given_up_is_marked_as_that() -> None:
+    subject = window(100, 1_000)
+    (first,) = sent(subject)
+    assert subject.give_up(first, REMOVING)
+    subject.step(first, found(107, 132))
+    assert [(pulled.is_lost, pulled.is_given_up) for pulled in subject.deliver()] == [(True, True), (False, False)]
+    (request, *_) = sent(subject)
+    subject.step(request, too_small(160))
+    subject.step(request, found(160, 170))
+    assert not any(pulled.is_given_up for pulled in subject.deliver())
+
+
+def test_losses_that_touch_are_given_up_if_either_was() -> None:
+    subject = window(100, 1_000)
+    (first,) = sent(subject)
+    subject.step(first, too_small(103))
+    assert subject.give_up(first, REMOVING)
+    subject.step(first, too_small(110))
+    subject.step(first, found(110, 132))
+    lost, _found = subject.deliver()
+    assert (lost.begin_offset, lost.end_offset, lost.is_given_up) == (100, 110, True)
 
 
 def test_nothing_is_given_up_that_no_answer_says_is_gone() -> None:
