@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -135,12 +134,17 @@ class QueueData:
     permission: int
 
 
+MOST_SHOWN: Final = 200
+"""Characters of an order configuration that an error shows."""
+
+
 @dataclass(frozen=True, slots=True)
 class TopicRoute:
     """Where a topic lives. Source: ``remoting/protocol/route/TopicRouteData.java``.
 
     ``is_static``: the topic's queues have ids of their own, each mapped to one broker's queue after another; ``queues``
-    counts the brokers'. ``order_conf``: the queues that producers use, in this order: ``"broker-a:4;broker-b:4"``.
+    counts the brokers'. ``order_conf``: the queues that producers use, in this order: ``"broker-a:4;broker-b:4"``;
+    ``ordered_brokers``: what it says, empty where it cannot be read, which concerns producers only.
     """
 
     topic: str
@@ -148,6 +152,7 @@ class TopicRoute:
     queues: tuple[QueueData, ...]
     is_static: bool = False
     order_conf: str = ""
+    ordered_brokers: tuple[tuple[str, int], ...] = ()
 
     def read_queues(self) -> tuple[MessageQueue, ...]:
         """Queues a consumer may read, in Java's order. Not for static topics.
@@ -169,9 +174,11 @@ class TopicRoute:
         Source: ``client/impl/factory/MQClientInstance.java#topicRouteData2TopicPublishInfo``.
         """
         if self.order_conf:
+            if not self.ordered_brokers:
+                raise RouteError("BAD_ORDER_CONF", topic=self.topic, order_conf=self.order_conf[:MOST_SHOWN])
             return tuple(
                 MessageQueue(self.topic, broker_name, queue_id)
-                for broker_name, queue_count in _ordered_brokers(self.topic, self.order_conf)
+                for broker_name, queue_count in self.ordered_brokers
                 for queue_id in range(queue_count)
             )
         queues = (
@@ -197,22 +204,6 @@ class TopicRoute:
             if broker.broker_name == broker_name:
                 return broker.master_address
         return None
-
-
-_QUEUE_COUNT: Final = re.compile(r"[+-]?[0-9]{1,9}")
-MOST_ORDERED_QUEUES: Final = 65_536
-"""Queues that an order configuration may name; of more an error is raised, not a list made."""
-
-
-def _ordered_brokers(topic: str, order_conf: str) -> list[tuple[str, int]]:
-    """Return names and queue counts as Java reads them: it ignores empty parts at the end, and a third field."""
-    brokers = [part.split(":") for part in order_conf.rstrip(";").split(";")]
-    if any(len(broker) < 2 or not _QUEUE_COUNT.fullmatch(broker[1]) for broker in brokers):
-        raise RouteError("BAD_ORDER_CONF", topic=topic, order_conf=order_conf)
-    counts = [(broker[0], max(0, int(broker[1]))) for broker in brokers]
-    if sum(count for _, count in counts) > MOST_ORDERED_QUEUES:
-        raise RouteError("BAD_ORDER_CONF", topic=topic, order_conf=order_conf)
-    return counts
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import rocketmq_spark
 from connector_tests.support.message_bytes import INNER_BATCH, Record, inner_batch, pull_body
 from rocketmq_spark.conditions import CONDITIONS
 from rocketmq_spark.consumer.broker_names import impossible_in
-from rocketmq_spark.errors import OptionError, RemoteProtocolError, RocketMQError
+from rocketmq_spark.errors import OptionError, RemoteProtocolError, RocketMQError, RouteError
 from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.popped import received_of
@@ -74,6 +74,14 @@ def route_queues(count: int) -> None:
         decode_topic_route("T", json.dumps({"brokerDatas": [], "queueDatas": datas}).encode())
 
 
+def ordered_queues(count: int) -> None:
+    conf = f"a:1;b:{count - 1}"
+    body = json.dumps({"brokerDatas": [], "queueDatas": [], "orderTopicConf": conf}).encode()
+    route = decode_topic_route("T", body)
+    assert route.read_queues() == ()
+    assert len(route.publish_queues()) == count
+
+
 def queue_id(claimed: int) -> None:
     decode_lock_ok(b'{"lockOKMQSet":[{"brokerName":"b","queueId":%d,"topic":"T"}]}' % claimed)
 
@@ -130,6 +138,7 @@ CLAIMS: dict[Bound, Callable[[int], None]] = {
     bounds.BODY_VALUES: body_values,
     bounds.BODY_DEPTH: body_depth,
     bounds.ROUTE_QUEUES: route_queues,
+    bounds.ORDERED_QUEUES: ordered_queues,
     bounds.QUEUE_ID: queue_id,
     bounds.QUEUE_OFFSETS: queue_offsets,
     bounds.POP_OFFSETS: pop_offsets,
@@ -143,7 +152,7 @@ CLAIMS: dict[Bound, Callable[[int], None]] = {
 @pytest.mark.parametrize("bound", CLAIMS, ids=lambda bound: bound.claim)
 def test_a_claim_at_its_bound_is_read_and_beyond_it_refused(bound: Bound) -> None:
     CLAIMS[bound](bound.most)
-    with pytest.raises((RemoteProtocolError, OptionError)) as refused:
+    with pytest.raises((RemoteProtocolError, RouteError, OptionError)) as refused:
         CLAIMS[bound](bound.most + 1)
     assert refused.value.condition == bound.condition
     assert len(str(refused.value)) < 1_000

@@ -60,6 +60,9 @@ BODY_DEPTH: Final = Bound("levels of objects as keys in a JSON body", Claimant.S
 ROUTE_QUEUES: Final = Bound("queues of a topic", Claimant.SERVER, 65_536, "BAD_BODY")
 """Of all brokers together, those to read and those to write each for itself."""
 
+ORDERED_QUEUES: Final = Bound("queues of an order configuration", Claimant.SERVER, 65_536, "BAD_ORDER_CONF")
+"""Only producers use them: what cannot be read ends no query that reads the topic."""
+
 QUEUE_ID: Final = Bound("queue ID", Claimant.SERVER, 2**31 - 1, "BAD_BODY")
 
 QUEUE_OFFSETS: Final = Bound("offsets of a queue, min to max", Claimant.SERVER, 2**42, "IMPOSSIBLE_BOUNDS")
@@ -88,6 +91,7 @@ BOUNDS: Final = (
     BODY_VALUES,
     BODY_DEPTH,
     ROUTE_QUEUES,
+    ORDERED_QUEUES,
     QUEUE_ID,
     QUEUE_OFFSETS,
     POP_OFFSETS,

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from rocketmq_spark.model import BrokerData, QueueData, TopicRoute
 from rocketmq_spark.wire.body.decoding import decode_body
-from rocketmq_spark.wire.bounds import ROUTE_QUEUES
+from rocketmq_spark.wire.bounds import ORDERED_QUEUES, ROUTE_QUEUES
 from rocketmq_spark.wire.remoting.typed import Object, as_object, as_text, int64, objects, table, text, texts
+
+_QUEUE_COUNT: Final = re.compile(r"[+-]?[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,16 @@ def _topic_route(topic: str, route: Object) -> TopicRoute:
         ROUTE_QUEUES.check(sum(counts))
     order_conf = as_text(route.get("orderTopicConf") or "", "orderTopicConf")
     is_static = bool(route.get("topicQueueMappingByBroker"))
-    return TopicRoute(topic, brokers, queues, is_static, order_conf)
+    return TopicRoute(topic, brokers, queues, is_static, order_conf, _ordered_brokers(order_conf))
+
+
+def _ordered_brokers(order_conf: str) -> tuple[tuple[str, int], ...]:
+    """Return names and queue counts as Java reads them: it ignores empty parts at the end, and a third field."""
+    brokers = [part.split(":") for part in order_conf.rstrip(";").split(";")]
+    if any(len(broker) < 2 or not _QUEUE_COUNT.fullmatch(broker[1]) for broker in brokers):
+        return ()
+    counts = tuple((broker[0], max(0, int(broker[1]))) for broker in brokers)
+    return counts if sum(count for _, count in counts) <= ORDERED_QUEUES.most else ()
 
 
 def _cluster_info(info: Object) -> ClusterInfo:
