@@ -38,6 +38,7 @@ from mutation_results import (
     Measured,
     Reasons,
     counts_of,
+    defines_functions,
     digest_of,
     encoded,
     encoded_counts,
@@ -112,7 +113,7 @@ def measure(name: str, room: dict[str, Any], reasons: Reasons, processes: int, *
     today = datetime.now(UTC).date().isoformat()
     modules = modules_in(folder, room)
     measured = Measured(today, digest_of(folder, modules), *results_in(folder))
-    counts = counts_of(measured, modules, reasons)
+    counts = counts_of(measured, [module for module in modules if defines_functions(folder, module)], reasons)
     RESULTS.write_text(encoded({**kept_results(), name: measured}), encoding="utf-8")
     COUNTS.write_text(encoded_counts({**kept_counts(), name: counts}), encoding="utf-8")
     PAGE.write_text(mutation_page(), encoding="utf-8")

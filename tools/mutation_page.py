@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -44,9 +44,8 @@ def mutation_page() -> str:
     """The page of what is kept now."""
     pinned = tomllib.loads(PINNED.read_text(encoding="utf-8"))
     modules = {name: modules_in(ROOT, room) for name, room in pinned["room"].items()}
-    kept = kept_counts()
-    functionless = [name for name in without_mutants(modules, kept) if not defines_functions(ROOT, name)]
-    return page(modules, kept, {**dict.fromkeys(functionless, ""), **pinned["without_mutants"]})
+    tables = {module for names in modules.values() for module in names if not defines_functions(ROOT, module)}
+    return page(modules, kept_counts(), pinned["without_mutants"], tables)
 
 
 def kept_results() -> dict[str, Measured]:
@@ -59,9 +58,14 @@ def kept_counts() -> dict[str, Counts]:
     return decoded_counts(COUNTS.read_text(encoding="utf-8"))
 
 
-def page(modules: Mapping[str, list[str]], counts: Mapping[str, Counts], reasons: Mapping[str, str]) -> str:
-    """Of the ``modules`` of each room. ``reasons``: why mutmut makes no mutants of a module; empty where it defines no
-    function, which is not worth a word. What is kept of a room that is no more is left out."""
+def page(
+    modules: Mapping[str, list[str]],
+    counts: Mapping[str, Counts],
+    reasons: Mapping[str, str],
+    tables: Collection[str] = (),
+) -> str:
+    """Of the ``modules`` of each room. ``reasons``: why mutmut makes no mutants of a module. ``tables``: modules that
+    define no function, of which nothing is to be measured. What is kept of a room that is no more is left out."""
     there = {name: counts[name] for name in modules if name in counts}
     total = sum((room.statuses for room in there.values()), Counter[str]())
     return "\n".join(
@@ -73,7 +77,7 @@ def page(modules: Mapping[str, list[str]], counts: Mapping[str, Counts], reasons
             "|---|---|---|---|---|---|---|",
             *(room_row(name, modules[name], there.get(name)) for name in modules),
             "",
-            missing_modules(modules, there, reasons),
+            missing_modules(modules, there, reasons, tables),
             "",
         ]
     )
@@ -87,33 +91,27 @@ def room_row(name: str, modules: list[str], room: Counts | None) -> str:
     return f"| {name} | {len(modules)} | {figures} | {room.on} | `{room.sources}` |"
 
 
-def missing_modules(modules: Mapping[str, list[str]], counts: Mapping[str, Counts], reasons: Mapping[str, str]) -> str:
+def missing_modules(
+    modules: Mapping[str, list[str]], counts: Mapping[str, Counts], reasons: Mapping[str, str], tables: Collection[str]
+) -> str:
     """The line below the table."""
-    new = listed(not_measured(modules, counts)) or "no module"
-    without = listed(explained(without_mutants(modules, counts), reasons)) or "no module"
+    new = listed(f"`{module}`" for module in not_measured(modules, counts) if module not in tables)
+    without = listed(f"`{module}` ({reasons.get(module, 'no reason is known')})" for module in without_mutants(counts))
     return f"Not measured yet: {new}. Without a mutant: {without}."
 
 
 def not_measured(modules: Mapping[str, list[str]], counts: Mapping[str, Counts]) -> Iterator[str]:
-    """Modules that came into a room after its last run."""
+    """Modules that came into a room, or got their first function, after its last run."""
     for name, room in counts.items():
-        yield from (f"`{module}`" for module in modules.get(name, ()) if module not in room.mutants)
+        yield from (module for module in modules.get(name, ()) if module not in room.mutants)
 
 
-def without_mutants(modules: Mapping[str, list[str]], counts: Mapping[str, Counts]) -> Iterator[str]:
-    """Modules of which mutmut made none."""
-    for name, room in counts.items():
-        yield from (module for module in modules.get(name, ()) if room.mutants.get(module) == 0)
+def without_mutants(counts: Mapping[str, Counts]) -> Iterator[str]:
+    """Modules that define functions of which mutmut made no mutant."""
+    for room in counts.values():
+        yield from (module for module, mutants in room.mutants.items() if not mutants)
 
 
-def explained(modules: Iterator[str], reasons: Mapping[str, str]) -> Iterator[str]:
-    """With the reason; without those that have an empty one."""
-    for module in modules:
-        reason = reasons.get(module, "no reason is known")
-        if reason:
-            yield f"`{module}` ({reason})"
-
-
-def listed(names: Iterator[str]) -> str:
+def listed(names: Iterable[str]) -> str:
     """In one line."""
-    return ", ".join(sorted(names))
+    return ", ".join(sorted(names)) or "no module"

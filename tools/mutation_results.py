@@ -79,13 +79,13 @@ class Counts:
     sources: str
     statuses: Counter[str]
     mutants: Mapping[str, int]
-    """By module, how many mutants mutmut made of it; 0 of some."""
+    """By module that defines functions, how many mutants mutmut made of it; 0 of some."""
     unexplained: int
     """Survivors without a reason in ``mutants.toml``."""
 
 
 def counts_of(room: Measured, modules: list[str], reasons: Reasons) -> Counts:
-    """Return the counts of a room that has these modules."""
+    """Return the counts of a room in which these modules define functions."""
     mutants = {module: room.statuses.get(module, Counter()).total() for module in modules}
     unexplained = sum(reasons.of(change) is None for change in room.alive)
     return Counts(room.on, room.sources, room.total, mutants, unexplained)

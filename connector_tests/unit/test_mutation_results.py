@@ -122,10 +122,9 @@ def test_the_page_has_each_room_and_says_of_one_that_it_was_not_run() -> None:
 
 def test_the_page_names_modules_that_were_not_measured_and_those_without_mutants() -> None:
     rooms = {"one": ["p.a", "p.b", "p.empty", "p.new", "p.table"]}
-    counts = counts_of(ROOM, ["p.a", "p.b", "p.empty", "p.table"], REASONS)
-    *_, line = page(rooms, {"one": counts}, {"p.empty": "a protocol", "p.table": ""}).splitlines()
+    *_, line = page(rooms, {"one": COUNTS}, {"p.empty": "a protocol"}, {"p.table"}).splitlines()
     assert line == "Not measured yet: `p.new`. Without a mutant: `p.empty` (a protocol)."
-    *_, line = page(ROOMS, {"one": counts}, {}).splitlines()
+    *_, line = page(ROOMS, {"one": COUNTS}, {}).splitlines()
     assert line == "Not measured yet: no module. Without a mutant: `p.empty` (no reason is known)."
 
 
