@@ -75,7 +75,7 @@ setup(
     # numpy comes along because PySpark's Arrow path imports it; plain pyspark brings neither it nor pyarrow.
     # grpcio and protobuf are what 'endpoints' needs, in the versions that PySpark's own Connect client takes too.
     install_requires=[
-        "pyspark>=4.2,<4.4",
+        "pyspark>=4.0,<4.4",
         "py4j>=0.10.9.9",
         "pyarrow>=18",
         "numpy>=1.26",

@@ -80,8 +80,13 @@ OF_OPTIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         ),
         "SPARK_TOO_OLD": Condition(
             "PySpark {version} is installed, and it has no {missing}.",
-            "rocketmq_spark needs PySpark 4.2 or newer, on the driver and on the cluster: pip install "
-            "'pyspark>=4.2,<4.4'.",
+            "rocketmq_spark needs PySpark 4.0 or newer, on the driver and on the cluster: pip install "
+            "'pyspark>=4.0,<4.4'.",
+        ),
+        "CALL_OUT_OF_ORDER": Condition(
+            "Spark called {call} of the source where Spark 4.0 and 4.1 never do: where the batch begins is unknown.",
+            "Unset 'spark.sql.streaming.triggerAvailableNowWrapper.enabled', or use Spark 4.2 or newer. No batch was "
+            "planned; the checkpoint remains valid.",
         ),
         "NO_BATCH_ID": Condition(
             "Ids need query and batch, of which Spark says {query} and {batch}.", "Set 'messageIdColumns'."

@@ -17,10 +17,13 @@ from rocketmq_spark.consumer.strategy_names import strategy_of
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.options import ReadOptions, WriteOptions
 from rocketmq_spark.said.shown_errors import alone, raising_alone
-from rocketmq_spark.source.spark_version import check_spark
+from rocketmq_spark.spark_version import HAS_READ_LIMITS
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter
+
+    from rocketmq_spark.source.pop.pop_reader import RocketMQPopReader
+    from rocketmq_spark.source.stream.stream_reader import RocketMQStreamReader
 
 SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})
 """Options of any streaming sink, in lower case."""
@@ -65,7 +68,7 @@ class RocketMQDataSource(DataSource):
     def write_options(self) -> WriteOptions:
         """The options of a writer. Raises OptionError where they are none."""
         given = {name: value for name, value in self.options.items() if name.lower() not in SPARKS_OWN}
-        _check_spark(given)
+        _check_no_table(given)
         return WriteOptions.parse(given)
 
     def schema(self) -> StructType:
@@ -81,13 +84,11 @@ class RocketMQDataSource(DataSource):
             from rocketmq_spark.source.stream.refused_reader import RefusedReader
 
             return RefusedReader(self._checked)
-        if self._checked.shares_messages:
-            from rocketmq_spark.source.pop.pop_reader import RocketMQPopReader
+        if HAS_READ_LIMITS:
+            return _limited_reader(self._checked, schema)
+        from rocketmq_spark.source.start_tracking_reader import StartTrackingReader
 
-            return RocketMQPopReader(self._checked, schema)
-        from rocketmq_spark.source.stream.stream_reader import RocketMQStreamReader
-
-        return RocketMQStreamReader(self._checked, schema)
+        return StartTrackingReader(_limited_reader(self._checked, schema))
 
     def reader(self, schema: StructType) -> NoReturn:
         raise OptionError("NOT_THERE_YET", subject="spark.read and no SELECT", instead=INSTEAD_OF_BATCH_READ)
@@ -96,7 +97,7 @@ class RocketMQDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Of a batch; ``overwrite`` is what it cannot do. Raises OptionError where the options are none of a writer."""
         options = self.write_options()
-        from rocketmq_spark.sink.writer import RocketMQWriter  # a PySpark that is too old has no such classes
+        from rocketmq_spark.sink.writer import RocketMQWriter
 
         return RocketMQWriter(options, schema, overwrite)
 
@@ -112,9 +113,20 @@ class RocketMQDataSource(DataSource):
         return f"<RocketMQDataSource {self._checked!r}>"
 
 
+def _limited_reader(options: ReadOptions, schema: StructType) -> RocketMQPopReader | RocketMQStreamReader:
+    """The reader with the calls of Spark 4.2."""
+    if options.shares_messages:
+        from rocketmq_spark.source.pop.pop_reader import RocketMQPopReader
+
+        return RocketMQPopReader(options, schema)
+    from rocketmq_spark.source.stream.stream_reader import RocketMQStreamReader
+
+    return RocketMQStreamReader(options, schema)
+
+
 def _checked(options: Mapping[str, str]) -> ReadOptions | OptionError:
     try:
-        _check_spark(options)
+        _check_no_table(options)
         read_options = ReadOptions.parse(options)
         strategy_of(read_options)
         starting_point(read_options)
@@ -123,10 +135,9 @@ def _checked(options: Mapping[str, str]) -> ReadOptions | OptionError:
     return read_options
 
 
-def _check_spark(options: Mapping[str, str]) -> None:
+def _check_no_table(options: Mapping[str, str]) -> None:
     if ADDED_BY_CREATE_TABLE in (name.lower() for name in options):
         raise OptionError("NOT_THERE_YET", subject="CREATE TABLE", instead=INSTEAD_OF_TABLES)
-    check_spark()
 
 
 def register(spark: Any) -> None:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from rocketmq_spark.options import ReadOptions
@@ -23,6 +22,7 @@ from rocketmq_spark.source.pop.message_tasks import Part, tasks_of, texts_beside
 from rocketmq_spark.source.pop.pop_offsets import PopOffset
 from rocketmq_spark.source.schema import canonical_names, check_schema
 from rocketmq_spark.source.stream.read_limit import max_rows, read_limit
+from rocketmq_spark.spark_version import ReadLimit, SupportsTriggerAvailableNow
 from rocketmq_spark.wire.arrow.column_table import RECEIPT_HANDLE
 
 if TYPE_CHECKING:

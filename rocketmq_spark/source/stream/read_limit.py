@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
-
 from rocketmq_spark.errors import OptionError
+from rocketmq_spark.spark_version import ReadAllAvailable, ReadLimit, ReadMaxRows
 
 
 def read_limit(rows: int | None) -> ReadLimit:

@@ -15,7 +15,6 @@ from uuid import uuid4
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from rocketmq_spark.model import QueueRange
@@ -33,6 +32,7 @@ from rocketmq_spark.source.stream.checkpoint_changes import planned_with, warnin
 from rocketmq_spark.source.stream.offsets import OffsetReader, SourceOffset
 from rocketmq_spark.source.stream.progress import ProgressReporter, told_waits
 from rocketmq_spark.source.stream.read_limit import max_rows, read_limit
+from rocketmq_spark.spark_version import ReadLimit, SupportsTriggerAvailableNow
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,0 +1,119 @@
+"""Where the next batch begins, by the calls of Spark 4.0 and 4.1: every order that they have, and every other call."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from rocketmq_spark.errors import OptionError
+from rocketmq_spark.source.start_tracking import TRANSITIONS, Call, Offset, StartTracker, State
+
+INITIAL: Offset = {}
+X: Offset = {"at": 5}
+Y: Offset = {"at": 9}
+
+CALLS_TO = {
+    State.NEW: (),
+    State.PROPOSED: (Call.LATEST,),
+    State.BEGUN: (Call.LATEST, Call.INITIAL),
+    State.PROPOSED_AGAIN: (Call.LATEST, Call.INITIAL, Call.LATEST),
+    State.RUNNING: (Call.RESUME,),
+}
+"""A shortest order of calls that leads to each state."""
+
+
+def make(tracker: StartTracker, call: Call, end: Offset = X) -> bool | None:
+    """Make a call as the reader does; what the tracker answers."""
+    match call:
+        case Call.LATEST:
+            asks = tracker.latest()
+            if asks:
+                tracker.answered(end)
+            return asks
+        case Call.INITIAL:
+            tracker.initial()
+            return None
+        case Call.RESUME:
+            return tracker.partitions(end, end)
+        case Call.PLAN:
+            return tracker.partitions(INITIAL, end)
+
+
+def tracker_in(state: State) -> StartTracker:
+    tracker = StartTracker()
+    for call in CALLS_TO[state]:
+        make(tracker, call)
+    assert tracker.state is state
+    return tracker
+
+
+@pytest.mark.parametrize(("state", "call"), TRANSITIONS)
+def test_legal_call_leads_to_the_state_of_the_table(state: State, call: Call) -> None:
+    tracker = tracker_in(state)
+    make(tracker, call)
+    assert tracker.state is TRANSITIONS[state, call]
+
+
+@pytest.mark.parametrize(("state", "call"), sorted(product(State, Call) - TRANSITIONS.keys(), key=str))
+def test_illegal_call_is_an_error_that_names_it(state: State, call: Call) -> None:
+    tracker = tracker_in(state)
+    with pytest.raises(OptionError, match="CALL_OUT_OF_ORDER") as raised:
+        make(tracker, call)
+    assert call.value in str(raised.value)
+    assert "triggerAvailableNowWrapper" in str(raised.value)
+    assert tracker.state is state
+
+
+def test_new_query_begins_unknown_then_where_it_ended() -> None:
+    tracker = StartTracker()
+    assert tracker.latest()
+    assert tracker.start is None
+    tracker.answered(X)
+    tracker.initial()
+    assert tracker.partitions(INITIAL, X)
+    assert tracker.latest()
+    assert tracker.start == X
+
+
+def test_restart_begins_at_the_last_logged_offset() -> None:
+    tracker = StartTracker()
+    assert not tracker.partitions(X, X)
+    assert tracker.latest()
+    assert tracker.start == X
+    tracker.answered(Y)
+    assert tracker.partitions(X, Y)
+    assert tracker.latest()
+    assert tracker.start == Y
+
+
+@pytest.mark.parametrize("start", [INITIAL, {"at": 1}])
+def test_restart_replays_the_uncommitted_batch_first(start: Offset) -> None:
+    tracker = StartTracker()
+    assert not tracker.partitions(X, X)
+    if start == INITIAL:
+        tracker.initial()
+    assert tracker.partitions(start, X)
+    assert tracker.latest()
+    assert tracker.start == X
+
+
+def test_first_answer_completes_nothing_when_asked_for_twice() -> None:
+    """Where nobody reads the rows, ``partitions`` never comes; so the answer counts only when it is asked for again."""
+    tracker = tracker_in(State.BEGUN)
+    assert not tracker.latest()
+    assert tracker.start == X
+    assert tracker.latest()
+    assert tracker.start == X
+
+
+def test_available_now_wrapper_of_a_new_query_is_refused() -> None:
+    tracker = tracker_in(State.PROPOSED_AGAIN)
+    with pytest.raises(OptionError, match="CALL_OUT_OF_ORDER"):
+        tracker.initial()
+
+
+def test_available_now_wrapper_of_a_restart_is_refused() -> None:
+    tracker = tracker_in(State.PROPOSED)
+    with pytest.raises(OptionError, match="CALL_OUT_OF_ORDER"):
+        tracker.partitions(Y, Y)

@@ -1,0 +1,99 @@
+"""Where the next batch begins, for a Spark that does not pass it to ``latestOffset``.
+
+Spark 4.0 and 4.1 call ``latestOffset()`` without arguments. Their calls show the start all the same: a query that
+restarts calls ``partitions(X, X)`` with the last logged offset before it calls anything else; from then on the offset
+that ``latestOffset`` returned last is logged before it is called again, so it is the next start. Only the first answer
+of a new query may be asked for twice before it is logged.
+
+Source: ``MicroBatchExecution.scala``, ``PythonMicroBatchStream.scala#setLatestSeenOffset`` of Spark 4.1.1.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import Any, Final
+
+from rocketmq_spark.errors import OptionError
+
+Offset = dict[str, Any]
+
+
+class State(Enum):
+    """What the calls so far have shown."""
+
+    NEW = auto()
+    PROPOSED = auto()
+    """The first answer of a new query was returned."""
+    BEGUN = auto()
+    """Spark has the initial offset too, so it can log the first batch."""
+    PROPOSED_AGAIN = auto()
+    """The first answer was asked for again: either nobody reads the rows of the first batch, or it is not logged."""
+    RUNNING = auto()
+    """The last answer, or the offset of a restart, is where the next batch begins."""
+
+
+class Call(Enum):
+    """What Spark calls."""
+
+    LATEST = "latestOffset()"
+    INITIAL = "initialOffset()"
+    RESUME = "partitions(X, X)"
+    PLAN = "partitions(start, end)"
+
+
+TRANSITIONS: Final = {
+    (State.NEW, Call.LATEST): State.PROPOSED,
+    (State.NEW, Call.RESUME): State.RUNNING,
+    (State.PROPOSED, Call.INITIAL): State.BEGUN,
+    (State.BEGUN, Call.PLAN): State.RUNNING,
+    (State.BEGUN, Call.LATEST): State.PROPOSED_AGAIN,
+    (State.PROPOSED_AGAIN, Call.LATEST): State.RUNNING,
+    (State.RUNNING, Call.LATEST): State.RUNNING,
+    (State.RUNNING, Call.INITIAL): State.RUNNING,
+    (State.RUNNING, Call.RESUME): State.RUNNING,
+    (State.RUNNING, Call.PLAN): State.RUNNING,
+}
+"""Every call that Spark makes. The others are those of ``triggerAvailableNowWrapper``, which fixes the end of the run
+before the checkpoint is known, or of a Spark that nobody has seen."""
+
+
+class StartTracker:
+    """The state machine. ``start`` is where the next batch begins; None: it is not known yet."""
+
+    def __init__(self) -> None:
+        self.state = State.NEW
+        self.start: Offset | None = None
+
+    def latest(self) -> bool:
+        """Spark calls ``latestOffset()``: whether the source is to be asked. If not, ``start`` is the answer again.
+
+        Raises OptionError[CALL_OUT_OF_ORDER].
+        """
+        self._advance(Call.LATEST)
+        return self.state is not State.PROPOSED_AGAIN
+
+    def answered(self, end: Offset) -> None:
+        """``latestOffset()`` returned ``end``."""
+        self.start = end
+
+    def initial(self) -> None:
+        """Spark calls ``initialOffset()``. Raises OptionError[CALL_OUT_OF_ORDER]."""
+        self._advance(Call.INITIAL)
+
+    def partitions(self, start: Offset, end: Offset) -> bool:
+        """Spark calls ``partitions(start, end)``: whether that is a batch, and not the report of a restart.
+
+        Raises OptionError[CALL_OUT_OF_ORDER].
+        """
+        if start != end:
+            self._advance(Call.PLAN)
+            return True
+        self._advance(Call.RESUME)
+        self.start = end
+        return False
+
+    def _advance(self, call: Call) -> None:
+        following = TRANSITIONS.get((self.state, call))
+        if following is None:
+            raise OptionError("CALL_OUT_OF_ORDER", call=call.value)
+        self.state = following

@@ -1,0 +1,79 @@
+"""The reader that stands before ours where Spark does not pass ``latestOffset`` the start of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from rocketmq_spark.source.start_tracking import StartTracker
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from rocketmq_spark.spark_version import ReadLimit
+
+
+class LimitedReader(Protocol):
+    """A stream reader with the calls of Spark 4.2."""
+
+    def getDefaultReadLimit(self) -> ReadLimit: ...
+
+    def initialOffset(self) -> dict[str, Any]: ...
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]: ...
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]: ...
+
+    def commit(self, end: dict[str, Any]) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]: ...
+
+
+class StartTrackingReader(DataSourceStreamReader):
+    """Makes the calls of Spark 4.2 on ``reader`` out of those of Spark 4.0 and 4.1.
+
+    The row limit of the options holds for each batch. Not thread-safe: Spark's source runner is one thread.
+    """
+
+    def __init__(self, reader: LimitedReader) -> None:
+        self._reader = reader
+        self._tracker = StartTracker()
+
+    def __reduce__(self) -> tuple[type[StartTrackingReader], tuple[LimitedReader]]:
+        """What executors need; where the query is stays in the source runner."""
+        return type(self), (self._reader,)
+
+    def initialOffset(self) -> dict[str, Any]:
+        self._tracker.initial()
+        return self._reader.initialOffset()
+
+    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # as Spark 4.0 and 4.1 call it
+        """The end of the next batch; where the batch before ended when there is nothing to read.
+
+        Raises OptionError[CALL_OUT_OF_ORDER], and what the reader raises.
+        """
+        limit = self._reader.getDefaultReadLimit()
+        asks = self._tracker.latest()
+        start = self._tracker.start
+        if start is not None and not asks:
+            return start
+        end = self._reader.latestOffset(self._reader.initialOffset() if start is None else start, limit)
+        self._tracker.answered(end)
+        return end
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The tasks of the batch; none where Spark only reports the offset of a restart."""
+        return self._reader.partitions(start, end) if self._tracker.partitions(start, end) else []
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self._reader.read(partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        self._reader.commit(end)
+
+    def stop(self) -> None:
+        self._reader.stop()

@@ -1,0 +1,56 @@
+"""What the Spark that runs us has, and what takes the place of what it lacks. No other module asks for its version.
+
+Python sources came with Spark 4.0; read limits, the start of a batch in ``latestOffset`` and a real ``availableNow``
+with 4.2. What is there is decided by the modules and classes that are there: a vendor's Spark may have them in another
+version. Importing this module raises OptionError[SPARK_TOO_OLD] on Spark 3.5 and older.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
+
+from rocketmq_spark.errors import OptionError
+
+try:
+    from pyspark.sql import datasource
+except ImportError as problem:
+    raise OptionError("SPARK_TOO_OLD", version=version("pyspark"), missing="pyspark.sql.datasource") from problem
+
+HAS_READ_LIMITS: Final = find_spec("pyspark.sql.streaming.datasource") is not None
+"""Whether Spark passes ``latestOffset`` where the batch begins, and how much it may hold."""
+
+HAS_STREAM_ARROW_WRITER: Final = hasattr(datasource, "DataSourceStreamArrowWriter")
+"""Spark 4.0 does not have it, and passes Arrow to whatever is a ``DataSourceArrowWriter``, a stream's writer too."""
+
+if TYPE_CHECKING or HAS_READ_LIMITS:
+    from pyspark.sql.streaming.datasource import ReadAllAvailable as ReadAllAvailable
+    from pyspark.sql.streaming.datasource import ReadLimit as ReadLimit
+    from pyspark.sql.streaming.datasource import ReadMaxRows as ReadMaxRows
+    from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow as SupportsTriggerAvailableNow
+else:
+
+    class ReadLimit:
+        """As in Spark 4.2."""
+
+    class ReadAllAvailable(ReadLimit):
+        """As in Spark 4.2."""
+
+    @dataclass
+    class ReadMaxRows(ReadLimit):
+        """As in Spark 4.2."""
+
+        max_rows: int
+
+    class SupportsTriggerAvailableNow:
+        """As in Spark 4.2, where it makes Spark call ``prepareForTriggerAvailableNow``."""
+
+
+if TYPE_CHECKING or HAS_STREAM_ARROW_WRITER:
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter as DataSourceStreamArrowWriter
+else:
+
+    class DataSourceStreamArrowWriter(datasource.DataSourceStreamWriter, datasource.DataSourceArrowWriter):
+        """As in Spark 4.1."""
