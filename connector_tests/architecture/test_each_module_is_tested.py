@@ -64,6 +64,7 @@ OWN = {
     "source.stream.backlog": "unit/test_progress.py",
     "source.stream.read_limit": "integration/test_pop_run.py",
     "source.stream.refused_reader": "unit/test_stream_reader.py",
+    "source.start_tracking_reader": "integration/test_spark_4_0_calls.py",
     "wire.arrow.arrow_types": "unit/test_message_columns.py",
     "wire.arrow.column_table": "unit/test_columns.py",
     "wire.arrow.decoder": "unit/test_decoder_choice.py",

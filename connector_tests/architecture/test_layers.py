@@ -90,7 +90,7 @@ SHELLS = {
         "source.pop.earlier_batch",
         "source.pop.pop_run",
         "source.schema",
-        "source.spark_version",
+        "source.start_tracking_reader",
         "source.stream.graceful_stop",
         "source.stream.read_limit",
         "source.stream.refused_reader",

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from connector_tests.support.patience import PROCESS_S
+from rocketmq_spark.spark_version import HAS_READ_LIMITS, ReadMaxRows
 
 ROOT = Path(__file__).parents[2]
 OF_3_5 = {
@@ -47,3 +49,8 @@ def test_spark_without_python_sources_names_the_version_needed(path_of_3_5: str)
         "pyspark.sql.datasource. rocketmq_spark needs PySpark 4.0 or newer, on the driver and on the cluster: "
         "pip install 'pyspark>=4.0,<4.4'."
     )
+
+
+def test_read_limits_are_those_of_spark_where_it_has_them() -> None:
+    assert (find_spec("pyspark.sql.streaming.datasource") is not None) == HAS_READ_LIMITS
+    assert ReadMaxRows(5).max_rows == 5

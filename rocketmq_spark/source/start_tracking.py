@@ -58,7 +58,7 @@ before the checkpoint is known, or of a Spark that nobody has seen."""
 
 
 class StartTracker:
-    """The state machine. ``start`` is where the next batch begins; None: it is not known yet."""
+    """The state machine. ``start`` is where the next batch begins; None: it is not known yet. Not thread-safe."""
 
     def __init__(self) -> None:
         self.state = State.NEW

@@ -1,0 +1,127 @@
+"""The calls of Spark 4.0 and 4.1 on a real broker: each message once, whatever is restarted when.
+
+The orders of calls are those that both versions were seen to make; ``unit/test_start_tracking`` has all others.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from connector_tests.support.streams import Topic
+from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.source.schema import default_schema
+from rocketmq_spark.source.start_tracking_reader import StartTrackingReader
+from rocketmq_spark.source.stream.stream_reader import RocketMQStreamReader
+
+pytestmark = pytest.mark.broker
+
+Offset = dict[str, Any]
+SENT = 12
+
+
+class Query:
+    """A checkpoint and what a sink has stored, over the runs of one query. A logged offset is the text that it was."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self._options = ReadOptions.parse(options)
+        self.logged: list[str] = []
+        self.committed = 0
+        self.rows: dict[int, list[str]] = {}
+        self.start()
+
+    def start(self) -> None:
+        """A run begins: Spark reports the last logged offset, and replays a batch that was not committed."""
+        self._reader = StartTrackingReader(RocketMQStreamReader(self._options, default_schema()))
+        if self.logged:
+            last = json.loads(self.logged[-1])
+            assert self._reader.partitions(last, last) == []
+            if self.committed < len(self.logged):
+                self._run_batch(self._start_of_last(), last)
+
+    def _start_of_last(self) -> Offset:
+        before = self.logged[-2:-1]
+        return json.loads(before[0]) if before else self._reader.initialOffset()
+
+    def next_batch(self, *, commits: bool = True) -> list[str]:
+        """Ask for an offset, log it, run the batch; the bodies of its rows, none where nothing is new."""
+        end = self._reader.latestOffset()
+        if self.logged and json.loads(self.logged[-1]) == end:
+            return []
+        self.logged.append(json.dumps(end))
+        start = self._start_of_last()
+        if len(self.logged) > 1:
+            self._reader.commit(start)
+        return self._run_batch(start, end, commits=commits)
+
+    def _run_batch(self, start: Offset, end: Offset, *, commits: bool = True) -> list[str]:
+        batches = (batch for part in self._reader.partitions(start, end) for batch in self._reader.read(part))
+        bodies = [body.decode() for batch in batches for body in batch["body"].to_pylist()]
+        self.rows[len(self.logged)] = bodies
+        self.committed += commits
+        return bodies
+
+    def stop(self) -> None:
+        self._reader.stop()
+
+    def bodies(self) -> list[str]:
+        return sorted(body for rows in self.rows.values() for body in rows)
+
+
+@pytest.fixture
+def query_of(cluster: EmbeddedCluster, topic: str, group: str) -> Iterator[Callable[..., Query]]:
+    made: list[Query] = []
+
+    def make(**more: str) -> Query:
+        given = {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": group, "subscribe": topic}
+        made.append(Query({**given, "startingOffsets": "earliest", **more}))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.stop()
+
+
+def test_new_query_reads_each_message_once(messages: Topic, query_of: Callable[..., Query], group: str) -> None:
+    sent = messages.send(SENT)
+    query = query_of()
+    assert sorted(query.next_batch()) == sorted(sent)
+    assert query.next_batch() == []
+    sent += messages.send(SENT)
+    query.next_batch()
+    assert query.next_batch() == []
+    assert query.bodies() == sorted(sent)
+    assert messages.lag(group) == 0
+
+
+@pytest.mark.parametrize("commits", [True, False], ids=["committed", "uncommitted"])
+@pytest.mark.parametrize("batches", [1, 2])
+def test_restart_after_any_batch_loses_and_repeats_nothing(
+    messages: Topic, query_of: Callable[..., Query], group: str, batches: int, commits: bool
+) -> None:
+    query, sent = query_of(), list[str]()
+    for batch in range(batches):
+        sent += messages.send(SENT)
+        query.next_batch(commits=commits or batch < batches - 1)
+    before = dict(query.rows)
+    query.stop()
+    sent += messages.send(SENT)
+    query.start()
+    assert {number: sorted(query.rows[number]) for number in before} == {
+        number: sorted(rows) for number, rows in before.items()
+    }
+    query.next_batch()
+    assert query.next_batch() == []
+    assert query.bodies() == sorted(sent)
+    assert messages.lag(group) == 0
+
+
+def test_row_limit_holds_for_each_batch(messages: Topic, query_of: Callable[..., Query]) -> None:
+    sent = messages.send(50)
+    query = query_of(maxOffsetsPerTrigger="20")
+    assert [len(query.next_batch()) for _ in range(4)] == [20, 20, 10, 0]
+    assert query.bodies() == sorted(sent)
