@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from connector_tests.support.java_values import random_text
-from connector_tests.support.message_bytes import COMPRESSED, INNER_BATCH, V1, V2, Record, inner_batch, pull_body
+from connector_tests.support.message_bytes import COMPRESSED, V1, V2, Record, batch_of, pull_body
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import Message, MessageExt
 from rocketmq_spark.wire.message.batch import decode_batch, encode_batch, message_properties
@@ -169,8 +169,8 @@ def test_inner_batches_are_unwrapped_as_in_java(java: Any) -> None:
         parts = [
             (random.randbytes(random.randrange(9)), random_properties(random)) for _ in range(random.randint(1, 5))
         ]
-        batch = inner_batch(parts, flag=random.randrange(100))
-        record = Record(body=batch, sys_flag=INNER_BATCH, queue_offset=random.randrange(2**40), topic="Batch")
+        plain = Record(queue_offset=random.randrange(2**40), topic="Batch")
+        record = batch_of(plain, parts, flag=random.randrange(100))
         ours = decode_messages(record.encode(), broker_name="b")
         assert [view_of_part(message) for message in ours] == list(java_parts(java, record.encode()))
 

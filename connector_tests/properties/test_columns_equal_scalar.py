@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from connector_tests.support.message_bytes import COMPRESSED, INNER_BATCH, V2, Record, inner_batch, pull_body
+from connector_tests.support.message_bytes import COMPRESSED, V2, Record, batch_of, pull_body
 from connector_tests.support.message_rows import EXPECTED, Row, expected_rows, rows
 from connector_tests.support.message_strategies import PROPERTY_COLUMNS, TAG_VALUES, pull_bodies, records
 from rocketmq_spark.errors import RemoteProtocolError
@@ -49,7 +49,7 @@ def outcomes_agree(column_decoder: type[ColumnDecoder], bodies: Sequence[bytes])
 @example([[]])
 @example([[Record(properties=b"")], [Record(properties=b"\x02")]])
 @example([[Record(properties=b"a\x01b"), Record(properties=b"a\x01b\x02"), Record(properties=b"a\x01b\x02a\x01c")]])
-@example([[Record(sys_flag=INNER_BATCH, body=inner_batch([(b"1", b""), (b"2", b"")])), Record()]])
+@example([[batch_of(Record(), [(b"1", b""), (b"2", b"")]), Record()]])
 @example([[Record(properties=b"a\x01b\x02c\x01\x02"), Record(properties=b"a\x01ccc\x02c\x01")]])
 @example([[Record(properties=b"word\x02a\x01b\x01c\x02")]])
 @example([[Record(sys_flag=COMPRESSED, body=b"")]])

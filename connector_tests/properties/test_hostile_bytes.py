@@ -13,7 +13,7 @@ import pytest
 
 from connector_tests.properties.test_codec import DECODERS, REAL_BODIES, mutated
 from connector_tests.support.address_space import MIB, address_space_stays
-from connector_tests.support.message_bytes import COMPRESSED, INNER_BATCH, V2, Record, inner_batch, pull_body
+from connector_tests.support.message_bytes import COMPRESSED, V2, Record, batch_of, pull_body
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.wire.arrow.column_table import COLUMNS
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
@@ -77,7 +77,7 @@ def test_damaged_pull_bodies(times: int) -> None:
         pull_body(
             Record(body=compress(PLAIN, kind), sys_flag=kind | COMPRESSED, properties={"TAGS": "a"}),
             Record(magic=V2, store_host=("::1", 10911), queue_offset=1),
-            Record(sys_flag=INNER_BATCH, body=inner_batch([(b"1", b"a\x01b\x02"), (b"2", b"")]), queue_offset=2),
+            batch_of(Record(queue_offset=2), [(b"1", b"a\x01b\x02"), (b"2", b"")]),
         )
         for kind in KINDS
     ]

@@ -19,13 +19,12 @@ from connector_tests.support.message_strategies import (
     well_formed_properties,
 )
 from rocketmq_spark.errors import RemoteProtocolError
-from rocketmq_spark.wire.arrow.column_table import COLUMNS
+from rocketmq_spark.wire.arrow.column_table import COLUMNS, FIRST_TIMESTAMP_MS, LAST_TIMESTAMP_MS
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 
 NATIVE = native_decoder()
-LIMIT_MS = (2**63 - 1) // 1000
 TEXT = st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), max_size=12)
-TIMES = st.integers(-LIMIT_MS, LIMIT_MS)
+TIMES = st.integers(FIRST_TIMESTAMP_MS, LAST_TIMESTAMP_MS)
 HOSTS = st.tuples((st.ip_addresses(v=4) | st.ip_addresses(v=6, network="2000::/3")).map(str), INT32)
 ORDINARY = st.builds(
     Record,
@@ -35,7 +34,7 @@ ORDINARY = st.builds(
     queue_id=INT32,
     queue_offset=st.integers(0, 20) | INT64,
     commit_log_offset=INT64,
-    sys_flag=st.sampled_from([0, 0x2, 0x8, 0x40, 0x80, -(2**31)]),
+    sys_flag=st.sampled_from([0, 0x2, 0x8, 0x40, -(2**31)]),
     flag=INT32,
     born_timestamp_ms=TIMES,
     store_timestamp_ms=TIMES,

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 from connector_tests.support.decoders import native_decoder
-from connector_tests.support.message_bytes import COMPRESSED, INNER_BATCH, V2, Record, inner_batch, pull_body
+from connector_tests.support.message_bytes import COMPRESSED, V2, Record, batch_of, pull_body
 from connector_tests.support.mutation import Brink, mutated
 from connector_tests.vectors.test_captured_frames import FRAMES, answer
 from rocketmq_spark.wire.arrow.column_table import COLUMNS
@@ -58,7 +58,7 @@ def seeds() -> list[bytes]:
         Record(topic="t" * 200, magic=V2, properties=SENT_BACK, body=b"").encode(),
         Record(born_host=("2001:db8::1", 1), store_host=("::1", 2), properties=b"a\x01b\x02c").encode(),
         pull_body(Record(properties=b""), PLAIN, Record(properties=b"TAGS\x01x\x02\x02KEYS\x01")),
-        Record(sys_flag=INNER_BATCH, body=inner_batch([(b"1", b""), (b"2", b"a\x01b\x02")])).encode(),
+        batch_of(Record(), [(b"1", b""), (b"2", b"a\x01b\x02")]).encode(),
         Record(sys_flag=COMPRESSED, body=compress(b"plain", MessageSysFlag.ZLIB)).encode(),
     ]
 

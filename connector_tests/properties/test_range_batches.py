@@ -10,7 +10,7 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from connector_tests.support.message_bytes import COMPRESSED, INNER_BATCH, Record, inner_batch
+from connector_tests.support.message_bytes import COMPRESSED, Record, batch_of
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.executor_client import ExecutorClient
@@ -56,10 +56,8 @@ def compressed(offset: int) -> tuple[bytes, int]:
 
 
 def several(offset: int) -> tuple[bytes, int]:
-    together = inner_batch([(body(at), b"KEYS\x01k\x02") for at in range(offset, offset + 3)])
-    properties = {"INNER_NUM": "3"}
-    record = Record(topic="topic", body=together, properties=properties, queue_offset=offset, sys_flag=INNER_BATCH)
-    return record.encode(), 3
+    together = [(body(at), b"KEYS\x01k\x02") for at in range(offset, offset + 3)]
+    return batch_of(Record(topic="topic", queue_offset=offset), together).encode(), 3
 
 
 def missing(_offset: int) -> tuple[bytes, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import ip_address
 
 V1 = 0xDAA320A7
@@ -88,6 +88,17 @@ def property_bytes(properties: Mapping[str, str] | bytes) -> bytes:
 def inner_batch(messages: Sequence[tuple[bytes, Mapping[str, str] | bytes]], flag: int = 0) -> bytes:
     """The body of a batch: messages of (body, properties)."""
     return b"".join(_inner_message(body, property_bytes(properties), flag) for body, properties in messages)
+
+
+def batch_of(record: Record, messages: Sequence[tuple[bytes, Mapping[str, str] | bytes]], flag: int = 0) -> Record:
+    """The record with ``messages`` as its body, and with what a broker writes into it for a batch consume queue."""
+    counted = {"INNER_BASE": str(record.queue_offset), "INNER_NUM": str(len(messages))}
+    return replace(
+        record,
+        body=inner_batch(messages, flag),
+        properties=property_bytes(counted) + property_bytes(record.properties),
+        sys_flag=record.sys_flag | INNER_BATCH,
+    )
 
 
 def host_bytes(host: tuple[str, int]) -> bytes:

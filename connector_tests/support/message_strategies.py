@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
-from connector_tests.support.message_bytes import COMPRESSED, INNER_BATCH, V1, V2, Record, inner_batch
+from connector_tests.support.message_bytes import COMPRESSED, V1, V2, Record, batch_of
 from rocketmq_spark.wire.message.compression import compress
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
@@ -29,19 +31,27 @@ hosts = st.tuples(st.ip_addresses().map(str), INT32) | st.sampled_from([("10.0.0
 topics: st.SearchStrategy[str | bytes] = st.sampled_from(["T", "TopicTest", "话题", "", b"T\xff"])
 
 plain_bodies = st.tuples(st.binary(max_size=40), st.just(0))
-batch_bodies = st.lists(st.tuples(st.binary(max_size=8), properties), min_size=1, max_size=4).map(inner_batch)
+batches = st.lists(st.tuples(st.binary(max_size=8), properties), min_size=1, max_size=4)
 
 
 def _compressed(plain: tuple[bytes, int], kind: MessageSysFlag) -> tuple[bytes, int]:
     return compress(plain[0], kind), plain[1] | kind | COMPRESSED
 
 
+@st.composite
+def batch_records(draw: st.DrawFn, plain: Record) -> Record:
+    """An inner batch, compressed or not, that has as many messages as the broker gave it offsets."""
+    batch = batch_of(plain, draw(batches))
+    kind = draw(st.none() | KINDS)
+    if kind is None:
+        return batch
+    return replace(batch, body=compress(batch.body, kind), sys_flag=batch.sys_flag | kind | COMPRESSED)
+
+
 bodies_and_flags = st.one_of(
     plain_bodies,
     plain_bodies,
     st.builds(_compressed, plain_bodies, KINDS),
-    st.tuples(batch_bodies, st.just(INNER_BATCH)),
-    st.builds(_compressed, st.tuples(batch_bodies, st.just(INNER_BATCH)), KINDS),
     st.tuples(st.just(b""), st.just(COMPRESSED)),
 )
 
@@ -49,7 +59,7 @@ bodies_and_flags = st.one_of(
 @st.composite
 def records(draw: st.DrawFn) -> Record:
     body, sys_flag = draw(bodies_and_flags)
-    return Record(
+    record = Record(
         topic=draw(topics),
         body=body,
         properties=draw(properties),
@@ -67,6 +77,7 @@ def records(draw: st.DrawFn) -> Record:
         body_crc=draw(INT32),
         magic=draw(st.sampled_from([V1, V2])),
     )
+    return draw(batch_records(record)) if draw(st.integers(0, 4)) == 0 else record
 
 
 pull_bodies = st.lists(st.lists(records(), max_size=5), max_size=4)

@@ -51,9 +51,9 @@ def settler(cluster: ScriptedCluster, mode: str, limit_ms: int = 10_000) -> BadM
 
 
 def bad(offset: int, *, count: int = 1) -> BadMessage:
-    flags, properties = (COMPRESSED, "") if count == 1 else (INNER_BATCH, f"INNER_NUM\x01{count}\x02")
-    record = Record(topic="T", body=b"no", queue_offset=offset, sys_flag=flags, properties=properties.encode())
-    return BadMessage(as_stored(memoryview(record.encode()), "a"), f"problem {offset}")
+    flags = COMPRESSED if count == 1 else INNER_BATCH
+    record = Record(topic="T", body=b"no", queue_offset=offset, sys_flag=flags)
+    return BadMessage(as_stored(memoryview(record.encode()), "a"), f"problem {offset}", count)
 
 
 def batch(*offsets: int) -> pa.RecordBatch:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from connector_tests.support.decoders import NewDecoder
-from connector_tests.support.message_bytes import COMPRESSED, INNER_BATCH, Record, inner_batch, pull_body
+from connector_tests.support.message_bytes import COMPRESSED, INNER_BATCH, Record, batch_of, pull_body
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.wire.arrow import bad_messages, columns
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder, TooLargeTogetherError
@@ -22,7 +22,8 @@ GOOD = Record(body=b"good", properties={"TAGS": "a"})
 POISON = Record(body=b"plain", sys_flag=int(LZ4), properties={"TAGS": "b"})
 """A flag that says compressed, and a body that is not."""
 
-BATCH = Record(body=b"no batch", sys_flag=INNER_BATCH, properties={"INNER_NUM": "3", "TAGS": "b"})
+BATCH = Record(body=b"no batch", sys_flag=INNER_BATCH, properties={"INNER_BASE": "4", "INNER_NUM": "3", "TAGS": "b"})
+"""Where a broker stores it at offset 4."""
 ALL = (0, 1_000)
 
 
@@ -77,8 +78,8 @@ def test_bodies_that_nobody_reads_are_not_bad(decoder: NewDecoder) -> None:
 
 
 def test_a_poison_beside_a_bad_batch_is_not_bad_where_nobody_reads_bodies(decoder: NewDecoder) -> None:
-    batch, (bad,) = decoder("queueOffset").decode_around([pull_body(at(POISON, 1), at(BATCH, 2))], *ALL)
-    assert values(batch, "queueOffset") == [(1,), (2,), (3,), (4,)]
+    batch, (bad,) = decoder("queueOffset").decode_around([pull_body(at(POISON, 1), at(BATCH, 4))], *ALL)
+    assert values(batch, "queueOffset") == [(1,), (4,), (5,), (6,)]
     assert bad.is_inner_batch
 
 
@@ -115,17 +116,31 @@ def test_a_range_has_what_is_in_it_of_a_bad_batch(
 
 
 @pytest.mark.parametrize(
-    ("text", "count"), [("", 1), ("0", 1), ("-3", 1), ("x", 1), ("7", 7), ("99999", 2**15 - 1), ("9" * 5_000, 1)]
+    ("text", "count"),
+    [
+        ("", 1),
+        ("0", 1),
+        ("-3", 1),
+        ("x", 1),
+        (" 7", 1),
+        ("7", 7),
+        ("+7", 7),
+        ("007", 7),
+        ("７", 7),
+        ("32767", 2**15 - 1),
+        ("32768", 1),
+        ("9" * 5_000, 1),
+    ],
 )
 def test_a_count_that_cannot_be_is_not_believed(decoder: NewDecoder, text: str, count: int) -> None:
-    record = at(replace(BATCH, properties=f"INNER_NUM\x01{text}\x02".encode()), 4)
+    record = at(replace(BATCH, properties=f"INNER_BASE\x014\x02INNER_NUM\x01{text}\x02".encode()), 4)
     _, (bad,) = decoder().decode_around([pull_body(record)], *ALL)
     assert bad.offsets == range(4, 4 + count)
 
 
 def test_good_inner_batches_stay_in_their_places(decoder: NewDecoder) -> None:
-    whole = Record(body=inner_batch([(b"1", b""), (b"2", b"")]), sys_flag=INNER_BATCH)
-    batch, (bad,) = decoder().decode_around([pull_body(at(whole, 1), at(POISON, 3), at(whole, 4))], *ALL)
+    wholes = [batch_of(at(Record(), offset), [(b"1", b""), (b"2", b"")]) for offset in (1, 4)]
+    batch, (bad,) = decoder().decode_around([pull_body(wholes[0], at(POISON, 3), wholes[1])], *ALL)
     assert values(batch, "queueOffset", "body") == [(1, b"1"), (2, b"2"), (3, None), (4, b"1"), (5, b"2")]
     assert bad.message.queue_offset == 3
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 from dataclasses import replace
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import TimestampType
 
 from connector_tests.support.decoders import NewDecoder
 from connector_tests.support.message_bytes import (
     COMPRESSED,
     INNER_BATCH,
     Record,
+    batch_of,
     inner_batch,
     pull_body,
     with_a_v1_topic_of_128_bytes,
@@ -22,6 +25,8 @@ from rocketmq_spark.wire.arrow import columns as subject
 from rocketmq_spark.wire.arrow.column_table import (
     COLUMNS,
     DEFAULT_COLUMNS,
+    FIRST_TIMESTAMP_MS,
+    LAST_TIMESTAMP_MS,
     Column,
     ColumnType,
     default_columns,
@@ -120,8 +125,7 @@ def test_a_property_is_a_column_and_null_where_there_is_none(decoder: NewDecoder
 
 
 def test_a_property_of_an_inner_batch_is_a_column_too(decoder: NewDecoder) -> None:
-    inner = inner_batch([(b"1", b"region\x01north"), (b"2", b"")])
-    body = replace(MESSAGE, sys_flag=INNER_BATCH, body=inner, queue_offset=0).encode()
+    body = batch_of(replace(MESSAGE, queue_offset=0), [(b"1", b"region\x01north"), (b"2", b"")]).encode()
     assert decoder("region").decode([body], *ALL).column("region").to_pylist() == ["north", None]
 
 
@@ -142,15 +146,15 @@ def test_messages_of_several_bodies_stay_in_order(decoder: NewDecoder) -> None:
 
 
 def test_slow_messages_stay_in_their_places(decoder: NewDecoder) -> None:
-    batch = replace(MESSAGE, queue_offset=11, sys_flag=INNER_BATCH, body=inner_batch([(b"b0", b""), (b"b1", b"")]))
+    batches = [batch_of(replace(MESSAGE, queue_offset=at), [(b"b0", b""), (b"b1", b"")]) for at in (11, 15)]
     packed = compress(b"packed", MessageSysFlag.ZSTD)
     zstd = replace(MESSAGE, queue_offset=13, sys_flag=COMPRESSED | MessageSysFlag.ZSTD, body=packed)
     records = [
         replace(MESSAGE, queue_offset=10),
-        batch,
+        batches[0],
         zstd,
         replace(MESSAGE, queue_offset=14),
-        replace(batch, queue_offset=15),
+        batches[1],
     ]
     decoded = decoder("queueOffset", "body", "properties").decode([pull_body(*records)], *ALL)
     assert offsets(decoded) == [10, 11, 12, 13, 14, 15, 16]
@@ -158,15 +162,14 @@ def test_slow_messages_stay_in_their_places(decoder: NewDecoder) -> None:
 
 
 def test_a_range_may_begin_and_end_inside_an_inner_batch(decoder: NewDecoder) -> None:
-    batch = replace(MESSAGE, queue_offset=5, sys_flag=INNER_BATCH, body=inner_batch([(b"", b"")] * 4))
+    batch = batch_of(replace(MESSAGE, queue_offset=5), [(b"", b"")] * 4)
     assert offsets(decoder("queueOffset").decode([batch.encode()], 6, 8)) == [6, 7]
 
 
 def test_only_messages_with_a_wanted_tag_are_kept(decoder: NewDecoder) -> None:
     tagged = [replace(MESSAGE, queue_offset=n, properties={"TAGS": tag}) for n, tag in enumerate(("Aa", "BB", "Aa"))]
     untagged = replace(MESSAGE, queue_offset=3, properties=b"")
-    inner = inner_batch([(b"", {"TAGS": "BB"}), (b"", {"TAGS": "Aa"})])
-    batch = replace(MESSAGE, queue_offset=4, sys_flag=INNER_BATCH, body=inner)
+    batch = batch_of(replace(MESSAGE, queue_offset=4), [(b"", {"TAGS": "BB"}), (b"", {"TAGS": "Aa"})])
     bodies = [pull_body(*tagged, untagged, batch)]
     assert offsets(decoder("queueOffset", tags=frozenset({"Aa"})).decode(bodies, *ALL)) == [0, 2, 5]
     assert offsets(decoder("queueOffset", tags=frozenset()).decode(bodies, *ALL)) == []
@@ -179,13 +182,32 @@ def test_a_column_may_be_null_where_there_is_nothing(decoder: NewDecoder) -> Non
     assert row == {"keys": None, "tags": None, "properties": [], "bornTimestamp": None, "storeTimestamp": None}
 
 
-def test_the_widest_times_that_microseconds_hold_are_kept(decoder: NewDecoder) -> None:
-    limit_ms = (2**63 - 1) // 1000
-    for born_ms in (limit_ms, -limit_ms):
+@pytest.mark.parametrize(
+    "time_zone", ["UTC", "Etc/GMT+12", "Pacific/Kiritimati", "<-18>18", "<+18>-18", "America/New_York"]
+)
+def test_times_at_the_limits_are_years_python_has(
+    decoder: NewDecoder, time_zone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As PySpark makes them of microseconds, by the process's time zone."""
+    monkeypatch.setenv("TZ", time_zone)
+    time.tzset()
+    limits = (FIRST_TIMESTAMP_MS, LAST_TIMESTAMP_MS)
+    assert limits == tuple(ms_of(one) for one in ("0001-01-03T00:00:00.000", "9999-12-29T23:59:59.999"))
+    for born_ms, is_kept in zip((*limits, limits[0] - 1, limits[1] + 1), (True, True, False, False), strict=True):
         plain = replace(MESSAGE, born_timestamp_ms=born_ms)
         batch = replace(plain, sys_flag=INNER_BATCH, body=inner_batch([(b"", b"")]))
         column = decoder("bornTimestamp").decode([pull_body(plain, batch)], *ALL).column(0)
-        assert column.view(pa.int64()).to_pylist() == [born_ms * 1000] * 2
+        assert column.view(pa.int64()).to_pylist() == [born_ms * 1000 if is_kept else None] * 2
+        if is_kept:
+            TimestampType().fromInternal(born_ms * 1000)
+    monkeypatch.undo()
+    time.tzset()
+
+
+def ms_of(text: str) -> int:
+    return (dt.datetime.fromisoformat(f"{text}+00:00") - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(
+        milliseconds=1
+    )
 
 
 def test_of_a_repeated_name_the_last_value_stays(decoder: NewDecoder) -> None:

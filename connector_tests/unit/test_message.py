@@ -13,7 +13,7 @@ from connector_tests.support.message_bytes import (
     V1,
     V2,
     Record,
-    inner_batch,
+    batch_of,
     pull_body,
     with_a_v1_topic_of_128_bytes,
 )
@@ -117,8 +117,7 @@ def test_an_empty_body_is_not_decompressed() -> None:
 
 
 def test_an_inner_batch_becomes_its_messages_from_the_base_offset_on() -> None:
-    body = inner_batch([(b"one", {"UNIQ_KEY": "A", "TAGS": "x"}), (b"two", {"n": "2"})], flag=5)
-    first, second = decoded(replace(FULL, body=body, sys_flag=INNER_BATCH))
+    first, second = decoded(batch_of(FULL, [(b"one", {"UNIQ_KEY": "A", "TAGS": "x"}), (b"two", {"n": "2"})], flag=5))
     assert (first.queue_offset, second.queue_offset) == (41, 42)
     assert (first.body, second.body) == (b"one", b"two")
     assert (first.msg_id, second.msg_id) == ("A", first.offset_msg_id)
@@ -129,14 +128,13 @@ def test_an_inner_batch_becomes_its_messages_from_the_base_offset_on() -> None:
 
 
 def test_a_compressed_inner_batch_is_decompressed_first() -> None:
-    body = zlib.compress(inner_batch([(b"one", b""), (b"two", b"")]))
-    messages = decoded(replace(FULL, body=body, sys_flag=INNER_BATCH | COMPRESSED))
+    plain = batch_of(FULL, [(b"one", b""), (b"two", b"")])
+    messages = decoded(replace(plain, body=zlib.compress(plain.body), sys_flag=INNER_BATCH | COMPRESSED))
     assert [message.body for message in messages] == [b"one", b"two"]
 
 
 def test_the_last_offset_of_an_inner_batch_may_be_the_last_there_is() -> None:
-    body = inner_batch([(b"", b""), (b"", b"")])
-    messages = decoded(replace(FULL, body=body, sys_flag=INNER_BATCH, queue_offset=2**63 - 2))
+    messages = decoded(batch_of(replace(FULL, queue_offset=2**63 - 2), [(b"", b""), (b"", b"")]))
     assert [message.queue_offset for message in messages] == [2**63 - 2, 2**63 - 1]
 
 
@@ -211,8 +209,8 @@ def with_ipv6(sys_flag: int) -> bytes:
         (Record(sys_flag=INNER_BATCH).encode(), "inner head"),
         (Record(sys_flag=INNER_BATCH, body=b"").encode(), "<its inner batch is empty>"),
         (
-            Record(sys_flag=INNER_BATCH, body=inner_batch([(b"", b"")] * 2), queue_offset=2**63 - 1).encode(),
-            "<the offsets of its inner batch overflow>",
+            batch_of(Record(queue_offset=2**63 - 1), [(b"", b"")] * 2).encode(),
+            "<its inner batch has 2 messages where the broker gave it 1 queue offsets>",
         ),
     ],
 )

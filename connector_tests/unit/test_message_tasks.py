@@ -183,7 +183,7 @@ def test_a_bad_message_is_sent_to_the_dead_letter_topic_and_has_no_row(caplog: p
 
 
 def test_no_message_of_a_bad_batch_has_a_row() -> None:
-    batch = at(5, b"no batch", INNER_BATCH, b"INNER_NUM\x013\x02")
+    batch = at(5, b"no batch", INNER_BATCH, b"INNER_BASE\x015\x02INNER_NUM\x013\x02")
     found, letters = dead_letters(ResponseCode.SUCCESS, batch, at(8))
     assert (found, len(letters)) == ([8], 1)
 

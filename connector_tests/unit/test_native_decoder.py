@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 else:
     Native = native_decoder()
 EVERYTHING = (-(2**63), 2**63 - 1)
-LIMIT_MS = (2**63 - 1) // 1000
+FIRST_MS, LAST_MS = -62_135_424_000_000, 253_402_127_999_999
 MESSAGE = Record(
     topic="TopicA",
     body=b"payload",
@@ -83,7 +83,7 @@ def ordinary(
         pytest.param([replace(MESSAGE, magic=V2, topic="t" * 200)], id="a long topic"),
         pytest.param([replace(MESSAGE, topic="话题", properties={"KEYS": "订单"})], id="text beyond ASCII"),
         pytest.param([replace(MESSAGE, born_host=("2001:db8::1", 1), store_host=("::1", -1))], id="IPv6"),
-        pytest.param([replace(MESSAGE, born_timestamp_ms=LIMIT_MS, store_timestamp_ms=-LIMIT_MS)], id="widest times"),
+        pytest.param([replace(MESSAGE, born_timestamp_ms=LAST_MS, store_timestamp_ms=FIRST_MS)], id="widest times"),
         pytest.param([replace(MESSAGE, sys_flag=COMPRESSED, body=b"")], id="nothing to decompress"),
         pytest.param([replace(MESSAGE, sys_flag=0x40)], id="half an inner batch"),
         pytest.param([replace(MESSAGE, topic=f"t{n % 3}", properties={"TAGS": str(n)}) for n in range(99)], id="many"),
@@ -103,13 +103,14 @@ REFUSED = [
     pytest.param(MESSAGE.encode() + bytes(100), id="zeros"),
     pytest.param(with_a_v1_topic_of_128_bytes(), id="topic of -128 bytes"),
     pytest.param(replace(MESSAGE, sys_flag=INNER_BATCH, body=inner_batch([(b"", b"")])).encode(), id="inner batch"),
+    pytest.param(replace(MESSAGE, sys_flag=0x80).encode(), id="half an inner batch, which may have several offsets"),
     pytest.param(PACKED.encode(), id="compressed"),
     pytest.param(replace(MESSAGE, topic=b"T\xff").encode(), id="topic"),
     pytest.param(replace(MESSAGE, properties=b"a\x01\xed\xa0\x80\x02").encode(), id="properties"),
     pytest.param(replace(MESSAGE, properties=b"a\x01b\x02a\x01c\x02").encode(), id="a name twice"),
     pytest.param(replace(MESSAGE, properties=properties_of(257)).encode(), id="257 properties"),
-    pytest.param(replace(MESSAGE, born_timestamp_ms=LIMIT_MS + 1).encode(), id="born too late"),
-    pytest.param(replace(MESSAGE, store_timestamp_ms=-LIMIT_MS - 1).encode(), id="stored too early"),
+    pytest.param(replace(MESSAGE, born_timestamp_ms=LAST_MS + 1).encode(), id="born too late"),
+    pytest.param(replace(MESSAGE, store_timestamp_ms=FIRST_MS - 1).encode(), id="stored too early"),
     pytest.param(replace(MESSAGE, born_host=MAPPED).encode(), id="IPv4 in IPv6, born"),
     pytest.param(replace(MESSAGE, store_host=MAPPED).encode(), id="IPv4 in IPv6, stored"),
 ]
@@ -160,7 +161,7 @@ def test_a_compressed_body_is_refused_whatever_its_tag() -> None:
 class WithoutPython(Native):
     """Fails where it would ask Python."""
 
-    def _records(self, bodies: object, wanted: object) -> NoReturn:
+    def _frames(self, bodies: object, answered: object) -> NoReturn:
         raise AssertionError("decoded by Python")
 
 

@@ -6,13 +6,14 @@ import pytest
 
 from connector_tests.support.message_bytes import Record, pull_body
 from rocketmq_spark.wire.arrow.property_table import MixedTable, PropertyTable, UniformTable, read_properties
-from rocketmq_spark.wire.arrow.record_index import index_records
+from rocketmq_spark.wire.arrow.record_index import frame_records, index_records
 
 Rows = list[dict[str, str]]
 
 
 def table_of(*properties: bytes) -> PropertyTable:
-    return read_properties(index_records([pull_body(*(Record(properties=text) for text in properties))]))
+    body = pull_body(*(Record(properties=text) for text in properties))
+    return read_properties(index_records(frame_records([body])))
 
 
 def rows_of(table: PropertyTable) -> Rows:

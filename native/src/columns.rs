@@ -1,6 +1,7 @@
 //! One column each: what a message has for it, and the buffers that it grows.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::RangeInclusive;
 
 use crate::growing::{Buffer, Slices, Validity};
 use crate::properties::{Known, Properties};
@@ -8,6 +9,9 @@ use crate::record::Record;
 
 /// The buffers of one column in Arrow's order; of a map those of its offsets, of its names and of its values.
 pub type Buffers = Vec<Option<Buffer>>;
+
+/// Milliseconds of the times that a column holds, as `column_table.py` has them.
+const TIMES_MS: RangeInclusive<i64> = -62_135_424_000_000..=253_402_127_999_999;
 
 /// A column that grows by a value with each message.
 pub enum Column {
@@ -75,12 +79,15 @@ impl Column {
         matches!(self, Self::Bodies(_))
     }
 
-    /// Refused: text that is no UTF-8, times that microseconds cannot hold, and more than 2 GiB.
+    /// Refused: text that is no UTF-8, times that columns do not hold, and more than 2 GiB.
     pub fn push(&mut self, record: &Record, properties: &Properties) -> Option<()> {
         match self {
             Self::Int32(of, values) => values.push(of(record)),
             Self::Int64(of, values) => values.push(of(record)),
-            Self::Time(of, values) => values.push(of(record).checked_mul(1000)?),
+            Self::Time(of, values) => {
+                let time_ms = of(record);
+                TIMES_MS.contains(&time_ms).then(|| values.push(time_ms * 1000))?;
+            }
             Self::Bodies(values) => values.push(record.stored_body)?,
             Self::Constant(value, count) => {
                 *count += 1;

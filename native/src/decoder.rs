@@ -26,15 +26,22 @@ impl Decoder {
         Some(decoder)
     }
 
-    /// The messages with queue offsets in `[begin_offset, end_offset)`, in order.
-    pub fn decode(&self, bodies: &[&[u8]], begin_offset: i64, end_offset: i64) -> Option<Batch> {
+    /// The messages with queue offsets in `[begin_offset, end_offset)`, in order. `answered`: for each body the offsets
+    /// `[begin, next)` that it is the answer to; empty where that is not known.
+    pub fn decode(
+        &self,
+        bodies: &[&[u8]],
+        begin_offset: i64,
+        end_offset: i64,
+        answered: &[(i64, i64)],
+    ) -> Option<Batch> {
         let data_bytes = bodies.iter().try_fold(0_usize, |sum, body| sum.checked_add(body.len()))?;
         if data_bytes >= DATA_LIMIT_BYTES {
             return None;
         }
         let most_rows = end_offset.saturating_sub(begin_offset).try_into().unwrap_or_default();
         let mut growing = self.nothing_yet(data_bytes, most_rows);
-        self.add(&mut growing, bodies, begin_offset, end_offset)?;
+        self.add(&mut growing, bodies, begin_offset, end_offset, answered)?;
         Some(growing.finish())
     }
 
@@ -45,21 +52,37 @@ impl Decoder {
     }
 
     /// Appends what `decode` gives. What it refuses changes nothing.
-    pub fn add(&self, growing: &mut Growing, bodies: &[&[u8]], begin_offset: i64, end_offset: i64) -> Option<()> {
+    pub fn add(
+        &self,
+        growing: &mut Growing,
+        bodies: &[&[u8]],
+        begin_offset: i64,
+        end_offset: i64,
+        answered: &[(i64, i64)],
+    ) -> Option<()> {
         let row_count = growing.row_count;
-        let added = self.try_to_add(growing, bodies, begin_offset, end_offset);
+        let added = self.try_to_add(growing, bodies, begin_offset, end_offset, answered);
         if added.is_none() {
             growing.truncate(row_count);
         }
         added
     }
 
-    fn try_to_add(&self, growing: &mut Growing, bodies: &[&[u8]], begin_offset: i64, end_offset: i64) -> Option<()> {
+    fn try_to_add(
+        &self,
+        growing: &mut Growing,
+        bodies: &[&[u8]],
+        begin_offset: i64,
+        end_offset: i64,
+        answered: &[(i64, i64)],
+    ) -> Option<()> {
         let needs_properties = self.tags.is_some() || growing.columns.iter().any(Column::needs_properties);
         let needs_body = growing.columns.iter().any(Column::needs_body);
         let mut properties = Properties::after(growing.names_version, &self.named);
-        for body in bodies {
+        for (number, body) in bodies.iter().enumerate() {
+            let mut places = Places::of(if self.tags.is_none() { answered.get(number) } else { None });
             each_record(body, |record| {
+                places.count(record);
                 if record.is_inner_batch() {
                     return None;
                 }
@@ -77,6 +100,7 @@ impl Decoder {
                 }
                 growing.push(record, &properties)
             })?;
+            places.are_as_stored().then_some(())?;
         }
         growing.names_version = properties.names_version();
         Some(())
@@ -84,6 +108,31 @@ impl Decoder {
 
     fn new_columns(&self) -> Option<Vec<Column>> {
         self.fields.iter().map(|field| Column::of_field(field, self.broker_name.as_bytes(), &self.named)).collect()
+    }
+}
+
+/// Whether the messages of an answer are at the queue offsets that are stored in them.
+struct Places {
+    next: i64,
+    end: i64,
+    differs: bool,
+}
+
+impl Places {
+    /// Of the offsets that an answer with all of their messages has; without any, nothing is known.
+    fn of(answered: Option<&(i64, i64)>) -> Self {
+        let (next, end) = answered.copied().unwrap_or((0, -1));
+        Self { next, end, differs: false }
+    }
+
+    fn count(&mut self, record: &Record) {
+        self.differs |= record.queue_offset != self.next;
+        self.next = self.next.wrapping_add(1);
+    }
+
+    /// Where there are fewer messages, or more, than offsets, their places cannot be counted.
+    fn are_as_stored(&self) -> bool {
+        !self.differs || self.next != self.end
     }
 }
 

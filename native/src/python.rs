@@ -11,7 +11,7 @@ use crate::decoder;
 use crate::memory::{Bodies, Memory, keep_memory};
 
 /// As `rocketmq_spark/wire/implementation.py` has it: another number with each change of what Python calls, or of what rows come out.
-const CONTRACT: u32 = 1;
+const CONTRACT: u32 = 2;
 
 /// How many messages, and of each column its buffers.
 type Batch = (usize, Vec<Vec<Option<Memory>>>);
@@ -29,16 +29,18 @@ impl Decoder {
     }
 
     /// None where something is out of the ordinary.
+    #[pyo3(signature = (bodies, begin_offset, end_offset, answered = Vec::new()))]
     fn decode(
         &self,
         py: Python<'_>,
         bodies: Vec<Bound<'_, PyAny>>,
         begin_offset: i64,
         end_offset: i64,
+        answered: Vec<(i64, i64)>,
     ) -> Option<Batch> {
         let exported = Bodies::of(&bodies)?;
         let slices = exported.slices()?;
-        py.detach(|| self.0.decode(&slices, begin_offset, end_offset)).map(shown)
+        py.detach(|| self.0.decode(&slices, begin_offset, end_offset, &answered)).map(shown)
     }
 
     /// A batch that is decoded bit by bit. So many bytes of bodies are expected, and no more than so many messages.
@@ -57,10 +59,18 @@ struct Growing {
 #[pymethods]
 impl Growing {
     /// Appends what `Decoder.decode` gives; False where something is out of the ordinary, and nothing has changed.
-    fn add(&mut self, py: Python<'_>, bodies: Vec<Bound<'_, PyAny>>, begin_offset: i64, end_offset: i64) -> bool {
+    #[pyo3(signature = (bodies, begin_offset, end_offset, answered = Vec::new()))]
+    fn add(
+        &mut self,
+        py: Python<'_>,
+        bodies: Vec<Bound<'_, PyAny>>,
+        begin_offset: i64,
+        end_offset: i64,
+        answered: Vec<(i64, i64)>,
+    ) -> bool {
         let Some(exported) = Bodies::of(&bodies) else { return false };
         let Some(slices) = exported.slices() else { return false };
-        py.detach(|| self.decoder.add(&mut self.batch, &slices, begin_offset, end_offset)).is_some()
+        py.detach(|| self.decoder.add(&mut self.batch, &slices, begin_offset, end_offset, &answered)).is_some()
     }
 
     /// What has grown. Then there is nothing any more.

@@ -6,7 +6,7 @@ const V2: i32 = -626_843_477;
 const COMPRESSED: i32 = 0x1;
 const BORN_HOST_V6: i32 = 0x10;
 const STORE_HOST_V6: i32 = 0x20;
-const INNER_BATCH: i32 = 0xC0;
+const INNER_BATCH: i32 = 0x80;
 
 /// A message as it is stored; each slice is a part of the pull response body.
 pub struct Record<'a> {
@@ -76,9 +76,9 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// Whether it stands for several messages.
+    /// Whether a broker may have given it several queue offsets.
     pub fn is_inner_batch(&self) -> bool {
-        self.stored_sys_flag & INNER_BATCH == INNER_BATCH
+        self.stored_sys_flag & INNER_BATCH != 0
     }
 
     /// Whether its body is not what the producer sent.

@@ -85,6 +85,7 @@ class PulledRange(NamedTuple):
     ``body``: the messages among them that match, as the broker encoded them. It may hold messages on either side of the
     range too (a filtered answer, an inner batch); they belong to other ranges. ``is_lost``: nothing will come of these
     offsets, because the broker has deleted them, or where ``is_given_up`` has not had all of them for long.
+    ``reaches_to``: where the answer ends, if that is behind the range.
     """
 
     begin_offset: int
@@ -92,6 +93,12 @@ class PulledRange(NamedTuple):
     body: memoryview = NO_BODY
     is_lost: bool = False
     is_given_up: bool = False
+    reaches_to: int | None = None
+
+    @property
+    def answered(self) -> tuple[int, int]:
+        """The offsets ``[begin, next)`` that ``body`` is the answer to."""
+        return self.begin_offset, self.end_offset if self.reaches_to is None else self.reaches_to
 
 
 class PullRequest:

@@ -235,7 +235,8 @@ class PullWindow:
     ) -> None:
         """The request has come as far as ``to``, or to its end."""
         end_offset = min(to, request.end_offset)
-        request.pulled.append(PulledRange(request.next_offset, end_offset, body, is_lost, is_given_up))
+        reaches_to = to if to > end_offset and not is_lost else None
+        request.pulled.append(PulledRange(request.next_offset, end_offset, body, is_lost, is_given_up, reaches_to))
         request.next_offset = end_offset
         self._waiting += 1
         self._waiting_bytes += len(body)

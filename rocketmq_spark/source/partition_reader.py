@@ -35,6 +35,7 @@ from rocketmq_spark.source.range_decoding import (
     QUEUE_OFFSET,
     DecodedAhead,
     Promised,
+    bodies_and_answered,
     each_once,
     overlapping,
 )
@@ -254,7 +255,8 @@ class _RangeReader:
     ) -> Iterator[tuple[pa.RecordBatch, list[BadMessage]]]:
         """What was pulled of the offsets; in halves, and these in halves, where all at once is too large."""
         try:
-            yield self._decoder.decode_around([pulled.body for pulled in gathered], begin_offset, end_offset)
+            bodies, answered = bodies_and_answered(gathered)
+            yield self._decoder.decode_around(bodies, begin_offset, end_offset, answered)
         except TooLargeTogetherError as error:
             if end_offset - begin_offset == 1:
                 raise self._corrupt(gathered[0], error) from error

@@ -64,6 +64,12 @@ def overlapping(gathered: Sequence[PulledRange], begin_offset: int, end_offset: 
     return [pulled for pulled in gathered if pulled.begin_offset < end_offset and pulled.end_offset > begin_offset]
 
 
+def bodies_and_answered(gathered: Sequence[PulledRange]) -> tuple[list[memoryview], list[tuple[int, int]]]:
+    """What there is to decode, and for each body which offsets it answers."""
+    found = [pulled for pulled in gathered if pulled.body]
+    return [pulled.body for pulled in found], [pulled.answered for pulled in found]
+
+
 def each_once(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The first row of each queue offset, in their order.
 
@@ -102,8 +108,8 @@ class DecodedAhead:
         if self._growing is None:
             most_rows = self._wanted.end_offset - promised.begin_offset
             self._growing = self._decoder.growing(EXPECTED_BYTES, most_rows)
-        bodies = [pulled.body for pulled in gathered]
-        if self._growing is None or not self._growing.add(bodies, promised.begin_offset, promised.end_offset):
+        bodies, answered = bodies_and_answered(gathered)
+        if self._growing is None or not self._growing.add(bodies, promised.begin_offset, promised.end_offset, answered):
             self._is_refused = True
             return False
         self._promised = promised if self._promised is None else self._promised.and_then(promised)

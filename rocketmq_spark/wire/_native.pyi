@@ -13,12 +13,22 @@ class Memory(Buffer): ...
 class Decoder:
     def __init__(self, fields: Sequence[str], broker_name: str, tags: Sequence[str] | None) -> None: ...
     def decode(
-        self, bodies: Sequence[bytes | bytearray | memoryview], begin_offset: int, end_offset: int
+        self,
+        bodies: Sequence[bytes | bytearray | memoryview],
+        begin_offset: int,
+        end_offset: int,
+        answered: Sequence[tuple[int, int]] = (),
     ) -> tuple[int, list[list[Memory | None]]] | None: ...
     def nothing_yet(self, data_bytes: int, most_rows: int) -> Growing: ...
 
 class Growing:
-    def add(self, bodies: Sequence[bytes | bytearray | memoryview], begin_offset: int, end_offset: int) -> bool: ...
+    def add(
+        self,
+        bodies: Sequence[bytes | bytearray | memoryview],
+        begin_offset: int,
+        end_offset: int,
+        answered: Sequence[tuple[int, int]] = (),
+    ) -> bool: ...
     def finish(self) -> tuple[int, list[list[Memory | None]]]: ...
 
 class AnswerTemplate:

@@ -11,7 +11,7 @@ from rocketmq_spark.errors import OptionError
 VARIABLE: Final = "ROCKETMQ_SPARK_IMPL"
 """Environment variable that asks for an implementation by its name."""
 
-CONTRACT: Final = 1
+CONTRACT: Final = 2
 """What the twin and its callers have agreed on. An older one that was left behind by an update is none: it would fail
 in the middle of a task, or decode by other rules. The number is in ``native/src/python.rs`` too."""
 

@@ -1,43 +1,39 @@
-"""Messages whose bodies cannot be read, though all else of them can: a stream that is damaged or no stream at all, more
-than may come out of one, an inner batch that is none."""
+"""Undecodable messages: those whose bodies cannot be read, and those whose parts are not where their lengths say.
+
+A body is a stream that is damaged or no stream at all, more than may come out of one, or an inner batch that is none or
+has another number of messages than the broker gave it queue offsets.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Final
 
 from rocketmq_spark.model import MessageExt
-from rocketmq_spark.wire.arrow.record_index import RecordIndex
+from rocketmq_spark.wire.arrow.record_index import RecordFrames, RecordIndex
 from rocketmq_spark.wire.message.compression import DECOMPRESSED_LIMIT_BYTES
-from rocketmq_spark.wire.message.properties import INNER_NUM
-from rocketmq_spark.wire.message.stored_message import as_stored, decode_record, is_inner_batch
+from rocketmq_spark.wire.message.stored_message import as_stored, as_written, decode_record, offset_count
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
-
-_INNER_BATCH: Final = MessageSysFlag.INNER_BATCH | MessageSysFlag.NEED_UNWRAP
-
-_COUNT: Final = re.compile("[1-9][0-9]{0,4}")
-_MOST_IN_A_BATCH: Final = 2**15 - 1
-"""A batch consume queue counts them in an int16. Source: ``store/queue/BatchConsumeQueue.java``."""
 
 
 @dataclass(frozen=True, slots=True)
 class BadMessage:
-    """``message`` as it is stored, its body and sysFlag too; ``problem`` says why the body cannot be read."""
+    """``message`` as it is stored, its body and sysFlag too; ``problem`` says why the body cannot be read; ``count`` is
+    how many queue offsets the broker gave it."""
 
     message: MessageExt
     problem: str
-
-    @property
-    def is_inner_batch(self) -> bool:
-        return is_inner_batch(self.message.sys_flag)
+    count: int = 1
 
     @property
     def offsets(self) -> range:
-        """The queue offsets that it takes: one, or as many as the broker has counted in an inner batch."""
-        begin = self.message.queue_offset
-        return range(begin, begin + (_inner_count(self.message.properties) if self.is_inner_batch else 1))
+        """Its queue offsets."""
+        return range(self.message.queue_offset, self.message.queue_offset + self.count)
+
+    @property
+    def is_inner_batch(self) -> bool:
+        return self.message.sys_flag & MessageSysFlag.INNER_BATCH.value != 0
 
     def rows(self, wanted: range) -> list[MessageExt]:
         """The message once for each of its offsets in ``wanted``."""
@@ -46,22 +42,39 @@ class BadMessage:
 
 
 def find_bad_messages(records: RecordIndex, broker_name: str, *, has_body: bool) -> dict[int, BadMessage]:
-    """The bad ones by where their records begin, ascending. ``has_body``: not only inner batches are to be read."""
-    is_suspect = records.has_flags(_INNER_BATCH)
+    """The bad ones by where their records begin. ``has_body``: not only inner batches are to be read."""
+    is_suspect = records.has_flags(MessageSysFlag.INNER_BATCH)
     if has_body:
         is_suspect |= records.has_flags(MessageSysFlag.COMPRESSED)
     suspects = records.select(is_suspect)
     bad: dict[int, BadMessage] = {}
-    for begin, end in zip(suspects.begins.tolist(), suspects.ends.tolist(), strict=True):
-        record = memoryview(records.data)[begin:end]
+    for begin, record, next_offset in _each(suspects):
         try:
-            decode_record(record, broker_name, DECOMPRESSED_LIMIT_BYTES)
+            decode_record(record, broker_name, DECOMPRESSED_LIMIT_BYTES, next_offset)
         except ValueError as problem:
-            bad[begin] = BadMessage(as_stored(record, broker_name), str(problem))
+            bad[begin] = _bad(as_stored(record, broker_name), problem, next_offset)
     return bad
 
 
-def _inner_count(properties: Mapping[str, str]) -> int:
-    """1 where it is not known: so much is there."""
-    text = properties.get(INNER_NUM, "")
-    return min(int(text), _MOST_IN_A_BATCH) if _COUNT.fullmatch(text) else 1
+def find_misread(frames: RecordFrames, broker_name: str) -> dict[int, BadMessage]:
+    """Those that are not laid out as their flags say, by where their records begin. Others may be damaged too."""
+    misread: dict[int, BadMessage] = {}
+    for begin, record, next_offset in _each(frames):
+        try:
+            as_stored(record, broker_name)
+        except ValueError as problem:
+            with suppress(ValueError):
+                misread[begin] = _bad(as_written(record, broker_name), problem, next_offset)
+    return misread
+
+
+def _each(frames: RecordFrames) -> Iterator[tuple[int, memoryview, int]]:
+    """Where each record begins, its bytes, and the queue offset of the next one."""
+    data = memoryview(frames.data)
+    bounds = (frames.begins.tolist(), frames.ends.tolist(), frames.next_offsets.tolist())
+    for begin, end, next_offset in zip(*bounds, strict=True):
+        yield begin, data[begin:end], next_offset
+
+
+def _bad(message: MessageExt, problem: ValueError, next_offset: int) -> BadMessage:
+    return BadMessage(message, str(problem), offset_count(message, next_offset))

@@ -15,8 +15,10 @@ from rocketmq_spark.model import MessageExt
 
 _OF_PROPERTY: Final = "properties."
 
-TIMESTAMP_LIMIT_MS: Final = (2**63 - 1) // 1000
-"""Times further than this from 1970 have no microseconds in 64 bits; they are null."""
+FIRST_TIMESTAMP_MS: Final = -62_135_424_000_000
+LAST_TIMESTAMP_MS: Final = 253_402_127_999_999
+"""Times before 0001-01-03 and after 9999-12-29 (UTC) are null. In some time zone they are beyond the years 1 to 9999 of
+Python and of SQL, and ``collect`` fails for all rows; Python also looks a day ahead of a time for its summer time."""
 
 
 class ColumnType(Enum):
@@ -62,10 +64,10 @@ def _unchanged(value: Any) -> object:
 
 
 def _microseconds(milliseconds: int) -> int | None:
-    return milliseconds * 1000 if abs(milliseconds) <= TIMESTAMP_LIMIT_MS else None
+    return milliseconds * 1000 if FIRST_TIMESTAMP_MS <= milliseconds <= LAST_TIMESTAMP_MS else None
 
 
-_TIMESTAMP_NULL_WHEN: Final = "64 bits cannot hold its microseconds since 1970"
+_TIMESTAMP_NULL_WHEN: Final = "it is before 0001-01-03 or after 9999-12-29 (UTC)"
 
 _STRING: Final = ColumnType.STRING
 _TIMESTAMP: Final = ColumnType.TIMESTAMP
@@ -90,7 +92,7 @@ COLUMNS: Final[Mapping[str, Column]] = MappingProxyType(
         "properties": Column(ColumnType.MAP, "All its properties, keys and tags among them.", "properties"),
         "bornTimestamp": Column(
             ColumnType.TIMESTAMP,
-            "When the producer made it, by its own clock.",
+            "When the producer made it, by its own clock, which may be wrong: for watermarks use `storeTimestamp`.",
             "born_timestamp_ms",
             _TIMESTAMP_NULL_WHEN,
         ),

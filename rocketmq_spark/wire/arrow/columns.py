@@ -19,11 +19,19 @@ import pyarrow.compute as pc
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import MessageExt
 from rocketmq_spark.wire.arrow.arrow_types import arrow_type
-from rocketmq_spark.wire.arrow.bad_messages import BadMessage, find_bad_messages
+from rocketmq_spark.wire.arrow.bad_messages import BadMessage, find_bad_messages, find_misread
 from rocketmq_spark.wire.arrow.column_table import COLUMNS, Column, of_property
 from rocketmq_spark.wire.arrow.record_columns import DamagedBodyError, RecordColumns
-from rocketmq_spark.wire.arrow.record_index import DamagedRecordError, RecordIndex, index_records, locate
-from rocketmq_spark.wire.arrow.slices import Mask, Positions
+from rocketmq_spark.wire.arrow.record_index import (
+    Answered,
+    DamagedRecordError,
+    RecordFrames,
+    RecordIndex,
+    frame_records,
+    index_records,
+    locate,
+)
+from rocketmq_spark.wire.arrow.slices import Positions
 from rocketmq_spark.wire.message.compression import DECOMPRESSED_LIMIT_BYTES, Buffer
 from rocketmq_spark.wire.message.stored_message import check_layout, corrupt_message, decode_messages, decode_record
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
@@ -43,13 +51,10 @@ class TooLargeTogetherError(ValueError):
     """Each message can be read, but not all in one call: see ``DECOMPRESSED_LIMIT_BYTES``. Fewer at a time can."""
 
 
-_INNER_BATCH: Final = MessageSysFlag.INNER_BATCH | MessageSysFlag.NEED_UNWRAP
-
-
 class GrowingBatch(Protocol):
     """A batch that is decoded bit by bit, while what came is in the processor's cache."""
 
-    def add(self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int) -> bool:
+    def add(self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, answered: Answered = ()) -> bool:
         """Append what ``ColumnDecoder.decode`` gives; False: something is out of the ordinary, and nothing changed."""
 
     def finish(self) -> pa.RecordBatch:
@@ -82,67 +87,91 @@ class ColumnDecoder:
         self._broker_name = broker_name
         self._tags = tags
 
-    def decode(self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int) -> pa.RecordBatch:
+    def decode(
+        self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, answered: Answered = ()
+    ) -> pa.RecordBatch:
         """The messages with queue offsets in ``[begin_offset, end_offset)``, in order, as a batch that owns its memory.
 
-        Fastest with 1 to 4 MiB of bodies in a call; they must stay below 2 GiB.
+        The broker's offsets decide: by ``answered`` how many an inner batch has at most, and, where all messages are
+        wanted, the place of each. Fastest with 1 to 4 MiB of bodies in a call; they must stay below 2 GiB.
 
         RemoteProtocolError[CORRUPT_MESSAGE] as ``decode_messages`` raises it for the body with the damage; but what is
         wrong inside a compressed body or an inner batch counts only where that is decoded.
         """
         wanted = range(begin_offset, end_offset)
-        records = self._records(bodies, wanted)
+        try:
+            records = _wanted(index_records(self._frames(bodies, answered)), wanted)
+        except DamagedRecordError as damage:
+            for body in bodies:
+                decode_messages(body, broker_name=self._broker_name)
+            raise AssertionError("the scalar decoder finds no damage") from damage
         batch, _ = self._decode_all(records, wanted, [len(body) for body in bodies])
         return batch
 
     def decode_around(
-        self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int
+        self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, answered: Answered = ()
     ) -> tuple[pa.RecordBatch, list[BadMessage]]:
-        """What ``decode`` gives, and in order the messages whose bodies cannot be read; their rows have null for that.
+        """What ``decode`` gives, and in order the undecodable messages; their rows have null for the body.
 
         Which messages of an unreadable inner batch have a wanted tag nobody knows: all have rows, with its properties.
 
-        RemoteProtocolError[CORRUPT_MESSAGE] for a record whose layout is wrong, because where it ends, and so what
-        comes after it, is not known. TooLargeTogetherError, of which the caller makes smaller calls.
+        RemoteProtocolError[CORRUPT_MESSAGE] for a record whose layout is wrong, unless it is by flags of hosts that its
+        producer has made up: where it ends, and so what comes after it, is not known. TooLargeTogetherError, of which
+        the caller makes smaller calls.
         """
         wanted = range(begin_offset, end_offset)
         bodies_bytes = [len(body) for body in bodies]
         try:
-            records = self._records(bodies, wanted)
-        except RemoteProtocolError:
+            records, misread = self._readable(bodies, answered)
+        except DamagedRecordError as damage:
             for body in bodies:
                 check_layout(body, broker_name=self._broker_name)
-            raise
+            raise AssertionError("the scalar decoder finds no damage") from damage
+        records = _wanted(records, wanted)
         try:
-            return self._decode_all(records, wanted, bodies_bytes)[0], []
+            batch, places = self._decode_all(records, wanted, bodies_bytes)
         except RemoteProtocolError as error:
-            found = find_bad_messages(records, self._broker_name, has_body=BODY in self.schema.names)
-            if not found:
+            unreadable = find_bad_messages(records, self._broker_name, has_body=BODY in self.schema.names)
+            if not unreadable:
                 raise TooLargeTogetherError(str(error)) from error
-        is_bad = np.isin(records.begins, list(found))
-        try:
-            batch, places = self._decode_all(records.select(~is_bad), wanted, bodies_bytes)
-        except RemoteProtocolError as error:
-            raise TooLargeTogetherError(str(error)) from error
-        bad = {place: message for place, message in found.items() if self._counts(message, wanted)}
+            is_bad = np.isin(records.begins, list(unreadable))
+            try:
+                batch, places = self._decode_all(records.select(~is_bad), wanted, bodies_bytes)
+            except RemoteProtocolError as error:
+                raise TooLargeTogetherError(str(error)) from error
+            misread |= unreadable
+        return self._with_bad(batch, places, misread, wanted) if misread else (batch, [])
+
+    def _with_bad(
+        self, batch: pa.RecordBatch, places: Positions, found: Mapping[int, BadMessage], wanted: range
+    ) -> tuple[pa.RecordBatch, list[BadMessage]]:
+        bad = {place: found[place] for place in sorted(found) if self._counts(found[place], wanted)}
         rows = [(place, row) for place, message in bad.items() for row in message.rows(wanted)]
         arrays = self._arrays_without_body([row for _, row in rows])
         batch, _ = self._in_order(batch, places, arrays, np.array([place for place, _ in rows], np.int64))
         return batch, list(bad.values())
+
+    def _frames(self, bodies: Sequence[Buffer], answered: Answered) -> RecordFrames:
+        return frame_records(bodies, answered, is_whole=self._tags is None)
+
+    def _readable(self, bodies: Sequence[Buffer], answered: Answered) -> tuple[RecordIndex, dict[int, BadMessage]]:
+        """The records but for those that are not laid out as they say, and these."""
+        frames = self._frames(bodies, answered)
+        try:
+            return index_records(frames), {}
+        except DamagedRecordError:
+            misread = find_misread(frames, self._broker_name)
+            return index_records(frames.select(~np.isin(frames.begins, list(misread)))), misread
 
     def growing(self, data_bytes: int, most_rows: int) -> GrowingBatch | None:
         """A batch of about so many bytes of bodies and no more than so many rows; None: this decoder is for whole
         batches."""
         return None
 
-    def _records(self, bodies: Sequence[Buffer], wanted: range) -> RecordIndex:
-        records = _index(bodies, self._broker_name)
-        return records.select(_may_have(records, wanted))
-
     def _decode_all(
         self, records: RecordIndex, wanted: range, bodies_bytes: Sequence[int]
     ) -> tuple[pa.RecordBatch, Positions]:
-        is_alone = records.has_flags(_INNER_BATCH)
+        is_alone = records.has_flags(MessageSysFlag.INNER_BATCH)
         try:
             batch, places = self._decode_together(records.select(~is_alone))
         except DamagedBodyError as damage:
@@ -181,9 +210,10 @@ class ColumnDecoder:
         messages: list[MessageExt] = []
         places: list[int] = []
         left_bytes = DECOMPRESSED_LIMIT_BYTES
-        for begin, end in zip(records.begins.tolist(), records.ends.tolist(), strict=True):
+        bounds = zip(records.begins.tolist(), records.ends.tolist(), records.next_offsets.tolist(), strict=True)
+        for begin, end, next_offset in bounds:
             try:
-                found = decode_record(memoryview(records.data)[begin:end], self._broker_name, left_bytes)
+                found = decode_record(memoryview(records.data)[begin:end], self._broker_name, left_bytes, next_offset)
             except ValueError as problem:
                 raise corrupt_message(*locate(records.data, bodies_bytes, begin), problem) from problem
             left_bytes -= sum(len(message.body) for message in found)
@@ -215,16 +245,8 @@ class ColumnDecoder:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
-def _index(bodies: Sequence[Buffer], broker_name: str) -> RecordIndex:
-    try:
-        return index_records(bodies)
-    except DamagedRecordError as damage:
-        for body in bodies:
-            decode_messages(body, broker_name=broker_name)
-        raise AssertionError("the scalar decoder finds no damage") from damage
-
-
-def _may_have(records: RecordIndex, wanted: range) -> Mask:
-    """Which records may have messages in the range: an inner batch reaches further than its own offset."""
+def _wanted(records: RecordIndex, wanted: range) -> RecordIndex:
+    """Those that may have messages in the range: an inner batch reaches further than its own offset."""
     offsets = records.head["queue_offset"]
-    return (offsets < wanted.stop) & ((offsets >= wanted.start) | records.has_flags(_INNER_BATCH))
+    is_inside = (offsets >= wanted.start) | records.has_flags(MessageSysFlag.INNER_BATCH)
+    return records.select((offsets < wanted.stop) & is_inside)

@@ -1,8 +1,9 @@
 """The decoder of columns with the Rust twin (``native/``) before it. Importing this fails where that is not built.
 
-The twin knows only what is ordinary and refuses all else as a whole: damage, inner batches, compressed bodies where
-``body`` is wanted, text that is no UTF-8, times beyond microseconds, names of properties that repeat or are more than
-256, IPv4 inside IPv6. What it refuses is decoded by ``columns.ColumnDecoder``, which says what is wrong.
+The twin knows only what is ordinary and refuses all else as a whole: damage, inner batches, messages that are not at
+the places where they were stored, compressed bodies where ``body`` is wanted, text that is no UTF-8, times beyond the
+years that a column holds, names of properties that repeat or are more than 256, IPv4 inside IPv6. What it refuses is
+decoded by ``columns.ColumnDecoder``, which says what is wrong.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pyarrow as pa
 from rocketmq_spark.wire import _native
 from rocketmq_spark.wire.arrow.bad_messages import BadMessage
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
+from rocketmq_spark.wire.arrow.record_index import Answered
 from rocketmq_spark.wire.message.compression import Buffer
 
 Memories: TypeAlias = Sequence[_native.Memory | None]
@@ -37,21 +39,25 @@ class NativeColumnDecoder(ColumnDecoder):
         fields = [column.field for column in self._columns]
         self._twin = _native.Decoder(fields, broker_name, None if tags is None else sorted(tags))
 
-    def decode(self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int) -> pa.RecordBatch:
+    def decode(
+        self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, answered: Answered = ()
+    ) -> pa.RecordBatch:
         """See ``ColumnDecoder``. The GIL is released; the bodies must not be written to meanwhile."""
-        batch = self.decode_ordinary(bodies, begin_offset, end_offset)
-        return super().decode(bodies, begin_offset, end_offset) if batch is None else batch
+        batch = self.decode_ordinary(bodies, begin_offset, end_offset, answered)
+        return super().decode(bodies, begin_offset, end_offset, answered) if batch is None else batch
 
     def decode_around(
-        self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int
+        self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, answered: Answered = ()
     ) -> tuple[pa.RecordBatch, list[BadMessage]]:
         """See ``ColumnDecoder``: what is ordinary has no bad messages."""
-        batch = self.decode_ordinary(bodies, begin_offset, end_offset)
-        return super().decode_around(bodies, begin_offset, end_offset) if batch is None else (batch, [])
+        batch = self.decode_ordinary(bodies, begin_offset, end_offset, answered)
+        return super().decode_around(bodies, begin_offset, end_offset, answered) if batch is None else (batch, [])
 
-    def decode_ordinary(self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int) -> pa.RecordBatch | None:
+    def decode_ordinary(
+        self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, answered: Answered = ()
+    ) -> pa.RecordBatch | None:
         """The same; None where something is out of the ordinary."""
-        decoded = self._twin.decode(bodies, begin_offset, end_offset)
+        decoded = self._twin.decode(bodies, begin_offset, end_offset, answered)
         return None if decoded is None else _batch(self.schema, *decoded)
 
     def growing(self, data_bytes: int, most_rows: int) -> NativeGrowingBatch:
@@ -66,9 +72,9 @@ class NativeGrowingBatch:
         self._schema = schema
         self._growing = growing
 
-    def add(self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int) -> bool:
+    def add(self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, answered: Answered = ()) -> bool:
         """See ``GrowingBatch``."""
-        return self._growing.add(bodies, begin_offset, end_offset)
+        return self._growing.add(bodies, begin_offset, end_offset, answered)
 
     def finish(self) -> pa.RecordBatch:
         """See ``GrowingBatch``."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rocketmq_spark.wire.arrow.arrow_types import TIMESTAMP_TYPE
-from rocketmq_spark.wire.arrow.column_table import TIMESTAMP_LIMIT_MS, Column
+from rocketmq_spark.wire.arrow.column_table import FIRST_TIMESTAMP_MS, LAST_TIMESTAMP_MS, Column
 from rocketmq_spark.wire.arrow.property_table import PropertyTable, read_properties
 from rocketmq_spark.wire.arrow.record_index import COMMIT_LOG_OFFSET_AT, HEAD, TAIL, TIMESTAMP, RecordIndex, gather
 from rocketmq_spark.wire.arrow.slices import Positions, as_text, cut
@@ -159,7 +159,7 @@ def _integers(stored: npt.NDArray[Any]) -> pa.Array:
 
 def _timestamps(stored_ms: npt.NDArray[np.int64]) -> pa.TimestampArray:
     milliseconds = stored_ms.astype(np.int64)
-    too_far = (milliseconds > TIMESTAMP_LIMIT_MS) | (milliseconds < -TIMESTAMP_LIMIT_MS)
+    too_far = (milliseconds > LAST_TIMESTAMP_MS) | (milliseconds < FIRST_TIMESTAMP_MS)
     return pa.array(milliseconds * 1000, mask=too_far if too_far.any() else None).view(TIMESTAMP_TYPE)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Final
+from typing import Any, Final, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from rocketmq_spark.wire.arrow.slices import Mask, Numbers, Positions
 from rocketmq_spark.wire.message.compression import Buffer
 from rocketmq_spark.wire.message.message_id import IPV4_HOST_BYTES, IPV6_HOST_BYTES
-from rocketmq_spark.wire.message.stored_message import MIN_RECORD_BYTES, MessageMagic
+from rocketmq_spark.wire.message.stored_message import MAX_OFFSET, MIN_RECORD_BYTES, MessageMagic
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
 HEAD: Final = np.dtype(
@@ -36,28 +36,55 @@ TAIL: Final = np.dtype([("reconsume_times", ">i4"), ("prepared_transaction_offse
 
 TIMESTAMP: Final = np.dtype(">i8")
 LENGTH: Final = np.dtype(">i2")
+QUEUE_OFFSET_AT: Final = 20
 COMMIT_LOG_OFFSET_AT: Final = 28
 
 _DATA_LIMIT_BYTES: Final = 2**31
 _SIZE: Final = struct.Struct(">i")
+_OFFSET: Final = struct.Struct(">q")
 
 
 class DamagedRecordError(ValueError):
     """Some record is not what it should be. The scalar decoder says which, and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordIndex:
-    """The parts of ``n`` records in ``data``; each array has one entry a record, positions are absolute.
+Answered: TypeAlias = Sequence[tuple[int, int]]
+"""For each body the queue offsets ``[begin, next)`` that it is the answer to: from where it was pulled, and where the
+broker says to go on. Empty where that is not known."""
 
-    Between them lie born host ``[begins + HEAD, store_timestamps)``, store host ``[store_timestamps + 8, tails)``, body
-    ``[tails + TAIL, body_ends)``, topic ``[topic_begins, topic_ends)``, properties ``[topic_ends + 2, ends)``.
+
+@dataclass(frozen=True, slots=True)
+class RecordFrames:
+    """Where ``n`` records in ``data`` begin and end; each array has one entry a record.
+
+    ``next_offsets``: at most these queue offsets end what a record has; only where some record is an inner batch.
     """
 
     data: bytes
     begins: Positions
     ends: Positions
     head: npt.NDArray[np.void]
+    next_offsets: Positions
+
+    def __len__(self) -> int:
+        return len(self.begins)
+
+    def select(self, wanted: Mask) -> Self:
+        """The records for which ``wanted`` is true."""
+        if wanted.all():
+            return self
+        arrays = (getattr(self, field.name) for field in fields(self)[1:])
+        return type(self)(self.data, *(array[wanted] for array in arrays))
+
+
+@dataclass(frozen=True, slots=True)
+class RecordIndex(RecordFrames):
+    """The parts of the records; positions are absolute.
+
+    Between them lie born host ``[begins + HEAD, store_timestamps)``, store host ``[store_timestamps + 8, tails)``, body
+    ``[tails + TAIL, body_ends)``, topic ``[topic_begins, topic_ends)``, properties ``[topic_ends + 2, ends)``.
+    """
+
     store_timestamps: Positions
     tails: Positions
     tail: npt.NDArray[np.void]
@@ -65,32 +92,75 @@ class RecordIndex:
     topic_begins: Positions
     topic_ends: Positions
 
-    def __len__(self) -> int:
-        return len(self.begins)
-
     def has_flags(self, flags: MessageSysFlag) -> Mask:
         """Whether a record's sysFlag has all of ``flags``."""
         found: Mask = self.head["sys_flag"] & flags.value == flags.value
         return found
 
-    def select(self, wanted: Mask) -> RecordIndex:
-        """The records for which ``wanted`` is true."""
-        if wanted.all():
-            return self
-        arrays = (getattr(self, field.name) for field in fields(self)[1:])
-        return RecordIndex(self.data, *(array[wanted] for array in arrays))
 
-
-def index_records(bodies: Sequence[Buffer]) -> RecordIndex:
-    """Index the records of pull response bodies, one after another. DamagedRecordError if any is damaged."""
+def frame_records(bodies: Sequence[Buffer], answered: Answered = (), *, is_whole: bool = False) -> RecordFrames:
+    """Find the records of pull response bodies, one after another. DamagedRecordError if a size or a magic number is
+    none. ``is_whole``: each answer has all messages of its offsets, so that a record's place may be counted."""
     data = b"".join(bodies)
     assert len(data) < _DATA_LIMIT_BYTES, "Arrow's 32-bit offsets would overflow"
-    begins = _follow_sizes(data, [len(body) for body in bodies])
+    bodies_bytes = [len(body) for body in bodies]
+    begins = _follow_sizes(data, bodies_bytes)
     ends = np.append(begins[1:], len(data))
     head = gather(data, HEAD, begins)
-    is_v1 = head["magic"] == MessageMagic.V1
-    _require(is_v1 | (head["magic"] == MessageMagic.V2))
+    _require((head["magic"] == MessageMagic.V1) | (head["magic"] == MessageMagic.V2))
+    next_offsets = np.broadcast_to(np.int64(MAX_OFFSET), len(begins))
+    if answered:
+        counts = np.diff(np.searchsorted(begins, np.cumsum([0, *bodies_bytes])))
+        if is_whole and (places := _places(head["queue_offset"], counts, answered)) is not None:
+            data = _at_places(data, begins, places)
+            head = gather(data, HEAD, begins)
+        if (head["sys_flag"] & MessageSysFlag.INNER_BATCH.value).any():
+            next_offsets = _next_offsets(head["queue_offset"], counts, answered)
+    return RecordFrames(data, begins, ends, head, next_offsets)
 
+
+def _places(
+    stored: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], answered: Answered
+) -> npt.NDArray[np.int64] | None:
+    """The queue offsets of the records by their places in the answers; None where these are the stored ones.
+
+    A broker writes an offset into a message before it finds whether it can put the message into the consume queue.
+    Where it cannot, all later ones are one place further in front than they say, until it is restarted. So a place
+    counts where an answer has a message for each of its offsets, and none says less than its place.
+    """
+    firsts, afters = np.array(answered, np.int64).T
+    begins = np.cumsum(counts) - counts
+    if np.array_equal(stored, np.arange(len(stored)) + np.repeat(firsts - begins, counts)):
+        return None
+    places = stored.astype(np.int64)
+    for begin, count, first, after in zip(begins, counts, firsts, afters, strict=True):
+        if count == after - first:
+            counted = np.arange(first, after)
+            if (places[begin : begin + count] >= counted).all():
+                places[begin : begin + count] = counted
+    return None if np.array_equal(places, stored) else places
+
+
+def _at_places(data: bytes, begins: Positions, places: npt.NDArray[np.int64]) -> bytes:
+    """The same records with these queue offsets."""
+    changed = bytearray(data)
+    for begin, place in zip(begins.tolist(), places.tolist(), strict=True):
+        _OFFSET.pack_into(changed, begin + QUEUE_OFFSET_AT, place)
+    return bytes(changed)
+
+
+def _next_offsets(offsets: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], answered: Answered) -> Positions:
+    """For each record the queue offset of the next one, but at most where its answer ends."""
+    ascending = np.append(np.unique(offsets), MAX_OFFSET)
+    following: Positions = ascending[np.searchsorted(ascending, offsets, side="right").clip(max=len(ascending) - 1)]
+    answer_ends = np.repeat(np.array([after for _, after in answered], np.int64), counts)
+    return np.minimum(following, answer_ends)
+
+
+def index_records(frames: RecordFrames) -> RecordIndex:
+    """Find the parts of records. DamagedRecordError if a length among them is wrong."""
+    data, begins, ends, head, next_offsets = frames.data, frames.begins, frames.ends, frames.head, frames.next_offsets
+    is_v1 = head["magic"] == MessageMagic.V1
     store_timestamps = begins + HEAD.itemsize + _host_bytes(head, MessageSysFlag.BORNHOST_V6)
     tails = store_timestamps + TIMESTAMP.itemsize + _host_bytes(head, MessageSysFlag.STOREHOST_V6)
     _require(tails + TAIL.itemsize <= ends)
@@ -104,7 +174,9 @@ def index_records(bodies: Sequence[Buffer]) -> RecordIndex:
     _require((topic_lengths >= 0) & (topic_ends + LENGTH.itemsize <= ends))
     properties_bytes = gather(data, LENGTH, topic_ends)
     _require(topic_ends + LENGTH.itemsize + properties_bytes == ends)
-    return RecordIndex(data, begins, ends, head, store_timestamps, tails, tail, body_ends, topic_begins, topic_ends)
+    return RecordIndex(
+        data, begins, ends, head, next_offsets, store_timestamps, tails, tail, body_ends, topic_begins, topic_ends
+    )
 
 
 def locate(data: bytes, bodies_bytes: Sequence[int], position: int) -> tuple[int, int, int]:

@@ -26,8 +26,11 @@ ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
 """The offsetMsgId that it had there."""
 POP_CK: Final = "POP_CK"
 """The handle of a message that is handed out again, put there by a broker when it does."""
+INNER_BASE: Final = "INNER_BASE"
+"""The queue offset of an inner batch's first message. A broker with batch consume queues writes it; older ones let a
+producer's pass."""
 INNER_NUM: Final = "INNER_NUM"
-"""How many messages an inner batch has."""
+"""How many queue offsets that broker gives the batch."""
 
 _SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 

@@ -17,6 +17,7 @@ long as it says; port numbers are not judged.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 from dataclasses import replace
@@ -29,7 +30,7 @@ from rocketmq_spark.wire.message.batch import InnerMessage, decode_batch
 from rocketmq_spark.wire.message.byte_reader import ByteReader
 from rocketmq_spark.wire.message.compression import DECOMPRESSED_LIMIT_BYTES, Buffer, decompress
 from rocketmq_spark.wire.message.message_id import IPV4_HOST_BYTES, IPV6_HOST_BYTES, format_host, offset_msg_id
-from rocketmq_spark.wire.message.properties import UNIQ_KEY, decode_properties, decode_utf8
+from rocketmq_spark.wire.message.properties import INNER_BASE, INNER_NUM, UNIQ_KEY, decode_properties, decode_utf8
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
 
@@ -55,6 +56,13 @@ _TAIL: Final = struct.Struct(">iqi")
 _TOPIC_LENGTH: Final = {MessageMagic.V1: struct.Struct(">b"), MessageMagic.V2: struct.Struct(">h")}
 _PROPERTIES_LENGTH: Final = struct.Struct(">h")
 
+_COUNT: Final = re.compile(r"\+?0*(\d{1,5})")
+"""What Java's ``Short.parseShort`` takes, and is not below 0."""
+_MAX_COUNT: Final = 2**15 - 1
+
+_IPV6: Final = MessageSysFlag.BORNHOST_V6 | MessageSysFlag.STOREHOST_V6
+_NO_IPV6: Final = MessageSysFlag(0)
+
 
 def decode_messages(body: Buffer, *, broker_name: str) -> list[MessageExt]:
     """All messages of a pull response body, in order, bodies decompressed (to ``DECOMPRESSED_LIMIT_BYTES`` in all) and
@@ -76,10 +84,10 @@ def decode_messages(body: Buffer, *, broker_name: str) -> list[MessageExt]:
 
 
 def check_layout(body: Buffer, *, broker_name: str) -> None:
-    """Like ``decode_messages``, but whatever is in the messages' bodies is right."""
+    """Like ``decode_messages``, but whatever is in the messages' bodies is right, and flags of hosts may be wrong."""
     for index, position, record in split_records(body):
         try:
-            as_stored(record, broker_name)
+            as_written(record, broker_name)
         except ValueError as problem:
             raise corrupt_message(index, position, len(body), problem) from problem
 
@@ -110,18 +118,45 @@ def first_of(body: Buffer) -> MessageExt:
         raise corrupt_message(0, 0, len(data), problem) from problem
 
 
-def decode_record(record: memoryview, broker_name: str, limit_bytes: int) -> list[MessageExt]:
-    """The messages of one record: one, or those of an inner batch.
+def decode_record(
+    record: memoryview, broker_name: str, limit_bytes: int, next_offset: int = MAX_OFFSET
+) -> list[MessageExt]:
+    """Decode the messages of one record: one, or those of an inner batch, one for each of its queue offsets.
 
-    ValueError says what is wrong; a body that has more than ``limit_bytes`` when decompressed is.
+    ``next_offset``: that of the next record in the queue, or one between; MAX_OFFSET where it is not known.
+
+    ValueError says what is wrong; a body that has more than ``limit_bytes`` when decompressed is, and one that has
+    another number of messages than the broker gave offsets.
     """
     message = _decompressed(as_stored(record, broker_name), limit_bytes)
-    if not is_inner_batch(message.sys_flag):
+    count = offset_count(message, next_offset)
+    if not _has(message.sys_flag, MessageSysFlag.INNER_BATCH):
+        return [message]
+    if not _has(message.sys_flag, MessageSysFlag.NEED_UNWRAP):
+        if count > 1:
+            raise ValueError(f"it has {count} queue offsets, and no flag that its inner batch is to be unwrapped")
         return [message]
     inner = decode_batch(message.body)
-    if message.queue_offset > MAX_OFFSET - len(inner) + 1:
-        raise ValueError("the offsets of its inner batch overflow")
+    if len(inner) != count:
+        raise ValueError(f"its inner batch has {len(inner)} messages where the broker gave it {count} queue offsets")
     return [_unwrap(message, number, part) for number, part in enumerate(inner)]
+
+
+def offset_count(message: MessageExt, next_offset: int = MAX_OFFSET) -> int:
+    """Return how many queue offsets the broker gave a record.
+
+    It is 1, but in a batch consume queue, where a broker takes INNER_NUM for it and adds INNER_BASE. A producer can
+    write both for a broker that knows no such queues. So they count only as far as ``next_offset`` leaves room.
+    Source: ``store/CommitLog.java#getMessageNum``, ``store/queue/BatchConsumeQueue.java#assignQueueOffset``.
+    """
+    properties = message.properties
+    is_of_broker = properties.get(INNER_BASE) == str(message.queue_offset)
+    if not (is_of_broker and _has(message.sys_flag, MessageSysFlag.INNER_BATCH)):
+        return 1
+    found = _COUNT.fullmatch(properties.get(INNER_NUM, ""))
+    count = max(1, int(found[1])) if found else 1
+    end_offset = next_offset if next_offset < MAX_OFFSET else MAX_OFFSET + 1
+    return count if count <= min(_MAX_COUNT, end_offset - message.queue_offset) else 1
 
 
 def corrupt_message(index: int, position: int, length_bytes: int, problem: ValueError) -> RemoteProtocolError:
@@ -129,14 +164,6 @@ def corrupt_message(index: int, position: int, length_bytes: int, problem: Value
     return RemoteProtocolError(
         "CORRUPT_MESSAGE", index=index, position=position, length_bytes=length_bytes, problem=str(problem)
     )
-
-
-def is_inner_batch(sys_flag: int) -> bool:
-    """Whether a record stands for several messages.
-
-    Source: ``client/impl/consumer/PullAPIWrapper.java#processPullResult``.
-    """
-    return _has(sys_flag, MessageSysFlag.INNER_BATCH) and _has(sys_flag, MessageSysFlag.NEED_UNWRAP)
 
 
 def _has(sys_flag: int, bit: MessageSysFlag) -> bool:
@@ -152,27 +179,54 @@ def _record_bytes(rest: memoryview) -> int:
     return int(total_bytes)
 
 
+def as_written(record: memoryview, broker_name: str) -> MessageExt:
+    """Decode one record as ``as_stored`` does, and where that fails, with IPv4 hosts whatever its flags say.
+
+    A producer with an IPv4 host may set the flags of IPv6. A broker then counts the bytes of IPv6 hosts, writes IPv4
+    ones, and what follows the properties means nothing. It hands out such a record only where the bytes, read as the
+    flags say, have lengths that it takes.
+
+    ValueError as ``as_stored``. Source: ``store/MessageExtEncoder.java#encode``.
+    """
+    try:
+        return as_stored(record, broker_name)
+    except ValueError as problem:
+        try:
+            message, _ = _decoded(record, broker_name, _NO_IPV6)
+        except ValueError:
+            raise problem from None
+        if not _has(message.sys_flag, _IPV6):
+            raise
+        return message
+
+
 def as_stored(record: memoryview, broker_name: str) -> MessageExt:
     """One record with its body and its sysFlag as they are stored: maybe compressed, maybe an inner batch.
 
     ValueError where lengths, magic or layout are wrong.
     """
+    message, remaining_bytes = _decoded(record, broker_name, _IPV6)
+    if remaining_bytes:
+        raise ValueError(f"{remaining_bytes} bytes follow its properties")
+    return message
+
+
+def _decoded(record: memoryview, broker_name: str, host_flags: MessageSysFlag) -> tuple[MessageExt, int]:
+    """The message, of whose ``host_flags`` those count, and how many bytes follow its properties."""
     reader = ByteReader(record)
     _, magic, body_crc, queue_id, flag, queue_offset, commit_log_offset, sys_flag, born_timestamp_ms = reader.unpack(
         _HEAD, "head"
     )
     topic_length = _topic_length(magic)
-    born_host = _take_host(reader, _has(sys_flag, MessageSysFlag.BORNHOST_V6))
+    born_host = _take_host(reader, _has(sys_flag & host_flags, MessageSysFlag.BORNHOST_V6))
     (store_timestamp_ms,) = reader.unpack(_STORE_TIMESTAMP, "store timestamp")
-    store_host = _take_host(reader, _has(sys_flag, MessageSysFlag.STOREHOST_V6))
+    store_host = _take_host(reader, _has(sys_flag & host_flags, MessageSysFlag.STOREHOST_V6))
     reconsume_times, prepared_transaction_offset, body_bytes = reader.unpack(_TAIL, "tail")
     body = reader.take(body_bytes, "body")
     topic = decode_utf8(_take_counted(reader, topic_length, "topic"))
     properties = decode_properties(_take_counted(reader, _PROPERTIES_LENGTH, "properties"))
-    if reader.remaining_bytes:
-        raise ValueError(f"{reader.remaining_bytes} bytes follow its properties")
     place_id = offset_msg_id(store_host, commit_log_offset)
-    return MessageExt(
+    message = MessageExt(
         topic=topic,
         broker_name=broker_name,
         queue_id=queue_id,
@@ -192,6 +246,7 @@ def as_stored(record: memoryview, broker_name: str) -> MessageExt:
         body_crc=body_crc,
         prepared_transaction_offset=prepared_transaction_offset,
     )
+    return message, reader.remaining_bytes
 
 
 def _topic_length(magic: int) -> struct.Struct:
