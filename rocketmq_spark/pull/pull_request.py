@@ -16,6 +16,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
+from rocketmq_spark.wire.message.stored_message import first_queue_offset
 from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullAnswer, PullResult, PullStatus
 
 
@@ -27,6 +28,7 @@ class PullAction(Enum):
     AGAIN = "the same offset once more, at once"
     WAIT = "the broker does not have it now; the same offset later"
     LOST = "everything below the broker's min offset is deleted"
+    PASS = "no message has the asked offset; go on at the one behind it"
 
 
 BY_REASON: Final[Mapping[tuple[PullStatus, str], PullAction]] = MappingProxyType(
@@ -71,9 +73,19 @@ later than the asked one as the next, and whether its min offset is above the as
 
 
 def pull_action(result: PullResult, offset: int) -> PullAction:
-    """The three tables: what ``result`` means for a pull at ``offset``."""
+    """The three tables: what ``result`` means for a pull at ``offset``.
+
+    Beside them: of a batch consume queue a broker answers a pull at an offset that no message has with the message in
+    front of it, and with where that one ends. To ask again would bring the same for ever.
+    Source: ``store/queue/BatchConsumeQueue.java#iterateFrom``.
+    """
     action = BY_REASON.get((result.status, result.reason), BY_STATUS[result.status])
-    return BY_OFFSETS.get((action, result.next_begin_offset > offset, result.min_offset > offset), action)
+    action = BY_OFFSETS.get((action, result.next_begin_offset > offset, result.min_offset > offset), action)
+    if action is PullAction.WAIT and result.status is PullStatus.FOUND:
+        first = first_queue_offset(result.body)
+        if first is not None and first < result.next_begin_offset <= offset < result.max_offset:
+            return PullAction.PASS
+    return action
 
 
 NO_BODY: Final = memoryview(b"")

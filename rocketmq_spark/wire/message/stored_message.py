@@ -118,6 +118,12 @@ def first_of(body: Buffer) -> MessageExt:
         raise corrupt_message(0, 0, len(data), problem) from problem
 
 
+def first_queue_offset(body: Buffer) -> int | None:
+    """The queue offset of the first record; None where there is none."""
+    data = memoryview(body)
+    return int(_HEAD.unpack_from(data)[5]) if len(data) >= MIN_RECORD_BYTES else None
+
+
 def decode_record(
     record: memoryview, broker_name: str, limit_bytes: int, next_offset: int = MAX_OFFSET
 ) -> list[MessageExt]:

@@ -1,0 +1,252 @@
+"""A producer that lies: whatever it stores between true messages, each of these is read exactly once.
+
+It chooses bytes, flags and properties; the broker counts the offsets. What it writes may harm its own message only. The
+long form: ``pytest -m long`` on this file. On real brokers: ``integration/test_hostile_messages``.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from connector_tests.support.hostile_queue import HostileQueue, QueueKind, Sent
+from connector_tests.support.manual_clock import ManualClock
+from connector_tests.support.message_bytes import inner_batch
+from connector_tests.support.simulated_queue import QUEUE, SimulatedNetwork
+from rocketmq_spark.errors import RemoteProtocolError
+from rocketmq_spark.model import Message, MessageQueue, QueueBounds, QueueRange
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pull.range_puller import RangePuller
+from rocketmq_spark.source import partition_reader
+from rocketmq_spark.source.data_loss import LEFT_OUT, LostRange
+from rocketmq_spark.source.partition_reader import _RangeReader
+
+TRUE_TAG, OTHER_TAG = "true", "other"
+SHORT, LONG = 60, 5_000
+CASES = pytest.mark.parametrize(
+    "cases", [SHORT, pytest.param(LONG, marks=[pytest.mark.long, pytest.mark.timeout(3600)])]
+)
+
+FLAGS = st.sampled_from(
+    [0, 0x1, 0x2, 0x4, 0x8, 0xC, 0x10, 0x20, 0x30, 0x40, 0x80, 0xC0, 0xC1, 0xD0, 0x81, 0x701, 0x3C1]
+)
+COUNTS = st.sampled_from(["", "0", "1", "2", "3", "+3", "003", "-2", "x", "40", "500", "32767", "99999", "９"])
+PARTS = st.lists(st.tuples(st.binary(max_size=8), st.sampled_from([b"", b"TAGS\x01true\x02"])), max_size=6)
+BATCHES = PARTS.map(inner_batch)
+MANY = st.sampled_from([40, 500]).map(lambda count: inner_batch([(b"", b"TAGS\x01true\x02")] * count))
+CLOCKS = st.sampled_from([0, 1_700_000_000_000, 2**63 - 1, -(2**63), 253_402_300_800_000, -62_135_596_800_001])
+
+
+def posing(reads: str, *, body_bytes: int = 0, properties_bytes: int | None = None) -> bytes:
+    """A body that, read 12 bytes too late as a message of an IPv6 host is, begins with lengths of its own."""
+    topic = QUEUE.topic.encode()
+    rest = struct.pack(">b", len(topic)) + topic
+    behind = len(topic) + 3 + len(reads) + 12
+    own = behind if properties_bytes is None else properties_bytes
+    return bytes(8) + struct.pack(">i", body_bytes) + rest + struct.pack(">h", own)
+
+
+POSING = st.sampled_from([posing("T"), posing("T", body_bytes=-7), posing("T", properties_bytes=-1)])
+
+
+@st.composite
+def lies(draw: st.DrawFn, at: int) -> Sent:
+    """One hostile message, which its producer believes to be stored at offset ``at``."""
+    properties = {"TAGS": draw(st.sampled_from([TRUE_TAG, OTHER_TAG]))}
+    if draw(st.booleans()):
+        properties["INNER_NUM"] = draw(COUNTS)
+    if draw(st.booleans()):
+        properties["INNER_BASE"] = str(at)
+    properties = {name: value for name, value in properties.items() if value}
+    body = draw(st.one_of(st.binary(max_size=80), BATCHES, MANY, POSING))
+    return Sent(body, draw(FLAGS), properties, draw(CLOCKS))
+
+
+@dataclass
+class Story:
+    """What was stored, and how it is read."""
+
+    queue: HostileQueue
+    true_bodies: dict[int, bytes]
+    """By place in the commit log."""
+    cuts: list[int]
+    tags: frozenset[str] | None
+    mode: str
+    fails_on_loss: bool
+    limit: int
+    order: list[int] = field(default_factory=list)
+
+
+@st.composite
+def stories(draw: st.DrawFn) -> Story:
+    kind = draw(st.sampled_from(QueueKind))
+    queue = HostileQueue(kind, QUEUE.topic)
+    tags = draw(st.sampled_from([None, None, frozenset({TRUE_TAG})]))
+    true_bodies: dict[int, bytes] = {}
+    for number in range(draw(st.integers(1, 40))):
+        if draw(st.integers(0, 4)) == 0:
+            sent = draw(lies(queue.max_offset))
+            if tags is None or not sent.sys_flag & 0x30:
+                queue.send(sent)
+            continue
+        before = len(queue.entries)
+        queue.send(Sent(b"true %d" % number, 0, {"TAGS": TRUE_TAG if number % 3 else OTHER_TAG}))
+        if len(queue.entries) > before:
+            entry = queue.entries[-1]
+            true_bodies[entry.commit_log_offset] = entry.sent.body
+    inner = draw(st.lists(st.integers(0, queue.max_offset), max_size=3))
+    return Story(
+        queue,
+        true_bodies,
+        sorted({0, *inner, queue.max_offset}),
+        tags,
+        draw(st.sampled_from(["null", "deadLetter", "fail"])),
+        not queue.holes and draw(st.booleans()),
+        draw(st.sampled_from([1, 3, 32])),
+        draw(st.lists(st.integers(0, 7), max_size=20)),
+    )
+
+
+class Letters:
+    """The executor's client, as far as dead letters need it."""
+
+    def __init__(self) -> None:
+        self.sent: list[Message] = []
+
+    def send_dead_letter(self, queue: MessageQueue, message: Message) -> None:
+        assert queue == QUEUE
+        self.sent.append(message)
+
+    def bounds(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, QueueBounds]:
+        return {}
+
+
+COLUMNS = ("queueOffset", "commitLogOffset", "body", "tags", "bornTimestamp")
+Row = dict[str, Any]
+
+
+def read(story: Story, cuts: Sequence[int], losses: list[LostRange]) -> list[Row]:
+    """The rows of ranges that touch, of which each is read by its own task."""
+    return [row for begin, end in pairwise(cuts) for row in _rows(story, QueueRange(QUEUE, begin, end), losses)]
+
+
+def _rows(story: Story, wanted: QueueRange, losses: list[LostRange]) -> Iterator[Row]:
+    given = {"namesrvAddr": "n:1", "consumerGroup": "G", "subscribe": QUEUE.topic, "badMessages": story.mode}
+    given["failOnDataLoss"] = str(story.fails_on_loss).lower()
+    if story.tags is not None:
+        given["subExpression"] = " || ".join(story.tags)
+    options, clock, turns = ReadOptions.parse(given), ManualClock(), iter(story.order)
+    network = SimulatedNetwork(
+        lambda offset, most: story.queue.pull(offset, min(most, story.limit), story.tags),
+        clock,
+        choose=lambda count: next(turns, 0) % count,
+    )
+    puller = RangePuller(wanted, network, limit_ms=1_000, missing_ms=1_000, clock=clock)
+    client: Any = Letters()
+    for batch in _RangeReader(wanted, client, puller, options, COLUMNS, (), losses, ()).batches():
+        yield from _checked(batch).to_pylist()
+
+
+def _checked(batch: pa.RecordBatch) -> pa.RecordBatch:
+    batch.validate(full=True)
+    return batch
+
+
+def check(story: Story) -> None:
+    losses: list[LostRange] = []
+    try:
+        rows = read(story, story.cuts, losses)
+    except RemoteProtocolError as error:
+        assert story.mode == "fail"
+        assert error.condition == "BAD_MESSAGE"
+        offset = error.context["offset"]
+        (entry,) = (entry for entry in story.queue.entries if entry.place == offset)
+        assert entry.commit_log_offset not in story.true_bodies, error
+        return
+    check_rows(story, rows)
+    if story.tags is None:
+        assert [(loss.begin_offset, loss.end_offset) for loss in losses] == _cut(story.queue.holes, story.cuts)
+    assert {loss.cause for loss in losses} <= {LEFT_OUT}
+
+
+def _cut(holes: Sequence[tuple[int, int]], cuts: Sequence[int]) -> list[tuple[int, int]]:
+    """The holes, where tasks are cut from them too."""
+    parts = [(max(begin, low), min(end, high)) for begin, end in holes for low, high in pairwise(cuts)]
+    return [(begin, end) for begin, end in parts if begin < end]
+
+
+def check_rows(story: Story, rows: list[Row]) -> None:
+    offsets = [row["queueOffset"] for row in rows]
+    assert all(one < other for one, other in pairwise(offsets)), "an offset comes once, in order"
+    expected = {
+        entry.commit_log_offset: (entry.place, entry.sent.body)
+        for entry in story.queue.entries
+        if entry.commit_log_offset in story.true_bodies and (story.tags is None or entry.sent.tag in story.tags)
+    }
+    found = [(row["commitLogOffset"], (row["queueOffset"], row["body"])) for row in rows]
+    found = [one for one in found if one[0] in story.true_bodies]
+    assert len(found) == len(expected), "each once"
+    assert found == list(expected.items())
+    places = {entry.commit_log_offset: range(entry.place, entry.end) for entry in story.queue.entries}
+    if story.tags is None:
+        assert all(row["queueOffset"] in places[row["commitLogOffset"]] for row in rows)
+
+
+@CASES
+@pytest.mark.usefixtures("implementation")
+def test_true_messages_beside_any_lie_come_once(cases: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partition_reader, "DECODED_AT_ONCE_BYTES", 600)
+    monkeypatch.setattr(partition_reader, "BATCH_BYTES", 3_000)
+
+    @settings(max_examples=cases)
+    @given(stories())
+    def tell(story: Story) -> None:
+        event(f"{story.queue._kind.value}, filtered: {story.tags is not None}, {story.mode}")
+        check(story)
+
+    tell()
+
+
+def told(kind: QueueKind, *sent: Sent, mode: str = "null", true_after: int = 5) -> Story:
+    """A true message, lies, and more true ones, read with default options but for ``badMessages``."""
+    queue = HostileQueue(kind, QUEUE.topic)
+    true_bodies: dict[int, bytes] = {}
+    for one in (Sent(b"true"), *sent, *(Sent(b"true %d" % number) for number in range(true_after))):
+        assert queue.send(one)
+        if one not in sent and queue.entries:
+            true_bodies[queue.entries[-1].commit_log_offset] = one.body
+    return Story(queue, true_bodies, [0, queue.max_offset], None, mode, not queue.holes, 32)
+
+
+PARTS_OF_A_LIE = inner_batch([(b"part", b"")] * 1_000)
+LIES = {
+    "a batch flag on 4.9.7": (QueueKind.OLD, Sent(PARTS_OF_A_LIE, 0xC0)),
+    "a batch flag and a count on 4.9.7": (
+        QueueKind.OLD,
+        Sent(PARTS_OF_A_LIE, 0xC0, {"INNER_NUM": "1000", "INNER_BASE": "1"}),
+    ),
+    "a count of less than there are": (QueueKind.BATCH, Sent(inner_batch([(b"", b"")] * 3), 0xC0, {"INNER_NUM": "2"})),
+    "a count of more than there are": (QueueKind.BATCH, Sent(inner_batch([(b"", b"")] * 3), 0xC0, {"INNER_NUM": "9"})),
+    "no count": (QueueKind.BATCH, Sent(inner_batch([(b"", b"")] * 3), 0xC0)),
+    "a count of what is no batch": (QueueKind.OLD, Sent(b"no batch", 0xC0, {"INNER_NUM": "500", "INNER_BASE": "1"})),
+    "a count of what is not unwrapped": (QueueKind.BATCH, Sent(b"x", 0x80, {"INNER_NUM": "4"})),
+    "an IPv6 flag on 4.9.7": (QueueKind.OLD, Sent(b"x" * 60, 0x10)),
+    "both IPv6 flags": (QueueKind.ORDINARY, Sent(b"x" * 60, 0x30)),
+    "lengths below 0": (QueueKind.ORDINARY, Sent(posing("T", body_bytes=-7), 0x10)),
+    "a clock of the year 10000": (QueueKind.ORDINARY, Sent(b"x", 0, {}, 253_402_300_800_000)),
+}
+
+
+@pytest.mark.usefixtures("implementation")
+@pytest.mark.parametrize("mode", ["null", "deadLetter"])
+@pytest.mark.parametrize(("kind", "lie"), LIES.values(), ids=LIES.keys())
+def test_true_messages_behind_a_known_lie_come_once(kind: QueueKind, lie: Sent, mode: str) -> None:
+    check(told(kind, lie, mode=mode, true_after=1_200))
