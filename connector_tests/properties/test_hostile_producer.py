@@ -6,7 +6,6 @@ long form: ``pytest -m long`` on this file. On real brokers: ``integration/test_
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -18,6 +17,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from connector_tests.support.hostile_queue import HostileQueue, QueueKind, Sent
+from connector_tests.support.hostile_strategies import OTHER_TAG, TRUE_TAG, lies, posing
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.message_bytes import inner_batch
 from connector_tests.support.simulated_queue import QUEUE, SimulatedNetwork
@@ -29,45 +29,10 @@ from rocketmq_spark.source import partition_reader
 from rocketmq_spark.source.data_loss import LEFT_OUT, LostRange
 from rocketmq_spark.source.partition_reader import _RangeReader
 
-TRUE_TAG, OTHER_TAG = "true", "other"
 SHORT, LONG = 60, 5_000
 CASES = pytest.mark.parametrize(
     "cases", [SHORT, pytest.param(LONG, marks=[pytest.mark.long, pytest.mark.timeout(3600)])]
 )
-
-FLAGS = st.sampled_from(
-    [0, 0x1, 0x2, 0x4, 0x8, 0xC, 0x10, 0x20, 0x30, 0x40, 0x80, 0xC0, 0xC1, 0xD0, 0x81, 0x701, 0x3C1]
-)
-COUNTS = st.sampled_from(["", "0", "1", "2", "3", "+3", "003", "-2", "x", "40", "500", "32767", "99999", "９"])
-PARTS = st.lists(st.tuples(st.binary(max_size=8), st.sampled_from([b"", b"TAGS\x01true\x02"])), max_size=6)
-BATCHES = PARTS.map(inner_batch)
-MANY = st.sampled_from([40, 500]).map(lambda count: inner_batch([(b"", b"TAGS\x01true\x02")] * count))
-CLOCKS = st.sampled_from([0, 1_700_000_000_000, 2**63 - 1, -(2**63), 253_402_300_800_000, -62_135_596_800_001])
-
-
-def posing(reads: str, *, body_bytes: int = 0, properties_bytes: int | None = None) -> bytes:
-    """A body that, read 12 bytes too late as a message of an IPv6 host is, begins with lengths of its own."""
-    topic = QUEUE.topic.encode()
-    rest = struct.pack(">b", len(topic)) + topic
-    behind = len(topic) + 3 + len(reads) + 12
-    own = behind if properties_bytes is None else properties_bytes
-    return bytes(8) + struct.pack(">i", body_bytes) + rest + struct.pack(">h", own)
-
-
-POSING = st.sampled_from([posing("T"), posing("T", body_bytes=-7), posing("T", properties_bytes=-1)])
-
-
-@st.composite
-def lies(draw: st.DrawFn, at: int) -> Sent:
-    """One hostile message, which its producer believes to be stored at offset ``at``."""
-    properties = {"TAGS": draw(st.sampled_from([TRUE_TAG, OTHER_TAG]))}
-    if draw(st.booleans()):
-        properties["INNER_NUM"] = draw(COUNTS)
-    if draw(st.booleans()):
-        properties["INNER_BASE"] = str(at)
-    properties = {name: value for name, value in properties.items() if value}
-    body = draw(st.one_of(st.binary(max_size=80), BATCHES, MANY, POSING))
-    return Sent(body, draw(FLAGS), properties, draw(CLOCKS))
 
 
 @dataclass
@@ -93,7 +58,7 @@ def stories(draw: st.DrawFn) -> Story:
     true_bodies: dict[int, bytes] = {}
     for number in range(draw(st.integers(1, 40))):
         if draw(st.integers(0, 4)) == 0:
-            sent = draw(lies(queue.max_offset))
+            sent = draw(lies(queue.max_offset, QUEUE.topic))
             if tags is None or not sent.sys_flag & 0x30:
                 queue.send(sent)
             continue
@@ -240,7 +205,8 @@ LIES = {
     "a count of what is not unwrapped": (QueueKind.BATCH, Sent(b"x", 0x80, {"INNER_NUM": "4"})),
     "an IPv6 flag on 4.9.7": (QueueKind.OLD, Sent(b"x" * 60, 0x10)),
     "both IPv6 flags": (QueueKind.ORDINARY, Sent(b"x" * 60, 0x30)),
-    "lengths below 0": (QueueKind.ORDINARY, Sent(posing("T", body_bytes=-7), 0x10)),
+    "lengths that the broker takes": (QueueKind.ORDINARY, Sent(posing(QUEUE.topic), 0x10)),
+    "lengths below 0": (QueueKind.ORDINARY, Sent(posing(QUEUE.topic, body_bytes=-7), 0x10)),
     "a clock of the year 10000": (QueueKind.ORDINARY, Sent(b"x", 0, {}, 253_402_300_800_000)),
 }
 

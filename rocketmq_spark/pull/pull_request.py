@@ -28,7 +28,7 @@ class PullAction(Enum):
     AGAIN = "the same offset once more, at once"
     WAIT = "the broker does not have it now; the same offset later"
     LOST = "everything below the broker's min offset is deleted"
-    PASS = "no message has the asked offset; go on at the one behind it"
+    VACANT = "no message has the asked offset; go on at the one behind it"
 
 
 BY_REASON: Final[Mapping[tuple[PullStatus, str], PullAction]] = MappingProxyType(
@@ -84,7 +84,7 @@ def pull_action(result: PullResult, offset: int) -> PullAction:
     if action is PullAction.WAIT and result.status is PullStatus.FOUND:
         first = first_queue_offset(result.body)
         if first is not None and first < result.next_begin_offset <= offset < result.max_offset:
-            return PullAction.PASS
+            return PullAction.VACANT
     return action
 
 

@@ -185,7 +185,7 @@ class PullWindow:
             self._advance(request, result.next_begin_offset, NO_BODY)
         elif action is PullAction.LOST:
             self._lose(request, result.min_offset)
-        elif action is PullAction.PASS:
+        elif action is PullAction.VACANT:
             self._done(request, request.next_offset + 1, NO_BODY)
         if action is not PullAction.WAIT:
             self.retry(request)

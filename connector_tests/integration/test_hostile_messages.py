@@ -1,0 +1,208 @@
+"""Real brokers with a producer that lies: each true message that the broker holds is read exactly once.
+
+The pure form, with 5,000 cases, is ``properties/test_hostile_producer``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql.types import BinaryType, LongType, StructField, StructType, TimestampType
+
+from connector_tests.support.admin_broker import AdminBroker
+from connector_tests.support.cluster_pool import ClusterPool
+from connector_tests.support.hostile_queue import Sent
+from connector_tests.support.hostile_strategies import OTHER_TAG, TRUE_TAG, lies
+from connector_tests.support.streams import eventually
+from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.embedded.jars import DEFAULT_VERSION, VERSIONS
+from rocketmq_spark.embedded.pytest_plugin import unique_name
+from rocketmq_spark.errors import BrokerError, RemoteProtocolError
+from rocketmq_spark.model import Message, MessageQueue, QueueRange
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.send_question import send_question
+from rocketmq_spark.remoting.send_result import send_header
+from rocketmq_spark.source.partition_reader import read_ranges
+from rocketmq_spark.wire.message.batch import encode_batch
+from rocketmq_spark.wire.message.properties import encode_properties
+from rocketmq_spark.wire.message.stored_message import split_records
+from rocketmq_spark.wire.remoting.codes import RequestCode
+
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("implementation")]
+
+TIMEOUT_MS: Final = 10_000
+QUEUES: Final = 8
+GROUP: Final = "readers-of-lies"
+DISPATCH_S: Final = 0.05
+"""A broker that cannot read a message skips all that it has not dispatched yet: true ones wait for it."""
+SCHEMA: Final = StructType(
+    [
+        StructField("queueOffset", LongType()),
+        StructField("commitLogOffset", LongType()),
+        StructField("body", BinaryType()),
+        StructField("bornTimestamp", TimestampType()),
+    ]
+)
+
+
+class Shape(NamedTuple):
+    """Of the queues that lies are sent to."""
+
+    version: str
+    attributes: dict[str, str]
+
+    def __str__(self) -> str:
+        return f"{self.version} {'batch' if self.attributes else 'ordinary'}"
+
+
+SHAPES: Final = (
+    Shape(VERSIONS[0], {}),
+    Shape(DEFAULT_VERSION, {}),
+    Shape(DEFAULT_VERSION, {"queue.type": "BatchCQ"}),
+)
+
+
+class Held(NamedTuple):
+    """A message that the broker holds, by what it answers to pulls of one: its place in the queue, and in the log."""
+
+    place: int
+    commit_log_offset: int
+
+
+class Lies:
+    """A broker that is lied to, in one queue after another."""
+
+    def __init__(self, cluster: EmbeddedCluster, shape: Shape, broker: AdminBroker) -> None:
+        self.cluster = cluster
+        self._shape = shape
+        self._broker = broker
+        self._queues: Iterator[MessageQueue] = iter(())
+
+    def new_queue(self) -> MessageQueue:
+        """One that nobody has sent to."""
+        while (queue := next(self._queues, None)) is None:
+            topic = self.cluster.create_topic(unique_name("lies"), QUEUES, attributes=self._shape.attributes)
+            self._queues = iter([MessageQueue(topic, "broker-a", number) for number in range(QUEUES)])
+        return queue
+
+    def send(self, queue: MessageQueue, sent: Sent, *, is_batch: bool = False) -> int | None:
+        """Where it lies in the commit log; None: the broker has refused it."""
+        properties = encode_properties(sent.properties).decode()
+        header = send_header(queue, "tests", sys_flag=sent.sys_flag, properties=properties, is_batch=is_batch)
+        header = replace(header, born_timestamp_ms=sent.born_timestamp_ms)
+        code = RequestCode.SEND_BATCH_MESSAGE if is_batch else RequestCode.SEND_MESSAGE_V2
+        body = encode_batch([Message(queue.topic, sent.body)] * 3) if is_batch else sent.body
+        try:
+            stored = self._broker.ask(send_question(code, header, body, queue))
+        except BrokerError:
+            return None
+        return int(stored.offset_msg_ids[0][-16:], 16)
+
+    def max_offset(self, queue: MessageQueue) -> int:
+        return self._broker.max_offset(queue)
+
+    def held(self, queue: MessageQueue) -> list[Held]:
+        """All that the broker answers, one by one."""
+        found: dict[int, Held] = {}
+        offset, end_offset = 0, self.max_offset(queue)
+        while offset < end_offset:
+            answer = self._broker.pull("tests", queue, offset, 1)
+            for _, _, record in split_records(answer.body):
+                own, log = (int.from_bytes(record[at : at + 8], "big", signed=True) for at in (20, 28))
+                place = own if self._shape.attributes else offset
+                found.setdefault(log, Held(place, log))
+            offset = max(answer.next_begin_offset, offset + 1)
+        return list(found.values())
+
+
+@pytest.fixture(params=SHAPES, ids=str)
+def liar(request: pytest.FixtureRequest, clusters: ClusterPool) -> Iterator[Lies]:
+    shape: Shape = request.param
+    is_plain = shape.version == DEFAULT_VERSION
+    cluster = request.getfixturevalue("cluster") if is_plain else clusters.get(version=shape.version)
+    with closing(ConnectionPool(TIMEOUT_MS)) as pool:
+        yield Lies(cluster, shape, AdminBroker(cluster.broker_addr(), pool, TIMEOUT_MS))
+
+
+@st.composite
+def readers(draw: st.DrawFn) -> dict[str, str]:
+    mode = draw(st.sampled_from(["null", "deadLetter", "fail"]))
+    return {"badMessages": mode, "failOnDataLoss": draw(st.sampled_from(["true", "false"]))}
+
+
+def tell(liar: Lies, queue: MessageQueue, data: st.DataObject) -> dict[int, bytes]:
+    """True messages by where they lie, with lies between them."""
+    true_bodies: dict[int, bytes] = {}
+    for number in range(data.draw(st.integers(2, 8))):
+        if data.draw(st.booleans()):
+            lie = data.draw(lies(liar.max_offset(queue), queue.topic))
+            liar.send(queue, lie, is_batch=data.draw(st.booleans()))
+            if lie.sys_flag & 0x30:
+                time.sleep(DISPATCH_S)
+        true = Sent(b"true %d" % number, 0, {"TAGS": TRUE_TAG if number % 3 else OTHER_TAG}, 1_700_000_000_000)
+        log = liar.send(queue, true)
+        assert log is not None
+        true_bodies[log] = true.body
+    last = list(true_bodies)[-1]
+    eventually(lambda: last in [one.commit_log_offset for one in liar.held(queue)], "the last message in the queue")
+    return true_bodies
+
+
+def read(liar: Lies, ranges: list[QueueRange], options: dict[str, str]) -> list[dict[str, Any]]:
+    given = {"namesrvAddr": liar.cluster.namesrv_addr, "consumerGroup": GROUP, "subscribe": ranges[0].queue.topic}
+    batches = read_ranges(ranges, ReadOptions.parse(given | options), SCHEMA)
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def check(liar: Lies, data: st.DataObject) -> None:
+    queue = liar.new_queue()
+    true_bodies = tell(liar, queue, data)
+    held = liar.held(queue)
+    options = data.draw(readers())
+    places = [one.place for one in held]
+    if has_gaps(held, liar.max_offset(queue)):
+        options["failOnDataLoss"] = "false"
+    cuts = sorted({0, *data.draw(st.lists(st.sampled_from(places), max_size=3)), liar.max_offset(queue)})
+    try:
+        rows = read(liar, [QueueRange(queue, begin, end) for begin, end in pairwise(cuts)], options)
+    except RemoteProtocolError as error:
+        assert (error.condition, options["badMessages"]) == ("BAD_MESSAGE", "fail"), error
+        by_place = {one.place: one.commit_log_offset for one in held}
+        assert by_place[error.context["offset"]] not in true_bodies
+        return
+    expected = [(one.place, one.commit_log_offset) for one in held if one.commit_log_offset in true_bodies]
+    assert len(expected) == len(true_bodies), "the broker holds each"
+    found = [(row["queueOffset"], row["commitLogOffset"]) for row in rows]
+    assert [one for one in found if one[1] in true_bodies] == expected
+    assert len({offset for offset, _ in found}) == len(found), "no offset twice"
+    assert all(row["body"] == true_bodies.get(row["commitLogOffset"], row["body"]) for row in rows)
+
+
+def has_gaps(held: list[Held], max_offset: int) -> bool:
+    """Whether offsets behind some message are no message's, or may be: those of a batch look the same."""
+    places = [*(one.place for one in held), max_offset]
+    return any(behind > place + 1 for place, behind in pairwise(places))
+
+
+@pytest.mark.parametrize(
+    "cases",
+    [6, pytest.param(200, marks=[pytest.mark.versions, pytest.mark.timeout(3600)])],
+)
+def test_true_messages_beside_lies_on_a_broker_come_once(liar: Lies, cases: int) -> None:
+    quiet = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+
+    @settings(max_examples=cases, deadline=None, suppress_health_check=quiet)
+    @given(st.data())
+    def lie(data: st.DataObject) -> None:
+        check(liar, data)
+
+    lie()
