@@ -212,6 +212,15 @@ LIES = {
 
 
 @pytest.mark.usefixtures("implementation")
+def test_a_message_its_broker_cannot_read_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    partition_reader._warn_of_undelivered.cache_clear()
+    for _ in range(2):
+        check(told(QueueKind.OLD, Sent(b"x" * 60, 0x10)))
+    (line,) = caplog.messages
+    assert line.startswith(f"messages undelivered: queue={QUEUE} count=1; the broker has stored them")
+
+
+@pytest.mark.usefixtures("implementation")
 @pytest.mark.parametrize("mode", ["null", "deadLetter"])
 @pytest.mark.parametrize(("kind", "lie"), LIES.values(), ids=LIES.keys())
 def test_true_messages_behind_a_known_lie_come_once(kind: QueueKind, lie: Sent, mode: str) -> None:

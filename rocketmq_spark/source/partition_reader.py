@@ -5,9 +5,10 @@ Connections are kept between tasks in a pool of the worker process; everything e
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain
 from types import MappingProxyType
 from typing import Final
@@ -16,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, TransportError
-from rocketmq_spark.model import QueueRange
+from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.executor_client import ExecutorClient
 from rocketmq_spark.pull.outage_notes import OutageNotes
@@ -44,6 +45,8 @@ from rocketmq_spark.wire.arrow.bad_messages import BadMessage
 from rocketmq_spark.wire.arrow.columns import TooLargeTogetherError
 from rocketmq_spark.wire.body.subscription import exact_tags
 from rocketmq_spark.wire.message.stored_message import check_layout
+
+log = logging.getLogger(__name__)
 
 SMALL_BATCH_ROWS: Final = 4_096
 SMALL_BATCH_BYTES: Final = 1024 * 1024
@@ -242,6 +245,8 @@ class _RangeReader:
             found = each_once(decoded)
             all_found.append(found)
             yield self._bad.settle(found, bad).select(list(self._columns))
+        if self._decoder.moved_by:
+            _warn_of_undelivered(self._wanted.queue, self._decoder.moved_by)
         self._find_left_out(promised, all_found)
 
     def _find_left_out(self, promised: Promised, found: Sequence[pa.RecordBatch]) -> None:
@@ -299,6 +304,17 @@ class _RangeReader:
     def _logged_at_this_broker(self) -> list[QueueRange]:
         broker_name = self._wanted.queue.broker_name
         return [one for one in self._logged if one.queue.broker_name == broker_name]
+
+
+@lru_cache(maxsize=1_024)
+def _warn_of_undelivered(queue: MessageQueue, count: int) -> None:
+    """Once in a process."""
+    log.warning(
+        "messages undelivered: queue=%s count=%d; the broker has stored them and delivers them to no consumer, most "
+        "likely because their producer has set flags of an IPv6 host; all others are read",
+        queue,
+        count,
+    )
 
 
 def cause_of(lost: PulledRange) -> str:

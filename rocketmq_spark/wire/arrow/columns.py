@@ -86,6 +86,9 @@ class ColumnDecoder:
         self.schema = pa.schema([pa.field(name, arrow_type(column)) for name, column in named])
         self._broker_name = broker_name
         self._tags = tags
+        self.moved_by = 0
+        """How many places in front of their stored offsets messages were, at most: the broker has stored so many others
+        of the queue, and does not deliver them."""
 
     def decode(
         self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, answered: Answered = ()
@@ -152,7 +155,9 @@ class ColumnDecoder:
         return batch, list(bad.values())
 
     def _frames(self, bodies: Sequence[Buffer], answered: Answered) -> RecordFrames:
-        return frame_records(bodies, answered, is_whole=self._tags is None)
+        frames = frame_records(bodies, answered, is_whole=self._tags is None)
+        self.moved_by = max(self.moved_by, frames.moved_by)
+        return frames
 
     def _readable(self, bodies: Sequence[Buffer], answered: Answered) -> tuple[RecordIndex, dict[int, BadMessage]]:
         """The records but for those that are not laid out as they say, and these."""

@@ -58,9 +58,11 @@ class RecordFrames:
     """Where ``n`` records in ``data`` begin and end; each array has one entry a record.
 
     ``next_offsets``: at most these queue offsets end what a record has; only where some record is an inner batch.
+    ``moved_by``: how many places in front of its stored offset some record was, at most.
     """
 
     data: bytes
+    moved_by: int
     begins: Positions
     ends: Positions
     head: npt.NDArray[np.void]
@@ -73,8 +75,8 @@ class RecordFrames:
         """The records for which ``wanted`` is true."""
         if wanted.all():
             return self
-        arrays = (getattr(self, field.name) for field in fields(self)[1:])
-        return type(self)(self.data, *(array[wanted] for array in arrays))
+        arrays = (getattr(self, field.name) for field in fields(self)[2:])
+        return type(self)(self.data, self.moved_by, *(array[wanted] for array in arrays))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +110,16 @@ def frame_records(bodies: Sequence[Buffer], answered: Answered = (), *, is_whole
     ends = np.append(begins[1:], len(data))
     head = gather(data, HEAD, begins)
     _require((head["magic"] == MessageMagic.V1) | (head["magic"] == MessageMagic.V2))
-    next_offsets = np.broadcast_to(np.int64(MAX_OFFSET), len(begins))
+    next_offsets, moved_by = np.broadcast_to(np.int64(MAX_OFFSET), len(begins)), 0
     if answered:
         counts = np.diff(np.searchsorted(begins, np.cumsum([0, *bodies_bytes])))
         if is_whole and (places := _places(head["queue_offset"], counts, answered)) is not None:
+            moved_by = int((head["queue_offset"] - places).max())
             data = _at_places(data, begins, places)
             head = gather(data, HEAD, begins)
         if (head["sys_flag"] & MessageSysFlag.INNER_BATCH.value).any():
             next_offsets = _next_offsets(head["queue_offset"], counts, answered)
-    return RecordFrames(data, begins, ends, head, next_offsets)
+    return RecordFrames(data, moved_by, begins, ends, head, next_offsets)
 
 
 def _places(
@@ -174,9 +177,8 @@ def index_records(frames: RecordFrames) -> RecordIndex:
     _require((topic_lengths >= 0) & (topic_ends + LENGTH.itemsize <= ends))
     properties_bytes = gather(data, LENGTH, topic_ends)
     _require(topic_ends + LENGTH.itemsize + properties_bytes == ends)
-    return RecordIndex(
-        data, begins, ends, head, next_offsets, store_timestamps, tails, tail, body_ends, topic_begins, topic_ends
-    )
+    framed = (data, frames.moved_by, begins, ends, head, next_offsets)
+    return RecordIndex(*framed, store_timestamps, tails, tail, body_ends, topic_begins, topic_ends)
 
 
 def locate(data: bytes, bodies_bytes: Sequence[int], position: int) -> tuple[int, int, int]:
