@@ -15,11 +15,17 @@ from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
 
 @dataclass
 class Queue:
-    """A queue's messages as a broker pulls them: offset → store time. ``gone``: removed, and not by retention."""
+    """A queue's messages as a broker pulls them: offset → store time. ``gone``: removed, and not by retention.
+
+    ``moved_by``: those from ``moved_from`` on are stored with larger offsets, because the broker could not put others
+    into the queue.
+    """
 
     stored_ms: dict[int, int]
     min_offset: int
     max_offset: int
+    moved_from: int = 0
+    moved_by: int = 0
     pulls: list[int] = field(default_factory=list)
 
     def first(self, timestamp_ms: int) -> int:
@@ -39,7 +45,8 @@ class Queue:
             return self._result(PullStatus.NO_NEW_MSG, offset)
         if offset not in self.stored_ms:
             return self._result(PullStatus.NO_MATCHED_MSG, offset + 1)
-        record = Record(queue_offset=offset, store_timestamp_ms=self.stored_ms[offset])
+        stored_offset = offset + (self.moved_by if offset >= self.moved_from else 0)
+        record = Record(queue_offset=stored_offset, store_timestamp_ms=self.stored_ms[offset])
         return self._result(PullStatus.FOUND, offset + 1, record.encode())
 
     def _result(self, status: PullStatus, next_offset: int, body: bytes = b"") -> PullResult:
@@ -67,7 +74,8 @@ def queues(draw: st.DrawFn) -> Queue:
         at_ms += step_ms
         if index not in gone:
             stored_ms[min_offset + index] = at_ms
-    return Queue(stored_ms, min_offset, min_offset + len(steps_ms))
+    moved_from, moved_by = draw(st.integers(0, 110)), draw(st.sampled_from([0, 0, 1, 3]))
+    return Queue(stored_ms, min_offset, min_offset + len(steps_ms), moved_from, moved_by)
 
 
 TIMES_MS = st.integers(95, 320)
@@ -197,3 +205,9 @@ def test_where_the_next_messages_are_gone_those_behind_them_are_looked_at() -> N
     """What is gone is neither early nor late: an answer that only points further does not end a look."""
     queue = Queue({0: 100, 3: 100, 4: 200}, 0, 5)
     assert queue.found(0, 150) == 4
+
+
+def test_a_time_is_found_behind_messages_that_moved() -> None:
+    queue = Queue({offset: offset for offset in range(10)}, 0, 10, moved_from=2, moved_by=3)
+    for answer in range(11):
+        assert queue.found(answer, 5) == 5

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from rocketmq_spark.model import StoredMessage
 from rocketmq_spark.pop.handles import ORDINARY, Form, Handle, Received
-from rocketmq_spark.wire.message.stored_message import as_stored
+from rocketmq_spark.wire.message.stored_message import as_written
 
 BY_DEFAULT: Final = 16
 """Source: ``remoting/protocol/subscription/SubscriptionGroupConfig.java``."""
@@ -55,12 +55,12 @@ def times_again(one: Received) -> int:
     handle = one.handle
     if one.form is not Form.STORED or not isinstance(handle, Handle) or handle.check_point.retry == ORDINARY:
         return 0
-    return as_stored(one.record, handle.broker_name).reconsume_times
+    return as_written(one.record, handle.broker_name).reconsume_times
 
 
 def stored(one: Received) -> StoredMessage:
     """Where its broker has the message that was handed out: of one that came again, in the retry topic."""
-    message = as_stored(one.record, one.handle.broker_name)
+    message = as_written(one.record, one.handle.broker_name)
     return StoredMessage(one.handle.topic, one.handle.broker_name, message.commit_log_offset, message.msg_id)
 
 

@@ -88,7 +88,9 @@ def _look(offset: int) -> Generator[int, PullResult, _Sight]:
         result = yield offset
         if result.status is PullStatus.FOUND:
             message = first_of(result.body)
-            return _Sight(message.queue_offset, message.store_timestamp_ms, result.min_offset, result.max_offset)
+            # Behind a message that the broker could not put into the queue, stored offsets are larger than places.
+            place = min(message.queue_offset, result.next_begin_offset - 1)
+            return _Sight(place, message.store_timestamp_ms, result.min_offset, result.max_offset)
         if result.status is PullStatus.NO_NEW_MSG or result.next_begin_offset <= offset:
             return _Sight(offset, None, result.min_offset, result.max_offset)
         offset = result.next_begin_offset

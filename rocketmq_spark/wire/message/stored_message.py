@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from enum import IntEnum
 from typing import Final
@@ -62,6 +63,7 @@ _MAX_COUNT: Final = 2**15 - 1
 
 _IPV6: Final = MessageSysFlag.BORNHOST_V6 | MessageSysFlag.STOREHOST_V6
 _NO_IPV6: Final = MessageSysFlag(0)
+_IPV6_MORE_BYTES: Final = IPV6_HOST_BYTES - IPV4_HOST_BYTES
 
 
 def decode_messages(body: Buffer, *, broker_name: str) -> list[MessageExt]:
@@ -107,13 +109,13 @@ def split_records(body: Buffer) -> Iterator[tuple[int, int, memoryview]]:
 
 
 def first_of(body: Buffer) -> MessageExt:
-    """The first record of a pull response body as it is stored, its body not decompressed; of an unnamed broker.
+    """The first record of a pull response body as it was written, its body not decompressed; of an unnamed broker.
 
     RemoteProtocolError[CORRUPT_MESSAGE] if it cannot be decoded.
     """
     data = memoryview(body)
     try:
-        return as_stored(data[: _record_bytes(data)], broker_name="")
+        return as_written(data[: _record_bytes(data)], broker_name="")
     except ValueError as problem:
         raise corrupt_message(0, 0, len(data), problem) from problem
 
@@ -186,24 +188,21 @@ def _record_bytes(rest: memoryview) -> int:
 
 
 def as_written(record: memoryview, broker_name: str) -> MessageExt:
-    """Decode one record as ``as_stored`` does, and where that fails, with IPv4 hosts whatever its flags say.
+    """Decode one record as its broker wrote it: as ``as_stored`` does, unless its flags of IPv6 hosts are made up.
 
-    A producer with an IPv4 host may set the flags of IPv6. A broker then counts the bytes of IPv6 hosts, writes IPv4
-    ones, and what follows the properties means nothing. It hands out such a record only where the bytes, read as the
-    flags say, have lengths that it takes.
+    A producer with an IPv4 host may set them. A broker then counts the bytes of IPv6 hosts and writes IPv4 ones, so
+    that as many bytes too many follow the properties. It delivers such a record only where the bytes, read as the flags
+    say, have lengths that it takes.
 
     ValueError as ``as_stored``. Source: ``store/MessageExtEncoder.java#encode``.
     """
-    try:
-        return as_stored(record, broker_name)
-    except ValueError as problem:
-        try:
-            message, _ = _decoded(record, broker_name, _NO_IPV6)
-        except ValueError:
-            raise problem from None
-        if not _has(message.sys_flag, _IPV6):
-            raise
-        return message
+    if _has(_HEAD.unpack_from(record)[7], _IPV6):
+        with suppress(ValueError):
+            message, remaining_bytes = _decoded(record, broker_name, _NO_IPV6)
+            flags = (MessageSysFlag.BORNHOST_V6, MessageSysFlag.STOREHOST_V6)
+            if remaining_bytes == _IPV6_MORE_BYTES * sum(_has(message.sys_flag, flag) for flag in flags):
+                return message
+    return as_stored(record, broker_name)
 
 
 def as_stored(record: memoryview, broker_name: str) -> MessageExt:
