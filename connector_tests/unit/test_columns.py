@@ -295,3 +295,42 @@ def test_bodies_together_may_not_grow_beyond_the_limit(decoder: NewDecoder, monk
     assert decoder("body").decode([packed, packed], *ALL).num_rows == 2
     with pytest.raises(RemoteProtocolError, match="more than the 200 bytes"):
         decoder("body").decode([packed, packed, packed], *ALL)
+
+
+def moved(*offsets: int) -> bytes:
+    return pull_body(*(replace(MESSAGE, queue_offset=offset) for offset in offsets))
+
+
+@pytest.mark.parametrize(
+    ("stored", "answered", "rows"),
+    [
+        pytest.param([(5, 6, 7)], [(5, 8)], [5, 6, 7], id="nothing moved"),
+        pytest.param([(5, 7, 8)], [(5, 8)], [5, 6, 7], id="moved"),
+        pytest.param([(5, 6), (8, 9)], [(5, 7), (7, 9)], [5, 6, 7, 8], id="only in one answer"),
+        pytest.param([(5, 5, 6)], [(4, 7)], [4, 5, 6], id="moved and back: the broker was restarted"),
+        pytest.param([(5, 7, 8)], [(5, 9)], [5, 7, 8], id="fewer messages than offsets"),
+        pytest.param([(5, 6, 8)], [(7, 10)], [5, 6, 8], id="in front of their places"),
+        pytest.param([(5, 7, 8)], [], [5, 7, 8], id="nothing known"),
+    ],
+)
+def test_rows_have_their_places_where_these_can_be_counted(
+    decoder: NewDecoder, stored: list[tuple[int, ...]], answered: list[tuple[int, int]], rows: list[int]
+) -> None:
+    bodies = [moved(*one) for one in stored]
+    assert offsets(decoder("queueOffset", "body").decode(bodies, *ALL, answered)) == rows
+    filtered = decoder("queueOffset", tags=frozenset({"TagA"})).decode(bodies, *ALL, answered)
+    assert offsets(filtered) == [offset for one in stored for offset in one], "no place can be counted"
+
+
+@pytest.mark.parametrize(("next_offset", "rows"), [(12, [10, 11]), (13, [10, 11]), (11, None)])
+def test_an_inner_batch_ends_where_the_next_message_begins(
+    decoder: NewDecoder, next_offset: int, rows: list[int] | None
+) -> None:
+    batch = batch_of(replace(MESSAGE, queue_offset=10), [(b"", b""), (b"", b"")])
+    bodies = [pull_body(batch, replace(MESSAGE, queue_offset=next_offset))]
+    found, bad = decoder("queueOffset", "body").decode_around(bodies, *ALL, [(10, next_offset + 1)])
+    assert offsets(found) == [*(rows or [10]), next_offset]
+    assert [one.offsets for one in bad] == ([] if rows else [range(10, 11)])
+    alone, bad = decoder("queueOffset", "body").decode_around([batch.encode()], *ALL, [(10, next_offset)])
+    assert offsets(alone) == (rows or [10])
+    assert len(bad) == (rows is None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from connector_tests.support.message_bytes import Record
 from connector_tests.support.pull_results import result, too_small
 from rocketmq_spark.pull.pull_request import BY_OFFSETS, PullAction, pull_action
 from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
@@ -72,3 +73,23 @@ def test_too_small_is_no_loss_while_the_min_offset_does_not_say_so() -> None:
 
 def test_a_reset_mark_is_no_loss_whatever_the_bounds_are() -> None:
     assert pull_action(result(PullStatus.OFFSET_ILLEGAL, "OFFSET_RESET", 5, min_offset=500), 100) is PullAction.AGAIN
+
+
+@pytest.mark.parametrize(
+    ("first", "next_begin", "max_offset", "action"),
+    [
+        (98, 99, 101, PullAction.VACANT),
+        (97, 100, 101, PullAction.VACANT),
+        (98, 101, 101, PullAction.DELIVER),
+        (98, 99, 100, PullAction.WAIT),
+        (99, 99, 101, PullAction.WAIT),
+    ],
+)
+def test_an_answer_with_the_message_before_means_a_vacant_offset(
+    first: int, next_begin: int, max_offset: int, action: PullAction
+) -> None:
+    """As batch consume queues answer."""
+    found = result(PullStatus.FOUND, "FOUND", next_begin, max_offset=max_offset)
+    body = memoryview(Record(queue_offset=first).encode())
+    assert pull_action(found._replace(body=body), 100) is action
+    assert pull_action(found._replace(body=body[:90]), 100) is not PullAction.VACANT
