@@ -45,6 +45,11 @@ def test_how_it_was_handed_out_is_not_said_of_it() -> None:
     assert letter_of(POP_CK="3 1763712000000 60000 3 1 broker-a 7 3").properties == SAID
 
 
+def test_a_dead_letter_has_no_count_of_a_batch() -> None:
+    """RocketMQ 5 refuses it: MESSAGE_ILLEGAL, and the query ended."""
+    assert letter_of(INNER_NUM="3", INNER_BASE="7").properties == SAID
+
+
 def test_of_what_was_sent_back_the_first_place_is_said() -> None:
     properties = letter_of(RETRY_TOPIC="first", ORIGIN_MESSAGE_ID="M").properties
     assert (properties["RETRY_TOPIC"], properties["ORIGIN_MESSAGE_ID"]) == ("first", "M")

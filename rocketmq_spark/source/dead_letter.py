@@ -12,7 +12,15 @@ from typing import Final
 from rocketmq_spark.errors import LocalProtocolError
 from rocketmq_spark.model import Message, MessageQueue
 from rocketmq_spark.wire.arrow.bad_messages import BadMessage
-from rocketmq_spark.wire.message.properties import ORIGIN_MESSAGE_ID, POP_CK, RETRY_TOPIC, UNIQ_KEY, encode_properties
+from rocketmq_spark.wire.message.properties import (
+    INNER_BASE,
+    INNER_NUM,
+    ORIGIN_MESSAGE_ID,
+    POP_CK,
+    RETRY_TOPIC,
+    UNIQ_KEY,
+    encode_properties,
+)
 
 PROBLEM: Final = "BAD_MESSAGE_PROBLEM"
 QUEUE: Final = "BAD_MESSAGE_QUEUE"
@@ -27,8 +35,9 @@ HOLD_BACK: Final = frozenset(
 """Properties with which a broker would deliver it later, or elsewhere. Source: ``common/message/MessageConst.java``."""
 
 
-NOT_ITS_OWN: Final = HOLD_BACK | {POP_CK}
-"""A handle would be taken for that of the dead letter by who is handed it out."""
+NOT_ITS_OWN: Final = HOLD_BACK | {POP_CK, INNER_BASE, INNER_NUM}
+"""A handle would be taken for that of the dead letter by who is handed it out; and a broker refuses a message that has
+the count of an inner batch and is none."""
 
 
 def dead_letter(bad: BadMessage, queue: MessageQueue) -> Message:
