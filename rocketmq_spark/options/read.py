@@ -239,8 +239,8 @@ class ReadOptions(ReceiveOptions):
         section=Section.ABSENCE,
         default="fail",
         doc="What to do with undecodable messages: marked as compressed and damaged, or not compressed at all; a batch "
-        "that is none, or has another number of messages than the broker gave it queue offsets; or with flags of an "
-        "IPv6 host that it does not have. `fail` ends the query; `null` gives rows with all but the body; `deadLetter` "
+        "that is none, or has not as many messages as queue offsets; or with made-up flags of an IPv6 host. "
+        "`fail` ends the query; `null` gives rows with all but the body; `deadLetter` "
         "sends them, with their bodies as stored and the reason, to the group's dead letter topic, at least once, and "
         "gives no rows. Each logs the queue, the offsets and the reason. A body counts only where the schema has it. "
         "May be changed with the checkpoint kept.",

@@ -68,6 +68,8 @@ class ColumnDecoder:
     ``tags``: only messages with one of these are kept, because brokers compare hashes; None keeps all.
     ``restores_origin``: the queue is one of a retry topic, and a message shows the topic and the id that it had before
     it was sent back, as Java's clients do it (``DefaultMQPushConsumerImpl#resetRetryAndNamespace``).
+
+    Not thread-safe.
     """
 
     implementation: ClassVar = "python"
@@ -90,20 +92,17 @@ class ColumnDecoder:
         """How many places in front of their stored offsets messages were, at most: the broker has stored so many others
         of the queue, and does not deliver them."""
 
-    def decode(
-        self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, answered: Answered = ()
-    ) -> pa.RecordBatch:
+    def decode(self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int) -> pa.RecordBatch:
         """The messages with queue offsets in ``[begin_offset, end_offset)``, in order, as a batch that owns its memory.
 
-        The broker's offsets decide: by ``answered`` how many an inner batch has at most, and, where all messages are
-        wanted, the place of each. Fastest with 1 to 4 MiB of bodies in a call; they must stay below 2 GiB.
+        Fastest with 1 to 4 MiB of bodies in a call; they must stay below 2 GiB.
 
         RemoteProtocolError[CORRUPT_MESSAGE] as ``decode_messages`` raises it for the body with the damage; but what is
         wrong inside a compressed body or an inner batch counts only where that is decoded.
         """
         wanted = range(begin_offset, end_offset)
         try:
-            records = _wanted(index_records(self._frames(bodies, answered)), wanted)
+            records = _wanted(index_records(self._frames(bodies, ())), wanted)
         except DamagedRecordError as damage:
             for body in bodies:
                 decode_messages(body, broker_name=self._broker_name)
@@ -115,6 +114,9 @@ class ColumnDecoder:
         self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, answered: Answered = ()
     ) -> tuple[pa.RecordBatch, list[BadMessage]]:
         """What ``decode`` gives, and in order the undecodable messages; their rows have null for the body.
+
+        The broker's offsets decide: by ``answered`` how many an inner batch has at most, and, where all messages are
+        wanted, the place of each.
 
         Which messages of an unreadable inner batch have a wanted tag nobody knows: all have rows, with its properties.
 

@@ -39,12 +39,10 @@ class NativeColumnDecoder(ColumnDecoder):
         fields = [column.field for column in self._columns]
         self._twin = _native.Decoder(fields, broker_name, None if tags is None else sorted(tags))
 
-    def decode(
-        self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, answered: Answered = ()
-    ) -> pa.RecordBatch:
+    def decode(self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int) -> pa.RecordBatch:
         """See ``ColumnDecoder``. The GIL is released; the bodies must not be written to meanwhile."""
-        batch = self.decode_ordinary(bodies, begin_offset, end_offset, answered)
-        return super().decode(bodies, begin_offset, end_offset, answered) if batch is None else batch
+        batch = self.decode_ordinary(bodies, begin_offset, end_offset)
+        return super().decode(bodies, begin_offset, end_offset) if batch is None else batch
 
     def decode_around(
         self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, answered: Answered = ()
