@@ -239,11 +239,10 @@ class ReadOptions(ReceiveOptions):
         section=Section.ABSENCE,
         default="fail",
         doc="What to do with undecodable messages: marked as compressed and damaged, or not compressed at all; a batch "
-        "that is none, or has not as many messages as queue offsets; or with made-up flags of an IPv6 host. "
-        "`fail` ends the query; `null` gives rows with all but the body; `deadLetter` "
-        "sends them, with their bodies as stored and the reason, to the group's dead letter topic, at least once, and "
-        "gives no rows. Each logs the queue, the offsets and the reason. A body counts only where the schema has it. "
-        "May be changed with the checkpoint kept.",
+        "that is none, or has not as many messages as queue offsets; or with made-up flags of an IPv6 host. `fail` "
+        "ends the query; `null` gives rows without body; `deadLetter` gives no rows and sends them, with their bodies "
+        "as stored and the reason, to the group's dead letter topic, at least once. Each logs the queue, the offsets "
+        "and the reason. A body counts only where the schema has it. May be changed with the checkpoint kept.",
     )
     missing_topic_timeout_ms: int = option(
         "missingTopicTimeoutMs",
