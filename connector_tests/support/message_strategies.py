@@ -41,7 +41,8 @@ def _compressed(plain: tuple[bytes, int], kind: MessageSysFlag) -> tuple[bytes, 
 @st.composite
 def batch_records(draw: st.DrawFn, plain: Record) -> Record:
     """An inner batch, compressed or not, that has as many messages as the broker gave it offsets."""
-    batch = batch_of(plain, draw(batches))
+    unpacked = plain.sys_flag & ~(COMPRESSED | MessageSysFlag.COMPRESSION_MASK)
+    batch = batch_of(replace(plain, sys_flag=unpacked), draw(batches))
     kind = draw(st.none() | KINDS)
     if kind is None:
         return batch
