@@ -17,13 +17,12 @@ def one_line(text: str) -> str:
     What producers and servers wrote may hold them; shown as they are, they would forge lines, or steer a terminal.
     Letters and spaces of any script stay.
     """
-    return text if text.isprintable() else "".join(map(_escaped, text))
+    return "".join(map(_escaped, text))
 
 
 def _escaped(char: str) -> str:
-    if char.isprintable() or unicodedata.category(char) == "Zs":
-        return char
-    return char.encode("unicode_escape").decode("ascii")
+    is_shown = char.isprintable() or unicodedata.category(char) == "Zs"
+    return char if is_shown else repr(char)[1:-1]
 
 
 class _Shown(str):
@@ -46,5 +45,5 @@ class Condition:
 
     def text(self, context: Mapping[str, str | int]) -> str:
         """Return both texts with the parameters in ``context`` filled in, each on one line (see ``one_line``)."""
-        shown = {name: _Shown(value) if isinstance(value, str) else value for name, value in context.items()}
+        shown = {name: _Shown(value) for name, value in context.items()}
         return f"{self.what} {self.advice}".format(**shown)

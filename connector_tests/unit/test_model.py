@@ -19,6 +19,7 @@ from rocketmq_spark.model import (
     QueueData,
     QueueRange,
     TopicRoute,
+    dead_letter_topic,
     flat,
     java_string_order,
     nested,
@@ -198,3 +199,4 @@ def test_queues_of_a_route_are_in_java_s_order_whatever_their_brokers_are_called
 
 def test_what_a_group_has_sent_back_is_in_a_topic_of_its_own() -> None:
     assert retry_topic("orders-app") == "%RETRY%orders-app"
+    assert dead_letter_topic("orders-app") == "%DLQ%orders-app"
