@@ -127,10 +127,10 @@ class Lies:
 
 
 @pytest.fixture(params=SHAPES, ids=str)
-def liar(request: pytest.FixtureRequest, clusters: ClusterPool) -> Iterator[Lies]:
+def liar(request: pytest.FixtureRequest, cluster: EmbeddedCluster, clusters: ClusterPool) -> Iterator[Lies]:
     shape: Shape = request.param
-    is_plain = shape.version == DEFAULT_VERSION
-    cluster = request.getfixturevalue("cluster") if is_plain else clusters.get(version=shape.version)
+    if shape.version != DEFAULT_VERSION:
+        cluster = clusters.get(version=shape.version)
     with closing(ConnectionPool(TIMEOUT_MS)) as pool:
         yield Lies(cluster, shape, AdminBroker(cluster.broker_addr(), pool, TIMEOUT_MS))
 
