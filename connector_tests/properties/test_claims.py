@@ -21,7 +21,7 @@ import pytest
 
 import rocketmq_spark.wire
 from connector_tests.support.address_space import MIB
-from connector_tests.support.message_bytes import COMPRESSED, INNER_BATCH, Record, inner_batch, pull_body
+from connector_tests.support.message_bytes import COMPRESSED, Record, batch_of, inner_batch, pull_body
 from rocketmq_spark.consumer.broker_names import impossible_in
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import QueueRange
@@ -71,7 +71,7 @@ OPTIONS: Final = ReadOptions.parse(
 )
 RECORDS: Final = pull_body(
     Record(body=compress(b"plain", MessageSysFlag.ZLIB), sys_flag=MessageSysFlag.ZLIB | COMPRESSED),
-    Record(sys_flag=INNER_BATCH, body=inner_batch([(b"1", b"a\x01b\x02"), (b"2", b"")]), queue_offset=2),
+    batch_of(Record(queue_offset=2), [(b"1", b"a\x01b\x02"), (b"2", b"")]),
 )
 POP_BODY: Final = pull_body(Record(topic="T", queue_id=1, queue_offset=5))
 

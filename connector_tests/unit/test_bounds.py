@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import rocketmq_spark
-from connector_tests.support.message_bytes import INNER_BATCH, Record, inner_batch, pull_body
+from connector_tests.support.message_bytes import Record, batch_of, pull_body
 from rocketmq_spark.conditions import CONDITIONS
 from rocketmq_spark.consumer.broker_names import impossible_in
 from rocketmq_spark.errors import OptionError, RemoteProtocolError, RocketMQError, RouteError
@@ -99,7 +99,7 @@ def pop_offsets(claimed: int) -> None:
 
 
 def inner_messages(count: int) -> None:
-    record = pull_body(Record(sys_flag=INNER_BATCH, body=inner_batch([(b"", b"")] * count)))
+    record = pull_body(batch_of(Record(), [(b"", b"")] * count))
     try:
         assert len(decode_record(memoryview(record), "b", len(record))) == count
     except ValueError as problem:

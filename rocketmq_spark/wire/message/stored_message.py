@@ -27,6 +27,7 @@ from typing import Final
 
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import MessageExt
+from rocketmq_spark.wire.bounds import INNER_MESSAGES
 from rocketmq_spark.wire.message.batch import InnerMessage, decode_batch
 from rocketmq_spark.wire.message.byte_reader import ByteReader
 from rocketmq_spark.wire.message.compression import DECOMPRESSED_LIMIT_BYTES, Buffer, decompress
@@ -59,7 +60,6 @@ _PROPERTIES_LENGTH: Final = struct.Struct(">h")
 
 _COUNT: Final = re.compile(r"\+?0*(\d{1,5})")
 """What Java's ``Short.parseShort`` takes, and is not below 0."""
-_MAX_COUNT: Final = 2**15 - 1
 
 _IPV6: Final = MessageSysFlag.BORNHOST_V6 | MessageSysFlag.STOREHOST_V6
 _NO_IPV6: Final = MessageSysFlag(0)
@@ -164,7 +164,7 @@ def offset_count(message: MessageExt, next_offset: int = MAX_OFFSET) -> int:
     found = _COUNT.fullmatch(properties.get(INNER_NUM, ""))
     count = max(1, int(found[1])) if found else 1
     end_offset = next_offset if next_offset < MAX_OFFSET else MAX_OFFSET + 1
-    return count if count <= min(_MAX_COUNT, end_offset - message.queue_offset) else 1
+    return count if count <= min(INNER_MESSAGES.most, end_offset - message.queue_offset) else 1
 
 
 def corrupt_message(index: int, position: int, length_bytes: int, problem: ValueError) -> RemoteProtocolError:
