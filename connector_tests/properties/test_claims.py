@@ -59,6 +59,7 @@ from rocketmq_spark.wire.remoting.pull import read_pull
 PEAK_BYTES: Final = 64 * MIB
 """What decoding and using one small input may take."""
 LONGEST_S: Final = 5.0
+"""Of processor time, which other processes do not lengthen."""
 
 QUEUE: Final = b'{"brokerName":"b","queueId":1,"topic":"T"}'
 BROKER: Final = b'{"brokerAddrs":{0:"10.0.0.1:10911"},"brokerName":"b","cluster":"c"}'
@@ -228,13 +229,13 @@ def test_a_claimed_number_takes_bounded_memory_and_time(one: Input, stride: int)
     try:
         for data in claims(one, stride):
             tracemalloc.reset_peak()
-            begin_s = time.monotonic()
+            begin_s = time.process_time()
             try:
                 one.use(data)
             except RocketMQError as error:
                 assert str(error)
             assert tracemalloc.get_traced_memory()[1] < PEAK_BYTES, data
-            assert time.monotonic() - begin_s < LONGEST_S, data
+            assert time.process_time() - begin_s < LONGEST_S, data
     finally:
         tracemalloc.stop()
 
