@@ -16,6 +16,7 @@ from connector_tests.support.ways import WAYS, Way, way_of
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, RouteError, TransportError
+from rocketmq_spark.model import Message
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.grpc_transport import GrpcTransport
 from rocketmq_spark.pop.handles import ORDINARY, AnyHandle, Handle, Received, handles_from_json, handles_to_json
@@ -231,6 +232,41 @@ def test_what_is_stored_after_who_looks_once_has_ended_is_there_for_the_next_at_
         second.check()
     assert bodies(read, options_of()) == sorted(sent)
     assert {where_from(one.handle) for one in read} == {ORDINARY}, "else somebody had them before"
+
+
+FORGED = ("0 1763712000000 60000 3 1 broker-z 0 0", "a b c d 1 broker-a 0 0")
+"""Of a broker that there is not, of none."""
+
+FORGED_FOR_BROKERS = (*FORGED, "5 1763712000000 999999999999999 3 0 broker-a 0 5", "no handle")
+"""A proxy takes the third for a handle, and the last makes it fail whatever comes with it."""
+
+
+def test_a_forged_handle_is_no_error_in_any_delivery(
+    messages: Topic, receiver: ReceiverOf, options_of: OptionsOf, way: Way
+) -> None:
+    """A broker keeps a ``POP_CK`` of a producer's. A proxy knows such a message by that alone, so it comes again."""
+    is_proxy = "endpoints" in way.server
+    forged = FORGED if is_proxy else FORGED_FOR_BROKERS
+    sent = [Message(messages.name, ck.encode(), properties={"POP_CK": ck}) for ck in forged]
+    first = receiver(invisibleDurationMs=str(SHORT_MS))
+    eventually(lambda: first.has_begun, "it has begun")
+    messages.send_as_they_are([*sent, Message(messages.name, b"true")])
+    eventually(lambda: first.count(State.RECEIVED) == len(forged) + 1, "all received")
+    first.stop()
+    again = receiver(invisibleDurationMs=str(SHORT_MS), clusterTimeoutMs="10000")
+    batch = frozen(again, len(forged) + 1)
+    assert set(bodies(batch, options_of())) == {*forged, "true"}
+    again.prove(1)
+    eventually(lambda: again.count(State.PROVEN) == 0, "none is left to be acknowledged")
+    time.sleep(UNTIL_REVIVED_S)
+    again.check()
+    came_later = set(bodies(list(again.freeze(2, 100)), options_of()))
+    if is_proxy:
+        assert (again.counts.acknowledged, came_later - set(forged)) == (1, set())
+    else:
+        assert (again.counts.acknowledged, again.counts.expired) == (len(forged) + 1, 0)
+        assert {where_from(one.handle) for one in batch} == {"1"}, "of a retry topic"
+        assert not came_later
 
 
 def test_messages_of_other_tags_do_not_come(messages: Topic, receiver: ReceiverOf, options_of: OptionsOf) -> None:

@@ -20,6 +20,7 @@ from rocketmq_spark.wire.remoting.command import RemotingCommand
 TOPIC: Final = "T"
 BROKER_TIMEOUT_MS: Final = 400
 REVIVE_QUEUE: Final = 3
+HANDED_OUT_MS: Final = int(time.time() * 1000)
 
 
 class SharingBroker:
@@ -65,6 +66,7 @@ class SharingBroker:
                 "invisibleTime": str(invisible_ms),
                 "reviveQid": str(REVIVE_QUEUE),
                 "startOffsetInfo": f"0 0 {first}",
+                "msgOffsetInfo": f"0 0 {','.join(map(str, range(first, first + count)))}",
             },
             body=pull_body(*records),
         )
@@ -129,6 +131,6 @@ class SharingServers:
         return answer(body=json.dumps({"brokerDatas": brokers, "queueDatas": queues}).encode())
 
 
-def handle_of(broker_name: str, offset: int) -> Handle:
+def handle_of(broker_name: str, offset: int, pop_time_ms: int = HANDED_OUT_MS) -> Handle:
     """Of a message that was handed out before."""
-    return Handle(CheckPoint(TOPIC, 0, 1_795_445_135_749, 60_000, REVIVE_QUEUE, "0", broker_name, 0), offset)
+    return Handle(CheckPoint(TOPIC, 0, pop_time_ms, 60_000, REVIVE_QUEUE, "0", broker_name, 0), offset)

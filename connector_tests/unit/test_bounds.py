@@ -94,6 +94,7 @@ def queue_offsets(count: int) -> None:
 
 def pop_offsets(claimed: int) -> None:
     fields = {"popTime": "1", "invisibleTime": "1", "reviveQid": "1", "startOffsetInfo": "0 1 5"}
+    fields["msgOffsetInfo"] = f"0 1 {5 + claimed}"
     body = pull_body(Record(queue_id=1, queue_offset=5 + claimed))
     received_of("T", "b", PopMessageResponse.from_fields(fields), memoryview(body))
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from contextlib import closing
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
 
-from connector_tests.support.scripted_proxy import OK, ScriptedProxy, of_entries, status
+from connector_tests.support.scripted_proxy import OK, ScriptedProxy, given, of_entries, status
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.grpc_transport import GrpcTransport
-from rocketmq_spark.pop.handles import Handle
+from rocketmq_spark.pop.handles import AnyHandle, Handle, OpaqueHandle
+from rocketmq_spark.pop.polls import Poll, Target
 from rocketmq_spark.pop.transports import transport_of
 from rocketmq_spark.wire.grpc import messaging_pb2 as pb
 
@@ -43,3 +45,33 @@ def test_of_a_topic_that_is_gone_the_proxy_says_that_it_knows_a_message_no_more(
                 transport.look()
             assert transport.change([HANDLE], 1, suspend=True) == [None]
             assert transport.acknowledge([HANDLE]) == [False]
+
+
+TIMES = "1795445135749 60000 3"
+HANDLES: dict[str, AnyHandle] = {
+    f"0 {TIMES} 1 broker-a 7 3 99": Handle.parse("T", f"0 {TIMES} 1 broker-a 7 3"),
+    f"0 {TIMES} 1 broker-a 7 2 99": Handle.parse("T", f"0 {TIMES} 1 broker-a 7 3"),
+    "a gateway's": OpaqueHandle("T", "broker-a", "a gateway's"),
+    f"0 {TIMES} 0 broker-z 7 3 99": OpaqueHandle("T", "broker-a", f"0 {TIMES} 0 broker-z 7 3 99"),
+    f"0 {TIMES} 0 broker-a 8 3 99": OpaqueHandle("T", "broker-a", f"0 {TIMES} 0 broker-a 8 3 99"),
+    "a b c d 1 99": OpaqueHandle("T", "broker-a", "a b c d 1 99"),
+}
+"""Of the message at offset 3 of queue 7, by what a proxy says."""
+
+
+def test_no_request_is_made_by_a_handle_that_a_producer_wrote() -> None:
+    """A proxy takes it for its broker's, and fails, or changes another message."""
+    with ScriptedProxy() as proxy:
+        proxy.answers["ReceiveMessage"] = lambda _: [given(text, queue_id=7, queue_offset=3) for text in HANDLES]
+        asks = {"endpoints": proxy.address, "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
+        with closing(transport_of(ReadOptions.parse(asks))) as transport:
+            transport.look()
+            answers: SimpleQueue[Any] = SimpleQueue()
+            transport.poll(Poll(Target("T", "broker-a"), 6, 1_000), answers.put)
+            found = [one.handle for one in answers.get(timeout=30)]
+            assert found == list(HANDLES.values())
+            assert transport.acknowledge(found) == [True, True, True, False, False, False]
+            assert [one is None for one in transport.change(found, 1, suspend=True)] == [False] * 3 + [True] * 3
+        acks = [one.request for one in proxy.asked if one.method == "AckMessage"]
+        told = [entry.receipt_handle for ack in acks for entry in ack.entries]
+        assert told == [*[HANDLES[f"0 {TIMES} 1 broker-a 7 3 99"].text] * 2, "a gateway's"]

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketmq_spark.pop.handles import (
+    NEVER_MS,
     AnyHandle,
     CheckPoint,
     Handle,
@@ -38,6 +39,35 @@ def test_a_changed_handle_begins_at_its_message() -> None:
     changed = Handle(CHECK_POINT, 117).changed(pop_time_ms=5, invisible_ms=6, revive_queue_id=2)
     assert changed == Handle(CheckPoint("T", 117, 5, 6, 2, "0", "broker-a", 7), 117)
     assert changed.text == "117 5 6 2 0 broker-a 7 117"
+
+
+@pytest.mark.parametrize(
+    ("given_out_ms", "invisible_ms", "is_over"),
+    [
+        (TIME_MS, 60_000, False),
+        (TIME_MS - 660_000, 60_000, False),
+        (TIME_MS - 660_001, 60_000, True),
+        (TIME_MS - 43_800_001, 10**15, True),
+        (TIME_MS - 43_800_000, 10**15, False),
+        (TIME_MS + NEVER_MS, 60_000, False),
+        (TIME_MS + NEVER_MS + 1, 60_000, True),
+    ],
+)
+def test_a_handle_is_long_over_after_its_duration(given_out_ms: int, invisible_ms: int, is_over: bool) -> None:
+    check_point = CHECK_POINT._replace(pop_time_ms=given_out_ms, invisible_ms=invisible_ms)
+    assert Handle(check_point, 117).is_long_over(TIME_MS) is is_over
+
+
+@pytest.mark.parametrize("offset", [99, 100 + 2**20 + 1])
+def test_a_handle_beyond_its_response_is_no_brokers(offset: int) -> None:
+    assert Handle(CHECK_POINT, offset).is_long_over(TIME_MS)
+
+
+def test_handles_before_their_start_are_read_back() -> None:
+    """As a producer may have made them up, before they were told from a broker's."""
+    made_up = [Handle(CHECK_POINT, offset) for offset in (-3, 97, 98, 99, 100, 103)]
+    assert handles_to_json(made_up) == {str(CHECK_POINT): "-103,-3-0,3"}
+    assert handles_from_json(handles_to_json(made_up)) == made_up
 
 
 OF_A_BROKER = f"100 {TIME_MS} 60000 3 0 broker-a 7 117"

@@ -52,6 +52,10 @@ def test_the_initial_one_has_no_messages() -> None:
             VALUE | {"handles": {"orders 120 1763712000000 300000 3 0 broker-a 1": "1,0"}},
             "another version or spelling",
         ),
+        (
+            VALUE | {"handles": {"orders 120 1763712000000 300000 3 0 broker-a 1": "0-999999999999"}},
+            "messages in a batch: 1000000000000, at most 200000 are accepted",
+        ),
         (VALUE | {"handles": ["orders"]}, "'list' object has no attribute 'items'"),
     ],
 )

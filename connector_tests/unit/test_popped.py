@@ -15,17 +15,19 @@ TIME_MS = 1_795_445_135_749
 CHECK_POINT = CheckPoint("T", 100, TIME_MS, 60_000, 3, "0", "broker-a", 7)
 
 
-def answer(start_offsets: str | None) -> PopMessageResponse:
-    return PopMessageResponse(pop_time_ms=TIME_MS, invisible_ms=60_000, revive_queue_id=3, start_offsets=start_offsets)
+def answer(starts: str | None, offsets: str | None) -> PopMessageResponse:
+    times = {"pop_time_ms": TIME_MS, "invisible_ms": 60_000, "revive_queue_id": 3}
+    return PopMessageResponse(**times, start_offsets=starts, message_offsets=offsets)
 
 
-def received(start_offsets: str | None, *records: Record) -> list[AnyHandle]:
-    return [one.handle for one in received_of("T", "broker-a", answer(start_offsets), memoryview(pull_body(*records)))]
+def received(starts: str | None, offsets: str | None, *records: Record) -> list[AnyHandle]:
+    body = memoryview(pull_body(*records))
+    return [one.handle for one in received_of("T", "broker-a", answer(starts, offsets), body)]
 
 
 def test_messages_of_the_topic_itself_have_the_handles_of_their_queues() -> None:
     records = [Record(queue_id=7, queue_offset=100), Record(queue_id=7, queue_offset=102), Record(queue_id=8)]
-    assert received("0 7 100;0 8 0", *records) == [
+    assert received("0 7 100;0 8 0", "0 7 100,102;0 8 0", *records) == [
         Handle(CHECK_POINT, 100),
         Handle(CHECK_POINT, 102),
         Handle(CHECK_POINT._replace(start_offset=0, queue_id=8), 0),
@@ -35,43 +37,72 @@ def test_messages_of_the_topic_itself_have_the_handles_of_their_queues() -> None
 def test_a_record_is_as_it_is_stored() -> None:
     first, second = Record(queue_id=7, queue_offset=100), Record(body=b"other", queue_id=7, queue_offset=101)
     body = memoryview(pull_body(first, second))
-    records = [bytes(one.record) for one in received_of("T", "broker-a", answer("0 7 100"), body)]
-    assert records == [first.encode(), second.encode()]
-    records = [bytes(one.record) for one in received_of("T", "broker-a", answer("1 7 3;0 7 100"), body)]
-    assert records == [first.encode(), second.encode()], "beside those of a retry topic"
+    found = received_of("T", "broker-a", answer("0 7 100", "0 7 100,101"), body)
+    assert [bytes(one.record) for one in found] == [first.encode(), second.encode()]
 
 
 def test_an_answer_without_messages_has_none_to_tell_of() -> None:
-    assert received(None) == []
+    assert received(None, None) == []
 
 
-def test_a_message_that_comes_again_brings_its_handle_and_others_beside_it_do_not() -> None:
-    """The queue that it comes from has the number of one of the topic itself."""
-    again = Record(queue_id=7, queue_offset=3, properties={"POP_CK": f"3 {TIME_MS} 60000 3 1 broker-a 7 3"})
-    first = Record(queue_id=7, queue_offset=100, body=b"POP_CK\x01")
-    handles = received("1 7 3;0 7 100", again, first)
-    assert handles == [Handle(CHECK_POINT._replace(start_offset=3, retry="1"), 3), Handle(CHECK_POINT, 100)]
+AGAIN_POINT = CHECK_POINT._replace(start_offset=3, retry="1")
+TRUE = f"3 {TIME_MS} 60000 3 1 broker-a 7 3"
+FORGED = ["", "no handle", TRUE, "3 1 60000 3 0 broker-z 7 3", f"9 {TIME_MS} 60000 3 2 broker-a 7 3", "3 1 1 3 9 b 7 3"]
+
+
+def again(spelled: str, offset: int = 3) -> Record:
+    """A redelivered message: its queue has the number of one of the topic itself."""
+    return Record(queue_id=7, queue_offset=offset, properties={"POP_CK": spelled})
+
+
+@pytest.mark.parametrize("spelled", FORGED)
+def test_handles_of_a_response_are_independent_of_producer_properties(spelled: str) -> None:
+    """A broker keeps a ``POP_CK`` that a producer has written, also where it would write its own."""
+    first = Record(queue_id=7, queue_offset=100, properties={"POP_CK": spelled})
+    handles = received("1 7 3;0 7 100", "1 7 3;0 7 100", again(spelled), first)
+    assert handles == [Handle(AGAIN_POINT, 3), Handle(CHECK_POINT, 100)]
     assert [handle.real_topic("g") for handle in handles if isinstance(handle, Handle)] == ["%RETRY%g_T", "T"]
 
 
-@pytest.mark.parametrize("start_offsets", [None, "", "0 8 1", "0 7", "x", "1 7 100", "0  7 100"])
-def test_a_message_without_a_handle_is_an_error(start_offsets: str | None) -> None:
-    with pytest.raises(RemoteProtocolError, match=r"BAD_HEADER.*PopMessageResponse cannot be read: .*startOffsetInfo"):
-        received(start_offsets, Record(queue_id=7, queue_offset=100))
+def test_redelivered_messages_without_the_property_have_handles() -> None:
+    """With ``popResponseReturnActualRetryTopic``, and of RocketMQ 5.0, they come as they are stored."""
+    stored = Record(topic="%RETRY%g_T", queue_id=7, queue_offset=3)
+    assert received("1 7 3", "1 7 3", stored) == [Handle(AGAIN_POINT, 3)]
+
+
+def test_a_message_that_a_broker_could_not_rewrite_is_skipped() -> None:
+    """It leaves such messages out of the body only."""
+    assert received("1 7 3;0 7 100", "1 7 3,5;0 7 100", again("x", 5), Record(queue_id=7, queue_offset=100)) == [
+        Handle(AGAIN_POINT, 5),
+        Handle(CHECK_POINT, 100),
+    ]
+
+
+def test_a_skipped_message_keeps_its_handle_from_its_namesake() -> None:
+    """Both have the number 3 in a queue 7."""
+    handles = received("1 7 3;0 7 3", "1 7 3;0 7 3", Record(queue_id=7, queue_offset=3))
+    assert handles == [Handle(CHECK_POINT._replace(start_offset=3), 3)]
 
 
 @pytest.mark.parametrize(
-    ("spelled", "problem"),
+    ("starts", "offsets"),
     [
-        ("3 1 60000 3 9 broker-a 7 3", "retry flag '9'"),
-        ("3 1 60000 3 1 broker-a 7", "not enough values"),
-        ("3  1 60000 3 1 broker-a 7 3", "too many values"),
-        ("a b c d 1 f g h", "invalid literal"),
+        (None, None),
+        ("", ""),
+        ("0 8 1", "0 8 1"),
+        ("0 7", "0 7 100"),
+        ("x", "x"),
+        ("1 7 100", None),
+        ("0  7 100", "0 7 100"),
+        ("0 7 100", "0 7 99"),
+        ("0 7 100", "0 7 100x"),
+        ("0 7 100", "0 8 100"),
+        ("9 7 100", "9 7 100"),
     ],
 )
-def test_a_handle_that_cannot_be_read_is_an_error(spelled: str, problem: str) -> None:
-    with pytest.raises(RemoteProtocolError, match=rf"BAD_HEADER.*cannot be told: {problem}"):
-        received("1 7 3", Record(queue_id=7, queue_offset=3, properties={"POP_CK": spelled}))
+def test_a_message_without_a_handle_is_an_error(starts: str | None, offsets: str | None) -> None:
+    with pytest.raises(RemoteProtocolError, match=r"BAD_HEADER.*PopMessageResponse cannot be read: .*OffsetInfo"):
+        received(starts, offsets, Record(queue_id=7, queue_offset=100))
 
 
 def test_messages_that_came_together_are_acknowledged_together() -> None:

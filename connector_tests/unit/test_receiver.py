@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -12,11 +12,12 @@ import pytest
 
 from connector_tests.support.patience import PATIENCE
 from connector_tests.support.scripted_broker import answer
-from connector_tests.support.sharing_servers import BROKER_TIMEOUT_MS, SharingServers, handle_of
+from connector_tests.support.sharing_servers import BROKER_TIMEOUT_MS, TOPIC, SharingServers, handle_of
 from connector_tests.support.streams import eventually
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pop.ledger import State
+from rocketmq_spark.pop.handles import AnyHandle, OpaqueHandle, Received
+from rocketmq_spark.pop.ledger import BEFORE_ALL, State
 from rocketmq_spark.pop.polls import MOST_MESSAGES
 from rocketmq_spark.pop.receiver import CLOSING_S, LAST_WORK_MS, Receiver
 from rocketmq_spark.pop.transports import transport_of
@@ -89,6 +90,45 @@ def test_what_cannot_be_given_back_is_an_error_and_may_be_tried_again() -> None:
             eventually(lambda: not one.waits, "an answer")
             one.give_back_logged([handle_of("a", 0)])
             assert one.counts.given_back in {1, 2}, "it was tried by itself meanwhile"
+
+
+LONG_AGO_MS = 1_763_712_000_000
+
+
+@pytest.mark.parametrize("does", [Receiver.give_back_logged, Receiver.prove_logged, Receiver.try_to_give_back])
+def test_handles_of_an_absent_broker_are_left_behind_once_over(
+    does: Callable[[Receiver, list[AnyHandle]], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A producer may have made one of them up; each restart from such a checkpoint ended after clusterTimeoutMs."""
+    with SharingServers("a") as servers:
+        servers.name_server.on(RequestCode.GET_BROKER_CLUSTER_INFO, answer(body=b'{"brokerAddrTable":{}}'))
+        with receiver(servers.options(clusterTimeoutMs="500"), starts=False) as one:
+            does(one, [handle_of("gone", 0, LONG_AGO_MS), handle_of("a", 1, LONG_AGO_MS), handle_of("a", 2)])
+            eventually(lambda: one.counts.acknowledged + one.counts.given_back == 1, "the third is dealt with")
+            one.check()
+        line = (
+            "2 messages of an earlier batch are left to their brokers, for their invisible durations are long over: "
+            "1 of broker a, 1 of broker gone. Those that were not acknowledged are redelivered."
+        )
+        assert [told for told in caplog.messages if "redelivered" in told] == [line]
+
+
+def test_a_kept_batch_is_read_again_without_its_overdue_handles() -> None:
+    with SharingServers("a") as servers, receiver(servers.options(clusterTimeoutMs="500"), starts=False) as one:
+        kept = [handle_of("gone", 0, LONG_AGO_MS), handle_of("a", 1)]
+        one.freeze_again([Received(handle, memoryview(b"")) for handle in kept])
+        assert one.count(State.FROZEN) == 1
+        one.prove(BEFORE_ALL)
+        eventually(lambda: one.counts.acknowledged == 1, "the other is acknowledged")
+        one.check()
+
+
+def test_handles_that_no_broker_gave_out_need_no_request() -> None:
+    """In a spool, whose query went on over the other protocol."""
+    with SharingServers("a") as servers, receiver(servers.options(), starts=False) as one:
+        one.give_back_logged([OpaqueHandle(TOPIC, "a", "a gateway's"), handle_of("a", 1)])
+        one.prove_logged([OpaqueHandle(TOPIC, "a", "a gateway's"), handle_of("a", 2)])
+        assert (one.counts.given_back, one.counts.acknowledged, one.counts.expired) == (2, 1, 1)
 
 
 # ------------------------------------------------------------------------------------------- who is silent

@@ -201,7 +201,7 @@ def test_a_topic_whose_messages_are_in_order_is_refused(proxy: ScriptedProxy, se
 def test_messages_come_with_what_the_proxy_knows_them_by(proxy: ScriptedProxy, known: Session) -> None:
     messages = [given("h1", b"one"), given("h2", b"two")]
     proxy.answers["ReceiveMessage"] = lambda _: [pb.ReceiveMessageResponse(status=OK), *messages]
-    assert receive(known) == [Given(one.message.system_properties.receipt_handle, one.SerializeToString())
+    assert receive(known) == [Given(one.message.system_properties.receipt_handle, one.SerializeToString(), 0, 0)
                               for one in messages]  # fmt: skip
     request = proxy.asked[-1].request
     assert (request.group.name, request.message_queue.topic.name, request.message_queue.broker.name) == (

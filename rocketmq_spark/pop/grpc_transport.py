@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, NoReturn
 from uuid import uuid4
 
 from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pop.handles import AnyHandle, Form, Handle, Received, handle_of
+from rocketmq_spark.pop.handles import AnyHandle, Form, Handle, Received, handle_of, handle_of_message, is_made_up
 from rocketmq_spark.pop.polls import Poll, Target
 from rocketmq_spark.pop.transport import Acknowledged, Answer, Changed, MovedByTheServer
 from rocketmq_spark.proxy.session import Session
@@ -150,13 +150,18 @@ class GrpcTransport:
         except RocketMQError as error:
             return error
         return [
-            Received(handle_of(topic, broker_name, handle), memoryview(record), Form.ANSWERED)
-            for handle, record in given
+            Received(
+                handle_of_message(topic, broker_name, one.handle, one.queue_id, one.offset),
+                memoryview(one.record),
+                Form.ANSWERED,
+            )
+            for one in given
         ]
 
     def acknowledge(self, handles: Sequence[AnyHandle]) -> list[Acknowledged]:
-        asked = [(some, self._ask_acknowledge(some)) for some in _by_broker(handles)]
-        outcomes: dict[AnyHandle, Acknowledged] = {}
+        made_up = dict.fromkeys(filter(is_made_up, handles), False)
+        asked = [(some, self._ask_acknowledge(some)) for some in _by_broker(handles, made_up)]
+        outcomes: dict[AnyHandle, Acknowledged] = {**made_up}
         for some, result in asked:
             try:
                 outcomes |= zip(some, result(), strict=True)
@@ -176,6 +181,8 @@ class GrpcTransport:
         return [_changed(handle, result) for handle, result in zip(handles, asked, strict=True)]
 
     def _ask_change(self, handle: AnyHandle, invisible_ms: int, suspend: bool) -> Callable[[], str | None]:
+        if is_made_up(handle):
+            return lambda: None
         try:
             session = self._session_of(handle.topic, handle.broker_name)
             return session.submit_change(handle.topic, handle.text, invisible_ms, suspend=suspend)
@@ -191,11 +198,12 @@ class GrpcTransport:
             thread.join(LAST_POLLS_S)
 
 
-def _by_broker(handles: Sequence[AnyHandle]) -> Iterator[list[AnyHandle]]:
+def _by_broker(handles: Sequence[AnyHandle], unasked: Container[AnyHandle]) -> Iterator[list[AnyHandle]]:
     """In parts that one request can carry: of one topic, and one broker's."""
     parts: dict[tuple[str, str], list[AnyHandle]] = {}
     for handle in handles:
-        parts.setdefault((handle.topic, handle.broker_name), []).append(handle)
+        if handle not in unasked:
+            parts.setdefault((handle.topic, handle.broker_name), []).append(handle)
     for ours in parts.values():
         for first in range(0, len(ours), ACKS_A_REQUEST):
             yield ours[first : first + ACKS_A_REQUEST]

@@ -10,6 +10,7 @@ Source: ``remoting/protocol/header/ExtraInfoUtil.java``, ``common/consumer/Recei
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Final, NamedTuple, Self, TypeAlias
@@ -20,8 +21,21 @@ from rocketmq_spark.wire.bounds import CHECKPOINT_MESSAGES, POP_OFFSETS
 ORDINARY: Final = "0"
 """The retry flag of the topic itself; its retry topics have others."""
 
+LONGEST_INVISIBLE_MS: Final = 43_200_000
+"""The largest ``invisibleDurationMs``."""
+
+CLOCKS_APART_MS: Final = 600_000
+"""By how much a broker's clock may be behind ours."""
+
+NEVER_MS: Final = 365 * 24 * 3_600_000
+"""By how much no broker's clock is ahead of ours."""
+
 _RETRY_TOPIC_JOINTS: Final = {"1": "_", "2": "+"}
 _WORDS: Final = 8
+_FEWEST_WORDS: Final = 5
+"""A proxy fails by itself where a property ``POP_CK`` has less. Source: ``ExtraInfoUtil.java#getRetry``."""
+
+_RUN: Final = re.compile("(-?[0-9]+)(?:-(-?[0-9]+))?")
 
 
 class CheckPoint(NamedTuple):
@@ -74,6 +88,14 @@ class Handle(NamedTuple):
         topic, retry = self.check_point.topic, self.check_point.retry
         return topic if retry == ORDINARY else f"{retry_topic(group)}{_RETRY_TOPIC_JOINTS[retry]}{topic}"
 
+    def is_long_over(self, epoch_ms: int) -> bool:
+        """Whether its broker delivers the message again by itself, unless it was acknowledged; also of one that no
+        broker has given out. Once true it stays true."""
+        given_out_ms, invisible_ms = self.check_point.pop_time_ms, self.check_point.invisible_ms
+        end_ms = given_out_ms + min(invisible_ms, LONGEST_INVISIBLE_MS)
+        is_a_brokers = 0 <= self.offset - self.check_point.start_offset <= POP_OFFSETS.most
+        return not is_a_brokers or end_ms + CLOCKS_APART_MS < epoch_ms or given_out_ms > epoch_ms + NEVER_MS
+
     def changed(self, pop_time_ms: int, invisible_ms: int, revive_queue_id: int) -> Handle:
         """The handle by which the broker knows the message since then.
 
@@ -121,6 +143,25 @@ def handle_of(topic: str, broker_name: str, text: str) -> AnyHandle:
         return OpaqueHandle(topic, broker_name, text)
     is_understood = handle.text == own and handle.broker_name == broker_name and len(words) <= _WORDS + 1
     return handle if is_understood else OpaqueHandle(topic, broker_name, text)
+
+
+def handle_of_message(topic: str, broker_name: str, text: str, queue_id: int, offset: int) -> AnyHandle:
+    """The same, of the message at ``offset``. A proxy takes a property ``POP_CK`` that a producer has written for the
+    handle of a message, and then may number the handles of others beside it wrongly."""
+    handle = handle_of(topic, broker_name, text)
+    if isinstance(handle, OpaqueHandle):
+        return handle
+    if handle.check_point.queue_id != queue_id:
+        return OpaqueHandle(topic, broker_name, text)
+    return handle._replace(offset=offset)
+
+
+def is_made_up(handle: AnyHandle) -> bool:
+    """Whether a proxy has spelled it and its broker has not: no request is of use, and the message is redelivered."""
+    if isinstance(handle, Handle):
+        return False
+    *words, commit_log_offset = handle.text.split(" ")
+    return len(words) >= _FEWEST_WORDS and commit_log_offset.isdecimal()
 
 
 class Form(Enum):
@@ -181,10 +222,10 @@ def by_check_point(handles: Iterable[Handle]) -> dict[CheckPoint, list[int]]:
 def _read(check_point: CheckPoint, spelled: str) -> list[Handle]:
     handles: list[Handle] = []
     for part in spelled.split(","):
-        first, _, last = part.partition("-")
-        begin, end = int(first), int(last or first)
-        POP_OFFSETS.check(begin)
-        POP_OFFSETS.check(end)
+        run = _RUN.fullmatch(part)
+        if run is None:
+            raise ValueError(f"{part!r} is no run of offsets")
+        begin, end = int(run[1]), int(run[2] or run[1])
         CHECKPOINT_MESSAGES.check(len(handles) + max(0, end + 1 - begin))
         handles += [Handle(check_point, check_point.start_offset + place) for place in range(begin, end + 1)]
     return handles

@@ -1,12 +1,16 @@
 """Popped: what brokers answer to a pop, and are told of it, by the handles of its messages.
 
-Source: ``client/impl/MQClientAPIImpl.java#processPopResponse``.
+A handle comes from the answer's header alone. Brokers add it to what is redelivered as a property too, ``POP_CK``, and
+keep the value that a producer has written there; Java's client takes that for the handle.
+
+Source: ``broker/processor/PopMessageProcessor.java#popMsgFromQueue``,
+``client/impl/MQClientAPIImpl.java#processPopResponse``, from which it differs.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from rocketmq_spark.errors import RemoteProtocolError
@@ -21,47 +25,62 @@ _QUEUE_AND_OFFSET: Final = struct.Struct(">12xi4xq")
 
 def received_of(topic: str, broker_name: str, header: PopMessageResponse, body: memoryview) -> list[Received]:
     """The messages of an answer. Raises RemoteProtocolError[BAD_HEADER | CORRUPT_MESSAGE]."""
-    starts = _starts(header)
     records = [record for _, _, record in split_records(body)]
-    if all(retry == ORDINARY for retry, _ in starts):
-        return [Received(_ordinary(topic, broker_name, header, starts, record), record) for record in records]
-    return [Received(_of_any(topic, broker_name, header, starts, record), record) for record in records]
+    offered = _offered(topic, broker_name, header)
+    if len(offered) != len(records):
+        offered = _of_those_that_came(offered, records)
+    for handle, record in zip(offered, records, strict=True):
+        if not _is_of(handle, record):
+            queue_id, offset = _QUEUE_AND_OFFSET.unpack_from(record)
+            came = f"a message of queue {queue_id} came with offset {offset}"
+            raise _bad_header(f"{came}, and msgOffsetInfo is {header.message_offsets!r}")
+    return list(map(Received, offered, records))
 
 
-def _ordinary(
-    topic: str, broker_name: str, header: PopMessageResponse, starts: Mapping[tuple[str, int], int], record: memoryview
-) -> Handle:
-    queue_id, offset = _QUEUE_AND_OFFSET.unpack_from(record)
-    if (ORDINARY, queue_id) not in starts:
-        raise _bad_header(f"a message of queue {queue_id} came, and startOffsetInfo is {header.start_offsets!r}")
-    start = starts[ORDINARY, queue_id]
-    times = header.pop_time_ms, header.invisible_ms, header.revive_queue_id
+def _offered(topic: str, broker_name: str, header: PopMessageResponse) -> list[Handle]:
+    """Of all messages that the broker has found, in the order of the body."""
+    times = tuple(map(str, (header.pop_time_ms, header.invisible_ms, header.revive_queue_id)))
+    handles: list[Handle] = []
     try:
-        return Handle.of(CheckPoint(topic, start, *times, ORDINARY, broker_name, queue_id), offset)
+        starts, found = _entries(header.start_offsets), _entries(header.message_offsets)
+        for (retry, queue_id, start), (*same_queue, offsets) in zip(starts, found, strict=True):
+            if same_queue != [retry, queue_id]:
+                raise ValueError("two orders")
+            check_point = CheckPoint.parse(topic, (start, *times, retry, broker_name, queue_id))
+            handles += [Handle.of(check_point, int(offset)) for offset in offsets.split(",")]
     except ValueError as problem:
-        raise _bad_header(f"startOffsetInfo is {header.start_offsets!r}: {problem}") from problem
+        told = f"startOffsetInfo is {header.start_offsets!r}, msgOffsetInfo is {header.message_offsets!r}"
+        raise _bad_header(f"{told}: {problem}") from problem
+    return handles
 
 
-def _of_any(
-    topic: str, broker_name: str, header: PopMessageResponse, starts: Mapping[tuple[str, int], int], record: memoryview
-) -> Handle:
-    """Of a message from a retry topic, which has the topic that was asked for and its handle as a property, or not."""
+def _entries(told: str | None) -> list[list[str]]:
+    return [entry.split(" ") for entry in (told or "").split(";") if entry]
+
+
+def _is_of(handle: Handle, record: memoryview) -> bool:
+    return _QUEUE_AND_OFFSET.unpack_from(record) == (handle.check_point.queue_id, handle.offset)
+
+
+def _of_those_that_came(offered: Sequence[Handle], records: Iterable[memoryview]) -> list[Handle]:
+    """A broker leaves out of the body what it could not rewrite of a retry topic. Raises what ``received_of`` does."""
+    left = iter(offered)
+    came = [next((one for one in left if _may_be_of(one, record)), None) for record in records]
+    known = [one for one in came if one is not None]
+    if len(known) != len(came):
+        raise _bad_header(f"{len(came)} messages came, of which msgOffsetInfo has {len(known)}")
+    return known
+
+
+def _may_be_of(handle: Handle, record: memoryview) -> bool:
+    """Whatever is rewritten has a property POP_CK."""
+    if not _is_of(handle, record):
+        return False
     try:
-        extra_info = as_stored(record, broker_name).properties.get(POP_CK)
-        if extra_info is not None:
-            return Handle.parse(topic, extra_info)
+        is_rewritten = POP_CK in as_stored(record, handle.broker_name).properties
     except ValueError as problem:
         raise _bad_header(f"a message that was popped cannot be told: {problem}") from problem
-    return _ordinary(topic, broker_name, header, starts, record)
-
-
-def _starts(header: PopMessageResponse) -> dict[tuple[str, int], int]:
-    """By retry flag and queue id."""
-    try:
-        entries = [entry.split(" ") for entry in (header.start_offsets or "").split(";") if entry]
-        return {(retry, int(queue_id)): int(offset) for retry, queue_id, offset in entries}
-    except ValueError as problem:
-        raise _bad_header(f"startOffsetInfo is {header.start_offsets!r}") from problem
+    return is_rewritten or handle.check_point.retry == ORDINARY
 
 
 def _bad_header(problem: str) -> RemoteProtocolError:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -21,7 +22,7 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.ahead import Ahead
 from rocketmq_spark.pop.errands import Errands
 from rocketmq_spark.pop.expired_lines import ExpiredLines
-from rocketmq_spark.pop.handles import AnyHandle, Received
+from rocketmq_spark.pop.handles import AnyHandle, Handle, Received
 from rocketmq_spark.pop.ledger import Counts, Ledger, State
 from rocketmq_spark.pop.polls import Poll, Polls, Target
 from rocketmq_spark.pop.transport import Answer, Transport
@@ -175,7 +176,7 @@ class Receiver:
     def prove_logged(self, handles: Sequence[AnyHandle]) -> None:
         """The same, of a batch that an earlier start has logged."""
         with self._news:
-            self._ledger.adopt(handles)
+            self._ledger.adopt(_still_held(handles))
         self.start()
         self._acknowledge()
 
@@ -187,8 +188,9 @@ class Receiver:
     def freeze_again(self, messages: Sequence[Received]) -> None:
         """Of a batch that an earlier start has logged and that is read now: ours until ``prove(BEFORE_ALL)``."""
         epoch_ms = int(time.time() * 1000)
+        held = set(_still_held([one.handle for one in messages]))
         with self._news:
-            self._ledger.freeze_again(messages, self._clock(), epoch_ms)
+            self._ledger.freeze_again([one for one in messages if one.handle in held], self._clock(), epoch_ms)
         self.start()
 
     def give_back_logged(self, handles: Sequence[AnyHandle]) -> None:
@@ -196,7 +198,7 @@ class Receiver:
         nothing is received before. Raises what keeps them from that, a silent broker after ``clusterTimeoutMs``, and
         TransportError[RUN_ENDED] once ``stop`` was called. What is waited for meanwhile is said."""
         with self._news:
-            self._ledger.disown(handles)
+            self._ledger.disown(_still_held(handles))
         self.start()
         self._hasten(self._tell)
         while self.count(State.DISOWNED):
@@ -209,7 +211,7 @@ class Receiver:
 
     def try_to_give_back(self, handles: Sequence[AnyHandle]) -> None:
         """Once, by a worker; what fails comes again when its time is over."""
-        self._workers.begin(LEFT_OVER, partial(self._errands.try_to_give_back, handles))
+        self._workers.begin(LEFT_OVER, partial(self._errands.try_to_give_back, _still_held(handles)))
         self._await_again()
 
     def _await_again(self) -> None:
@@ -363,3 +365,22 @@ class Receiver:
             self._polls.answered(target, has_found=bool(outcome))
             self._news.notify_all()
         return True
+
+
+def _still_held(handles: Sequence[AnyHandle]) -> list[AnyHandle]:
+    """Without those of an earlier start of which nothing is to be told: their brokers may be gone, or never were there.
+
+    What is left out once is left out by each later start, so none acknowledges what was delivered to nobody.
+    """
+    epoch_ms = int(time.time() * 1000)
+    held = [one for one in handles if not (isinstance(one, Handle) and one.is_long_over(epoch_ms))]
+    left = Counter(one.broker_name for one in handles) - Counter(one.broker_name for one in held)
+    if left:
+        brokers = ", ".join(f"{count} of broker {name}" for name, count in sorted(left.items()))
+        log.warning(
+            "%d messages of an earlier batch are left to their brokers, for their invisible durations are long over: "
+            "%s. Those that were not acknowledged are redelivered.",
+            left.total(),
+            brokers,
+        )
+    return held

@@ -47,7 +47,8 @@ _Place: TypeAlias = PopBroker | RocketMQError | None
 
 
 class RemotingTransport:
-    """See ``Transport``. Its handles are those of brokers: a checkpoint with others is refused.
+    """See ``Transport``. Its handles are those of brokers: a checkpoint with others is refused, and in a spool they are
+    of messages that no broker knows.
 
     Threads: any; ``look`` is one thread's, and what it has found replaces what was known in one step.
     """
@@ -192,7 +193,10 @@ class RemotingTransport:
         ours = _brokers_own(handles)
         places = self._places(ours)
         failures = self._acknowledge(ours, places)
-        return [_acknowledged(places[_target(handle)], failures.get(handle.broker_name)) for handle in ours]
+        return [
+            isinstance(handle, Handle) and _acknowledged(places[_target(handle)], failures.get(handle.broker_name))
+            for handle in handles
+        ]
 
     def _acknowledge(self, handles: Sequence[Handle], places: Mapping[Target, _Place]) -> dict[str, RocketMQError]:
         """What went wrong, by broker name."""
@@ -215,8 +219,10 @@ class RemotingTransport:
         failed: dict[str, RocketMQError] = {}
         ours = _brokers_own(handles)
         places = self._places(ours)
-        asked = [self._ask_change(places[_target(handle)], handle, invisible_ms, suspend, failed) for handle in ours]
-        return [_changed(handle, one) for handle, one in zip(ours, asked, strict=True)]
+        asked = {
+            handle: self._ask_change(places[_target(handle)], handle, invisible_ms, suspend, failed) for handle in ours
+        }
+        return [_changed(handle, asked[handle]) if isinstance(handle, Handle) else None for handle in handles]
 
     def _ask_change(
         self, place: _Place, handle: Handle, invisible_ms: int, suspend: bool, failed: dict[str, RocketMQError]

@@ -36,10 +36,12 @@ GOODBYE_MS: Final = 1_000
 
 
 class Given(NamedTuple):
-    """A message that a proxy has handed out: what it knows it by, and the answer that brought it."""
+    """A message that a proxy has handed out: what it knows it by, the answer that brought it, and its place."""
 
     handle: str
     record: bytes
+    queue_id: int
+    offset: int
 
 
 class _Answer(Protocol):
@@ -169,7 +171,8 @@ class Session:
                 for data in connection.stream("ReceiveMessage", request, limit_ms):
                     answer = read(pb.ReceiveMessageResponse, data)
                     if answer.HasField("message"):
-                        given.append(Given(answer.message.system_properties.receipt_handle, data))
+                        told = answer.message.system_properties
+                        given.append(Given(told.receipt_handle, data, told.queue_id, told.queue_offset))
                     elif answer.HasField("status") and answer.status.code != pb.Code.MESSAGE_NOT_FOUND:
                         _check(connection, "ReceiveMessage", answer, topic)
         except RocketMQError:

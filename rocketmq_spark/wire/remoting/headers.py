@@ -173,12 +173,14 @@ class PopMessageRequest(Header):
 @header
 class PopMessageResponse(Header):
     """Answer to POP_MESSAGE with messages. ``start_offsets``: ``"retry flag, queue id, offset"`` of each queue,
-    separated by spaces, the queues by semicolons; without those whose messages have a handle as a property."""
+    separated by spaces, the queues by semicolons. ``message_offsets``: the same, with the offsets of the queue's
+    messages separated by commas; queues and offsets are in the order of the body."""
 
     pop_time_ms: int = wire("popTime")
     invisible_ms: int = wire("invisibleTime")
     revive_queue_id: int = wire("reviveQid")
     start_offsets: str | None = wire("startOffsetInfo", default=None)
+    message_offsets: str | None = wire("msgOffsetInfo", default=None)
 
 
 @header
