@@ -74,7 +74,7 @@ class ProtocolError(RocketMQError):
 
 
 class LocalProtocolError(ProtocolError):
-    """We were asked to send something that the protocol cannot carry."""
+    """We were asked for something that the protocol cannot carry, or that would lose messages."""
 
 
 class RemoteProtocolError(ProtocolError):

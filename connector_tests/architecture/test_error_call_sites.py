@@ -35,7 +35,7 @@ CLASSES = {
     "EmbeddedBrokerError": {
         "CLUSTER_STATE", "JARS_UNAVAILABLE", "JAR_CHECKSUM", "JVM_FAILED", "NO_JAVA", "SERVER_FAILED",
     },
-    "LocalProtocolError": {"UNSENDABLE", "UNSENDABLE_ROW"},
+    "LocalProtocolError": {"BATCH_SKIPPED", "UNSENDABLE", "UNSENDABLE_ROW"},
     "MembershipError": {
         "NOT_ON_THIS_MACHINE", "NO_CONTROL_FOLDER", "PARTLY_DRAINED",
         "DUPLICATE_CLIENT_ID", "MEMBERS_DIFFER", "NOT_ALONE",

@@ -103,6 +103,7 @@ SHELLS = {
 STARTING_THREADS = {
     "rocketmq_spark.consumer.member",
     "rocketmq_spark.pop.grpc_transport",
+    "rocketmq_spark.pop.remoting_transport",
     "rocketmq_spark.pop.receiver",
     "rocketmq_spark.pop.workers",
     "rocketmq_spark.proxy.telemetry",

@@ -97,6 +97,7 @@ class SharingServers:
         self.brokers = {name: SharingBroker(name) for name in names}
         self.name_server_address = ""
         self._addresses: dict[str, str] = {}
+        self.routes_told = 0
 
     def __enter__(self) -> SharingServers:
         for server in (self.name_server, *(broker.server for broker in self.brokers.values())):
@@ -111,6 +112,10 @@ class SharingServers:
     ) -> None:
         self._running.close()
 
+    def move(self, name: str, address: str) -> None:
+        """The name server says from now on that the broker is there."""
+        self._addresses[name] = address
+
     def options(self, **more: str) -> ReadOptions:
         given: Mapping[str, str] = {
             "namesrvAddr": self.name_server_address,
@@ -123,6 +128,7 @@ class SharingServers:
         return ReadOptions.parse({**given, **more})
 
     def route(self, _request: RemotingCommand) -> RemotingCommand:
+        self.routes_told += 1
         brokers = [
             {"brokerAddrs": {"0": address}, "brokerName": name, "cluster": "c"}
             for name, address in self._addresses.items()

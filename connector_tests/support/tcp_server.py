@@ -12,6 +12,14 @@ Serve = Callable[[socket.socket], None]
 
 
 @contextmanager
+def never_accepting() -> Iterator[str]:
+    """The address of a server to which connecting takes until the context ends."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener, socket.socket() as first:
+        first.connect(listener.getsockname())  # there is room for no other
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+@contextmanager
 def serving() -> Iterator[Callable[[Serve], str]]:
     """Starts a server, for any number of connections one after another; its address."""
     listening = socket.create_server(("127.0.0.1", 0))

@@ -6,9 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from connector_tests.support.scripted_broker import answer
 from connector_tests.support.sharing_servers import SharingServers
 from connector_tests.support.streams import eventually
+from rocketmq_spark.errors import LocalProtocolError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.source.pop.pop_offsets import PopOffset
 from rocketmq_spark.source.pop.pop_run import PopRun
@@ -44,6 +47,31 @@ def batch_after(run: PopRun, start: PopOffset) -> PopOffset:
 
     eventually(has_one, "a batch")
     return ends[-1]
+
+
+@pytest.mark.parametrize("has_one_before", [False, True])
+def test_a_second_batch_from_one_start_is_an_error(has_one_before: bool) -> None:
+    """Its end would complete the first as well, whose messages would be acknowledged in no sink."""
+    with SharingServers("a") as servers, running(servers.options(maxOffsetsPerTrigger="3")) as run:
+        broker = servers.brokers["a"]
+        broker.messages = 9
+        start = batch_after(run, PopOffset("g")) if has_one_before else PopOffset("g")
+        end = batch_after(run, start)
+        with pytest.raises(LocalProtocolError) as raised:
+            run.latest_offset(start, ALL)
+        skipped = 1 + has_one_before
+        assert str(raised.value) == (
+            f"[ROCKETMQ_BATCH_SKIPPED] Spark asks for another batch, and batch {skipped} of this start of the query, "
+            "which it was given before, is not completed: its messages would be acknowledged, and be in no sink. Start "
+            "the query again from its checkpoint: nothing is lost. Report this with the version of Spark."
+        )
+        assert in_batch(run) == len(end.handles), "none was acknowledged"
+
+
+def in_batch(run: PopRun) -> int:
+    report = run.report(0)
+    assert report is not None
+    return int(report["inBatch"])
 
 
 def test_a_graceful_stop_waits_for_unanswered_acknowledgements() -> None:

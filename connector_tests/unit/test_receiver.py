@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
+from connector_tests.support.message_bytes import Record, pull_body
 from connector_tests.support.patience import PATIENCE
 from connector_tests.support.scripted_broker import answer
-from connector_tests.support.sharing_servers import BROKER_TIMEOUT_MS, TOPIC, SharingServers, handle_of
-from connector_tests.support.streams import eventually
+from connector_tests.support.sharing_servers import BROKER_TIMEOUT_MS, TOPIC, SharingBroker, SharingServers, handle_of
+from connector_tests.support.streams import TIMEOUT_S, eventually
+from connector_tests.support.tcp_server import never_accepting
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pop.handles import AnyHandle, OpaqueHandle, Received
-from rocketmq_spark.pop.ledger import BEFORE_ALL, State
+from rocketmq_spark.pop.handles import OpaqueHandle
+from rocketmq_spark.pop.ledger import State
 from rocketmq_spark.pop.polls import MOST_MESSAGES
 from rocketmq_spark.pop.receiver import CLOSING_S, LAST_WORK_MS, Receiver
 from rocketmq_spark.pop.transports import transport_of
@@ -25,6 +28,9 @@ from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 
 SHORT_MS = 3_000
+MEANWHILE_S = 15.0
+"""Of a request to a broker that may take 20."""
+
 SLACK_S = 20.0 * PATIENCE
 """Machines of continuous integration stand still for some seconds."""
 
@@ -40,8 +46,8 @@ def receiver(options: ReadOptions, *, starts: bool = True) -> Iterator[Receiver]
         one.stop()
 
 
-def has(one: Receiver, count: int) -> None:
-    eventually(lambda: one.count(State.RECEIVED) == count, f"{count} messages received")
+def has(one: Receiver, count: int, timeout_s: float = TIMEOUT_S) -> None:
+    eventually(lambda: one.count(State.RECEIVED) == count, f"{count} messages received", timeout_s)
 
 
 # ------------------------------------------------------------------------------------------- an earlier start's batch
@@ -92,37 +98,6 @@ def test_what_cannot_be_given_back_is_an_error_and_may_be_tried_again() -> None:
             assert one.counts.given_back in {1, 2}, "it was tried by itself meanwhile"
 
 
-LONG_AGO_MS = 1_763_712_000_000
-
-
-@pytest.mark.parametrize("does", [Receiver.give_back_logged, Receiver.prove_logged, Receiver.try_to_give_back])
-def test_handles_of_an_absent_broker_are_left_behind_once_over(
-    does: Callable[[Receiver, list[AnyHandle]], None], caplog: pytest.LogCaptureFixture
-) -> None:
-    """A producer may have made one of them up; each restart from such a checkpoint ended after clusterTimeoutMs."""
-    with SharingServers("a") as servers:
-        servers.name_server.on(RequestCode.GET_BROKER_CLUSTER_INFO, answer(body=b'{"brokerAddrTable":{}}'))
-        with receiver(servers.options(clusterTimeoutMs="500"), starts=False) as one:
-            does(one, [handle_of("gone", 0, LONG_AGO_MS), handle_of("a", 1, LONG_AGO_MS), handle_of("a", 2)])
-            eventually(lambda: one.counts.acknowledged + one.counts.given_back == 1, "the third is dealt with")
-            one.check()
-        line = (
-            "2 messages of an earlier batch are left to their brokers, for their invisible durations are long over: "
-            "1 of broker a, 1 of broker gone. Those that were not acknowledged are redelivered."
-        )
-        assert [told for told in caplog.messages if "redelivered" in told] == [line]
-
-
-def test_a_kept_batch_is_read_again_without_its_overdue_handles() -> None:
-    with SharingServers("a") as servers, receiver(servers.options(clusterTimeoutMs="500"), starts=False) as one:
-        kept = [handle_of("gone", 0, LONG_AGO_MS), handle_of("a", 1)]
-        one.freeze_again([Received(handle, memoryview(b"")) for handle in kept])
-        assert one.count(State.FROZEN) == 1
-        one.prove(BEFORE_ALL)
-        eventually(lambda: one.counts.acknowledged == 1, "the other is acknowledged")
-        one.check()
-
-
 def test_handles_that_no_broker_gave_out_need_no_request() -> None:
     """In a spool, whose query went on over the other protocol."""
     with SharingServers("a") as servers, receiver(servers.options(), starts=False) as one:
@@ -159,6 +134,47 @@ def test_a_silent_name_server_holds_up_no_renewal() -> None:
             one._due_ms[one._look] = 0
             eventually(lambda: one.counts.renewed >= 10, "all are renewed twice")
             assert (one.counts.expired, one.count(State.RECEIVED)) == (0, 5)
+
+
+def test_a_broker_that_accepts_no_connection_delays_no_other() -> None:
+    """The receiver's thread connected, for as long as brokerTimeoutMs, and no wait was reported meanwhile."""
+    with SharingServers("a", "b") as servers, receiver(servers.options(brokerTimeoutMs="20000")) as one:
+        gone, healthy = servers.brokers["a"], servers.brokers["b"]
+        eventually(lambda: bool(gone.polls and healthy.polls), "both have been asked")
+        with never_accepting() as address:
+            servers.move("a", address)
+            told = servers.routes_told
+            one._due_ms[one._look] = 0
+            eventually(lambda: servers.routes_told > told, "its new address is known")
+            gone.session().reply(gone.polls[0], gone.given(1, 60_000))
+            has(one, 1)
+            healthy.session().reply(healthy.polls[0], healthy.given(2, 60_000))
+            has(one, 3, MEANWHILE_S)
+            assert one.waits == ()
+
+
+def test_a_broker_that_does_not_tell_its_retry_limit_delays_no_other() -> None:
+    with SharingServers("a", "b") as servers:
+        silent, healthy = servers.brokers["a"], servers.brokers["b"]
+        asked_for_limit: list[RemotingCommand] = []
+        silent.server.on(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, asked_for_limit.append)
+        with receiver(servers.options(brokerTimeoutMs="20000")) as one:
+            eventually(lambda: bool(silent.polls and healthy.polls), "both have been asked")
+            session = silent.session()
+            session.reply(silent.polls[0], redelivered(silent))
+            eventually(lambda: bool(asked_for_limit), "it is asked for the limit")
+            healthy.session().reply(healthy.polls[0], healthy.given(2, 60_000))
+            has(one, 2, MEANWHILE_S)
+            assert one.waits == ()
+            session.reply(asked_for_limit[0], answer(body=b'{"retryMaxTimes":16,"retryQueueNums":1}'))
+            has(one, 3, MEANWHILE_S)
+
+
+def redelivered(broker: SharingBroker) -> RemotingCommand:
+    """An answer with one message of the retry topic."""
+    told = broker.given(1, 60_000)
+    places = {"startOffsetInfo": "1 0 0", "msgOffsetInfo": "1 0 0"}
+    return replace(told, fields={**told.fields, **places}, body=pull_body(Record(topic=TOPIC, reconsume_times=1)))
 
 
 def test_a_message_is_ours_from_when_the_answer_came_whoever_looks_at_it_when() -> None:

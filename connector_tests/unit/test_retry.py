@@ -269,6 +269,16 @@ def test_the_end_of_its_limit_is_said_again_after_an_excuse() -> None:
     assert patience.failed(BROKER, CUT, now_ms=11, limit_ms=0)
 
 
+def test_excuses_beside_another_limit_end_with_both() -> None:
+    patience = Patience()
+    for now_ms in range(0, 2 * LIMIT_MS + 50, 10):
+        patience.failed(BROKER, CUT, now_ms=now_ms, limit_ms=LIMIT_MS)
+        patience.excuse({BROKER}, now_ms + 5, beside_ms=50)
+        patience.check(now_ms + 5)
+    with pytest.raises(TransportError, match="CLUSTER_UNREACHABLE"):
+        patience.check(2 * LIMIT_MS + 50)
+
+
 def test_an_excuse_is_for_nobody_else() -> None:
     patience = Patience()
     patience.failed(BROKER, CUT, now_ms=0, limit_ms=LIMIT_MS)

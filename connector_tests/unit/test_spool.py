@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,8 @@ from rocketmq_spark.pop.spool import Spool, spool_of
 
 CHECK_POINT = CheckPoint("orders", 0, 1_763_712_000_000, 300_000, 3, "0", "broker-a", 1)
 START, OTHER = "6f0c", "77aa"
+STARTS = 200
+SLACK_S = 30.0
 REQUIRED = {"namesrvAddr": "n:9876", "consumerGroup": "g%1", "subscribe": "orders", "loadBalance": "message"}
 
 
@@ -141,6 +146,50 @@ def test_what_a_live_start_has_frozen_or_any_has_logged_is_nobody_elses(spool: S
     assert names(tmp_path) == [f"{START}/1.frozen", f"{OTHER}/1", "88bb/2", "88bb/3.frozen"]
     assert spool.after("88bb", 2) == list(messages(4)), "its own later start gives it back"
     live.close()
+
+
+def test_a_batch_survives_whoever_looks_for_abandoned_ones(spool: Spool, tmp_path: Path) -> None:
+    """Between its open and its lock another start could take it for abandoned, and both would go on."""
+    folder = tmp_path / "spool" / "g" / START
+    folder.mkdir()
+    with (folder / "1.new").open("wb") as taken, ThreadPoolExecutor(1) as other:
+        fcntl.flock(taken, fcntl.LOCK_EX)
+        keeping = other.submit(spool.keep, START, 1, messages(1))
+        with pytest.raises(TimeoutError):
+            keeping.result(0.5)
+        (folder / "1.new").unlink()
+        folder.rmdir()
+        taken.close()
+        keeping.result(SLACK_S)
+    assert Spool(tmp_path / "spool" / "g").take_abandoned() == []
+    assert spool.kept(START, 1) == messages(1)
+
+
+def test_abandoned_batches_are_locked_until_they_are_removed(tmp_path: Path) -> None:
+    """Starts that begin and end at once, while another takes what they leave: each message is given back once."""
+    folder = tmp_path / "spool" / "g"
+    taker, taken = Spool(folder), list[Received]()
+    is_over = threading.Event()
+
+    def take() -> None:
+        while not is_over.is_set():
+            taken.extend(taker.take_abandoned())
+
+    with ThreadPoolExecutor(1) as other:
+        taking = other.submit(take)
+        try:
+            for number in range(STARTS):
+                start = Spool(folder)
+                start.keep(f"{number:x}", 1, messages(number))
+                if number % 2:
+                    start.logged(f"{number:x}", 1)
+                start.close()
+        finally:
+            is_over.set()
+        taking.result(SLACK_S)
+    taken += taker.take_abandoned()
+    assert taken == [one for number in range(0, STARTS, 2) for one in messages(number)]
+    assert names(tmp_path) == sorted(f"{number:x}/1" for number in range(1, STARTS, 2))
 
 
 def test_what_is_no_start_and_what_is_damaged_is_left_or_removed(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rocketmq_spark.errors import BrokerError, RouteError, TransportError
+from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.options import WriteOptions
 from rocketmq_spark.remoting.retry import topic_subject
 from rocketmq_spark.sink.write_waits import WriteWaits
@@ -18,6 +18,9 @@ ILLEGAL = BrokerError(
     code_name="MESSAGE_ILLEGAL",
     remark="no",
 )
+
+
+BUSY = TransportError("CONNECTION_LOST", address="a:1", reason="reset")
 
 
 class Subject:
@@ -59,6 +62,18 @@ def test_a_topic_s_time_begins_when_a_name_server_answers() -> None:
     assert subject.waits.given_up({"T": MISSING}) == frozenset()
     subject.now_ms = 6_000
     assert subject.waits.given_up({"T": MISSING}) == {"T"}
+
+
+@pytest.mark.parametrize("failure", [MISSING, BUSY])
+def test_flapping_name_servers_do_not_extend_the_limit_endlessly(failure: RocketMQError) -> None:
+    """Whoever asks meets the one failure and then the other, each time."""
+    subject = Subject(clusterTimeoutMs="1000", missingTopicTimeoutMs="1000")
+    with pytest.raises((TransportError, RouteError), match=r"CLUSTER_UNREACHABLE|TOPIC_NOT_FOUND"):
+        while subject.now_ms < 3_400:
+            for error in (failure, SILENT):
+                subject.now_ms += 100
+                subject.waits.be_patient(topic_subject("T"), "T", error)
+    assert subject.now_ms >= 3_000, "one outage of the name servers counts for nothing"
 
 
 def test_what_another_attempt_would_not_change_is_raised_at_once() -> None:

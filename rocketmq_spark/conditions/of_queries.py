@@ -24,6 +24,11 @@ OF_QUERIES: Final[Mapping[str, Condition]] = MappingProxyType(
             "{count} messages were not sent back for group {group!r}: {messages}; the first failure: {cause}",
             "Send these again, or let the batch fail: its replay sends back all that fails then.",
         ),
+        "BATCH_SKIPPED": Condition(
+            "Spark asks for another batch, and batch {number} of this start of the query, which it was given before, "
+            "is not completed: its messages would be acknowledged, and be in no sink.",
+            "Start the query again from its checkpoint: nothing is lost. Report this with the version of Spark.",
+        ),
         # ---- the group
         "NOT_ALONE": Condition(
             "'groupOffsets' is 'ignore', which moves group {group!r}, and others are in the group: {others}.",

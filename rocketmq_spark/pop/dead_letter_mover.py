@@ -36,7 +36,7 @@ BrokerAt: TypeAlias = Callable[[str], Broker]
 class DeadLetterMover:
     """Those of one group.
 
-    Threads: ``by_attempts`` one at a time; ``move`` any, of one broker one at a time.
+    Threads: any; ``move`` of one broker one at a time.
     """
 
     def __init__(self, group: str, pop_broker: PopBrokerOf, broker_at: BrokerAt, clock: Clock = monotonic_ms) -> None:
@@ -48,6 +48,13 @@ class DeadLetterMover:
         """By broker name: the limit, and until when it is known."""
         self._failing: set[str] = set()
 
+    def is_to_be_asked(self, target: Target, received: Sequence[Received]) -> bool:
+        """See ``DeadLetterTopic``."""
+        return not self._is_known(target) and have_come_again(received)
+
+    def _is_known(self, target: Target) -> bool:
+        return target.broker_name in self._known and self._clock() < self._known[target.broker_name][1]
+
     def by_attempts(self, target: Target, received: Sequence[Received]) -> ByAttempts:
         """See ``DeadLetterTopic``. Asks the broker how often messages may come again, if one has."""
         return by_attempts(received, self.retry_max_times(target) if have_come_again(received) else None)
@@ -55,9 +62,9 @@ class DeadLetterMover:
     def retry_max_times(self, target: Target) -> int | None:
         """How often a message may come again, as the broker's settings of the group have it; 16 where they are not for
         us to know. None: however often, because nothing can be moved, or because nobody says it now."""
-        limit, until_ms = self._known.get(target.broker_name, (None, 0))
-        if self._clock() < until_ms:
-            return limit
+        if self._is_known(target):
+            return self._known[target.broker_name][0]
+        limit: int | None
         try:
             retries = self._pop_broker(*target).group_retries(self._group)
         except RocketMQError as error:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import count
 from queue import Empty, SimpleQueue
 from typing import Final, NamedTuple
 
@@ -22,7 +22,7 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.ahead import Ahead
 from rocketmq_spark.pop.errands import Errands
 from rocketmq_spark.pop.expired_lines import ExpiredLines
-from rocketmq_spark.pop.handles import AnyHandle, Handle, Received
+from rocketmq_spark.pop.handles import AnyHandle, Received
 from rocketmq_spark.pop.ledger import Counts, Ledger, State
 from rocketmq_spark.pop.polls import Poll, Polls, Target
 from rocketmq_spark.pop.transport import Answer, Transport
@@ -42,6 +42,9 @@ LOOKS_IN_A_LEASE: Final = 20
 
 LOOKING: Final = "look"
 """The worker that asks where the topics are."""
+
+ATTEMPTS: Final = "attempts"
+"""Workers that ask how often messages may come again; each has those of one answer meanwhile."""
 
 LEFT_OVER: Final = "left-over"
 """The worker that gives back what others have left."""
@@ -86,28 +89,24 @@ class Receiver:
         clock: Clock = monotonic_ms,
     ) -> None:
         self._options = options
+        invisible_ms = options.invisible_duration_ms
         self._transport = transport
         self._watch = watch
         self._clock = clock
         self._ahead = Ahead(min(MOST_WAITING, options.max_offsets_per_trigger or MOST_WAITING))
-        self._expired = ExpiredLines(options.invisible_duration_ms)
-        self._renewal_interval_ms = min(WATCH_INTERVAL_MS, options.invisible_duration_ms // LOOKS_IN_A_LEASE)
-        self._ledger = Ledger(options.invisible_duration_ms)
+        self._expired = ExpiredLines(invisible_ms)
+        self._renewal_interval_ms = min(WATCH_INTERVAL_MS, invisible_ms // LOOKS_IN_A_LEASE)
+        self._ledger = Ledger(invisible_ms)
         self._polls = Polls(looks_once)
         self._targets: list[Target] = []
         self._news = threading.Condition()
         self._troubles = Troubles(options, self._news, lambda: self._hasten(self._look), clock)
         self._workers = Workers(self._news, self._troubles.fail)
         self._errands = Errands(
-            transport,
-            self._ledger,
-            self._troubles,
-            self._workers,
-            self._news,
-            invisible_ms=options.invisible_duration_ms,
-            clock=clock,
+            transport, self._ledger, self._troubles, self._workers, self._news, invisible_ms=invisible_ms, clock=clock
         )
         self._inbox: SimpleQueue[Told | None] = SimpleQueue()
+        self._numbers = count()
         self._due_ms: dict[Callable[[], None], int] = {}
         self._has_looked = threading.Event()
         self._stopping = threading.Event()
@@ -176,7 +175,7 @@ class Receiver:
     def prove_logged(self, handles: Sequence[AnyHandle]) -> None:
         """The same, of a batch that an earlier start has logged."""
         with self._news:
-            self._ledger.adopt(_still_held(handles))
+            self._ledger.adopt(handles)
         self.start()
         self._acknowledge()
 
@@ -188,9 +187,8 @@ class Receiver:
     def freeze_again(self, messages: Sequence[Received]) -> None:
         """Of a batch that an earlier start has logged and that is read now: ours until ``prove(BEFORE_ALL)``."""
         epoch_ms = int(time.time() * 1000)
-        held = set(_still_held([one.handle for one in messages]))
         with self._news:
-            self._ledger.freeze_again([one for one in messages if one.handle in held], self._clock(), epoch_ms)
+            self._ledger.freeze_again(messages, self._clock(), epoch_ms)
         self.start()
 
     def give_back_logged(self, handles: Sequence[AnyHandle]) -> None:
@@ -198,7 +196,7 @@ class Receiver:
         nothing is received before. Raises what keeps them from that, a silent broker after ``clusterTimeoutMs``, and
         TransportError[RUN_ENDED] once ``stop`` was called. What is waited for meanwhile is said."""
         with self._news:
-            self._ledger.disown(_still_held(handles))
+            self._ledger.disown(handles)
         self.start()
         self._hasten(self._tell)
         while self.count(State.DISOWNED):
@@ -211,7 +209,7 @@ class Receiver:
 
     def try_to_give_back(self, handles: Sequence[AnyHandle]) -> None:
         """Once, by a worker; what fails comes again when its time is over."""
-        self._workers.begin(LEFT_OVER, partial(self._errands.try_to_give_back, _still_held(handles)))
+        self._workers.begin(LEFT_OVER, partial(self._errands.try_to_give_back, handles))
         self._await_again()
 
     def _await_again(self) -> None:
@@ -357,30 +355,17 @@ class Receiver:
             with self._news:
                 self._polls.failed(target)
             return True
-        is_over = self._stopping.is_set()
-        wanted, spent = (outcome, ()) if is_over else self._transport.dead_letters.by_attempts(target, outcome)
+        if not self._stopping.is_set() and self._transport.dead_letters.is_to_be_asked(target, outcome):
+            self._workers.begin(f"{ATTEMPTS}-{next(self._numbers)}", partial(self._hold, target, outcome, now_ms))
+        else:
+            self._hold(target, outcome, now_ms)
+        return True
+
+    def _hold(self, target: Target, received: Sequence[Received], now_ms: int) -> None:
+        dead_letters = self._transport.dead_letters
+        wanted, spent = (received, ()) if self._stopping.is_set() else dead_letters.by_attempts(target, received)
         with self._news:
             self._ledger.receive(wanted, now_ms)
             self._ledger.receive_spent(spent, now_ms)
-            self._polls.answered(target, has_found=bool(outcome))
+            self._polls.answered(target, has_found=bool(received))
             self._news.notify_all()
-        return True
-
-
-def _still_held(handles: Sequence[AnyHandle]) -> list[AnyHandle]:
-    """Without those of an earlier start of which nothing is to be told: their brokers may be gone, or never were there.
-
-    What is left out once is left out by each later start, so none acknowledges what was delivered to nobody.
-    """
-    epoch_ms = int(time.time() * 1000)
-    held = [one for one in handles if not (isinstance(one, Handle) and one.is_long_over(epoch_ms))]
-    left = Counter(one.broker_name for one in handles) - Counter(one.broker_name for one in held)
-    if left:
-        brokers = ", ".join(f"{count} of broker {name}" for name, count in sorted(left.items()))
-        log.warning(
-            "%d messages of an earlier batch are left to their brokers, for their invisible durations are long over: "
-            "%s. Those that were not acknowledged are redelivered.",
-            left.total(),
-            brokers,
-        )
-    return held

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final, TypeAlias
 
 from rocketmq_spark.errors import OptionError, RocketMQError, RouteError, TransportError
@@ -38,6 +40,7 @@ FROM_FIRST, FROM_END = 0, 1
 """Where a group begins that has no offset. Source: ``common/constant/ConsumeInitMode.java``."""
 
 LOOK_INTERVAL_MS: Final = 30_000
+LAST_CONNECTS_S: Final = 2.0
 
 _Asked: TypeAlias = ResponseFuture[ChangeInvisibleTimeResponse | None] | RocketMQError | None
 """None: nobody, for the topic is gone."""
@@ -50,7 +53,8 @@ class RemotingTransport:
     """See ``Transport``. Its handles are those of brokers: a checkpoint with others is refused, and in a spool they are
     of messages that no broker knows.
 
-    Threads: any; ``look`` is one thread's, and what it has found replaces what was known in one step.
+    Threads: any; ``look`` is one thread's, and what it has found replaces what was known in one step. A poll to a
+    broker without a connection is sent by a thread ``rocketmq-pop-connect``.
     """
 
     look_interval_ms = LOOK_INTERVAL_MS
@@ -64,6 +68,7 @@ class RemotingTransport:
         """Of topics that are not read any more, of which messages are held."""
         self._told_gone: set[Target] = set()
         self._may_be_read: set[str] = set()
+        self._connecting: list[threading.Thread] = []
         self.dead_letters = DeadLetterMover(options.consumer_group, self._broker, self._broker_at)
 
     # ------------------------------------------------------------------------------------------ where
@@ -186,8 +191,14 @@ class RemotingTransport:
             broker = self._broker(*poll.target)
         except RocketMQError as error:
             on_answer(error)
+            return
+        pop = partial(broker.pop, request, lambda outcome: on_answer(_answer(poll.target, outcome)))
+        if broker.is_connected:
+            pop()
         else:
-            broker.pop(request, lambda outcome: on_answer(_answer(poll.target, outcome)))
+            self._connecting = [one for one in self._connecting if one.is_alive()]
+            self._connecting.append(threading.Thread(target=pop, name="rocketmq-pop-connect", daemon=True))
+            self._connecting[-1].start()
 
     def acknowledge(self, handles: Sequence[AnyHandle]) -> list[Acknowledged]:
         ours = _brokers_own(handles)
@@ -249,6 +260,8 @@ class RemotingTransport:
 
     def close(self) -> None:
         self._pool.close()
+        for thread in self._connecting:
+            thread.join(LAST_CONNECTS_S)
 
 
 def _answer(target: Target, outcome: PopOutcome) -> Answer:

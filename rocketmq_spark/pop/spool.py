@@ -13,7 +13,7 @@ import logging
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Final
 from urllib.parse import quote
@@ -47,9 +47,8 @@ class Spool:
         """It is on the disk, and not only in the system's memory, when this returns."""
         folder = self._folder / start
         with self._failing_clearly():
-            folder.mkdir(mode=0o700, exist_ok=True)
             unfinished = folder / f"{number}{UNFINISHED}"
-            file = unfinished.open("wb")
+            file = _opened_and_locked(unfinished)
             self._hold(file)
             file.write(encoded_batch(messages))
             file.flush()
@@ -73,13 +72,10 @@ class Spool:
         self._hold(None)
 
     def _hold(self, file: IO[bytes] | None) -> None:
-        """Locked from now on, and nothing else is. Where a disk knows no locks, nothing of it is ever abandoned."""
+        """This is locked from now on, and nothing else is."""
         if self._locked is not None:
             self._locked.close()
         self._locked = file
-        if file is not None:
-            with suppress(OSError):
-                _lock(file)
 
     def kept(self, start: str, number: int) -> tuple[Received, ...] | None:
         """Its messages; None where it is not there, which is said."""
@@ -106,17 +102,19 @@ class Spool:
         with suppress(OSError):
             for folder in sorted(self._folder.iterdir()):
                 if _START.fullmatch(folder.name) and folder.is_dir():
-                    found += self._taken(folder)
+                    with suppress(OSError):  # somebody else has taken it
+                        found += self._taken(folder)
         return found
 
     def _taken(self, folder: Path) -> list[Received]:
-        files = sorted(folder.iterdir())
-        if not files or not all(_is_abandoned(file) for file in files):
-            return []
-        numbers = self._numbers(folder.name)
-        found = [one for number in numbers for one in self.kept(folder.name, number) or ()]
-        self.forget(folder.name)
-        return found
+        with ExitStack() as locked:
+            files = sorted(folder.iterdir())
+            if not files or not all(_is_abandoned(file, locked) for file in files):
+                return []
+            numbers = self._numbers(folder.name)
+            found = [one for number in numbers for one in self.kept(folder.name, number) or ()]
+            self.forget(folder.name)
+            return found
 
     def forget(self, start: str, number: int | None = None) -> None:
         """Batches up to ``number``, or all, and the folder of ``start`` with the last of them."""
@@ -157,21 +155,39 @@ def spool_of(options: ReadOptions) -> Spool | None:
     return Spool(Path(options.spool_dir).expanduser() / quote(options.consumer_group, ""))
 
 
-def _is_abandoned(file: Path) -> bool:
-    """Whether it is of a batch of which Spark has asked nothing, and whoever wrote it is over."""
+def _opened_and_locked(file: Path) -> IO[bytes]:
+    """Empty. Another start may take it for abandoned before it is locked: that one is waited for, which removes it and
+    its folder, and it is made again. Where a disk knows no locks, nothing of it is ever abandoned."""
+    while True:
+        file.parent.mkdir(mode=0o700, exist_ok=True)
+        with suppress(FileNotFoundError):
+            opened = file.open("wb")
+            with suppress(OSError):
+                fcntl.flock(opened, fcntl.LOCK_EX)
+            if _is_still(file, opened):
+                return opened
+            opened.close()
+
+
+def _is_abandoned(file: Path, locked: ExitStack) -> bool:
+    """Whether it is of a batch of which Spark has asked nothing, and whoever wrote it is over. It is locked while
+    ``locked`` is open: who else may be about to write it waits for that."""
     if file.suffix not in {FROZEN, UNFINISHED}:
         return False
     try:
-        with file.open("rb+") as opened:
-            _lock(opened)
-            return file.stat().st_ino == os.fstat(opened.fileno()).st_ino
+        opened = locked.enter_context(file.open("rb+"))
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         return False
+    return _is_still(file, opened)
 
 
-def _lock(file: IO[bytes]) -> None:
-    """Raises OSError where somebody else holds it, or the disk knows no locks."""
-    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+def _is_still(file: Path, opened: IO[bytes]) -> bool:
+    """Whether nobody has removed it since it was opened."""
+    try:
+        return file.stat().st_ino == os.fstat(opened.fileno()).st_ino
+    except OSError:
+        return False
 
 
 def _write_names(folder: Path) -> None:

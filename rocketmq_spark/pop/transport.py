@@ -23,6 +23,9 @@ Changed: TypeAlias = AnyHandle | RocketMQError | None
 class DeadLetterTopic(Protocol):
     """Where a group's messages go that came again too often."""
 
+    def is_to_be_asked(self, target: Target, received: Sequence[Received]) -> bool:
+        """Whether ``by_attempts`` waits for a server."""
+
     def by_attempts(self, target: Target, received: Sequence[Received]) -> ByAttempts:
         """Which are for a batch, and which go there."""
 
@@ -32,6 +35,9 @@ class DeadLetterTopic(Protocol):
 
 class MovedByTheServer:
     """The ``DeadLetterTopic`` of those who get no messages that are for it."""
+
+    def is_to_be_asked(self, _target: Target, _received: Sequence[Received]) -> bool:
+        return False
 
     def by_attempts(self, _target: Target, received: Sequence[Received]) -> ByAttempts:
         return ByAttempts(received, ())

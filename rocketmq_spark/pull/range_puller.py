@@ -230,7 +230,7 @@ class RangePuller:
         self._patience.failed(subject, error, now_ms=now_ms, limit_ms=limit_ms, since_ms=since_ms, quiet_ms=QUIET_MS)
         if self._patience.is_failing(NAME_SERVERS):
             subject = NAME_SERVERS
-            self._patience.excuse((self._broker,), now_ms)
+            self._patience.excuse((self._broker,), now_ms, beside_ms=self._limit_ms)
         self._say()
         try:
             self._patience.check(now_ms)

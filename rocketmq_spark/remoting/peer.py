@@ -70,6 +70,11 @@ class Peer:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.address}>"
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether a request can be sent without connecting first."""
+        return self._pool.is_connected(self._door)
+
     def ask(self, question: Question[T]) -> T:
         """Send and wait; raises what ``submit`` and ``ResponseFuture.result`` raise."""
         return self.submit(question).result()

@@ -89,6 +89,11 @@ class ConnectionPool:
         connection = slot.connection
         return connection if connection is not None and connection.is_open else self._open(address, slot)
 
+    def is_connected(self, address: str) -> bool:
+        """Whether ``get`` takes no time."""
+        slot = self._slots.get(address)
+        return slot is not None and slot.connection is not None and slot.connection.is_open
+
     def connects(self, address: str) -> int:
         """Which connection to ``address`` the next request goes by, the first, the second and so on: while that stays
         the same, none has been lost."""

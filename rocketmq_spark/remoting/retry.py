@@ -200,6 +200,7 @@ def topic_subject(topic: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Trouble:
+    first_ms: int
     since_ms: int
     pause_ms: int
     next_try_ms: int
@@ -240,6 +241,7 @@ class Patience:
         if this first failure here is not the first. ``quiet_ms``: see ``Wait``."""
         before = self._troubles.get(subject)
         since_ms = before.since_ms if before else now_ms if since_ms is None else since_ms
+        first_ms = before.first_ms if before else since_ms
         quiet_ms = max(quiet_ms, before.quiet_ms) if before else quiet_ms
         pause_ms = ASKING.after(before.pause_ms if before else None)
         until_ms = since_ms + limit_ms
@@ -249,7 +251,7 @@ class Patience:
         is_over = left_ms <= 0
         next_ms = now_ms + (pause_ms if is_over else min(pause_ms, left_ms))
         self._troubles[subject] = _Trouble(
-            since_ms, pause_ms, next_ms, next_ms, limit_ms, until_ms, is_over, error, quiet_ms
+            first_ms, since_ms, pause_ms, next_ms, next_ms, limit_ms, until_ms, is_over, error, quiet_ms
         )
         return is_over and not (before and before.is_over)
 
@@ -304,12 +306,15 @@ class Patience:
             if subject not in excused
         )
 
-    def excuse(self, subjects: Collection[str], now_ms: int) -> None:
+    def excuse(self, subjects: Collection[str], now_ms: int, *, beside_ms: int | None = None) -> None:
         """While something else explains why these fail they do not count: their time begins anew. When that is over
-        they mostly are a moment later, of which nothing is said."""
+        they mostly are a moment later, of which nothing is said. ``beside_ms``: the limit of what explains it; beyond
+        twice their own and this one, since their first failure, nothing does, for it may come and go for ever."""
         for subject in self._troubles.keys() & subjects:
             trouble, quiet_ms = self._troubles[subject], max(self._troubles[subject].quiet_ms, EXCUSED_QUIET_MS)
             until_ms = now_ms + trouble.limit_ms
+            if beside_ms is not None:
+                until_ms = min(until_ms, trouble.first_ms + 2 * trouble.limit_ms + beside_ms)
             self._troubles[subject] = replace(
                 trouble, since_ms=now_ms, until_ms=until_ms, is_over=False, quiet_ms=quiet_ms
             )

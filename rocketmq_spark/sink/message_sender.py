@@ -87,7 +87,7 @@ class MessageSender:
         subject, now_ms = broker_subject(message.broker_name), monotonic_ms()
         if error.condition == "NO_NAME_SERVER":
             self._without_route.add(message.topic)
-            self._patience.excuse((subject,), now_ms)
+            self._patience.excuse((subject,), now_ms, beside_ms=limit_ms)
             subject = NAME_SERVERS
         else:
             self._is_routed(message.topic)

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 class WriteWaits:
     """What fails now, and since when. ``forget_route`` has the next attempt ask anew where a topic is.
 
-    A topic's or queue's time begins when a name server answers. Threads: the task's own.
+    A topic's or queue's time begins when a name server answers, unless these come and go. Threads: the task's own.
     """
 
     def __init__(self, options: WriteOptions, forget_route: Callable[[str], None], clock: Callable[[], int]) -> None:
@@ -67,7 +67,7 @@ class WriteWaits:
         if outlook is Outlook.UNSERVED:
             limit_ms = min(limit_ms, self._options.missing_topic_timeout_ms)
         if error.condition == "NO_NAME_SERVER":
-            self._patience.excuse((subject,), now_ms)
+            self._patience.excuse((subject,), now_ms, beside_ms=self._options.cluster_timeout_ms)
             subject = NAME_SERVERS
         else:
             self._patience.succeeded(NAME_SERVERS)

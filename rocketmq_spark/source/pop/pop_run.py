@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any, Final
 from uuid import uuid4
 
-from rocketmq_spark.errors import TransportError
+from rocketmq_spark.errors import LocalProtocolError, TransportError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.handles import Received
 from rocketmq_spark.pop.ledger import State
@@ -56,11 +56,14 @@ class PopRun(Run):
 
     def latest_offset(self, start: PopOffset, most: int | None) -> PopOffset:
         """Acknowledge the batch that ends at ``start``, and freeze the next one; ``start`` itself if there is nothing.
-        Once a signal has ended the run it is that, a moment later. Raises what the receiver cannot go on with."""
+        Once a signal has ended the run it is that, a moment later. Raises what the receiver cannot go on with,
+        LocalProtocolError[BATCH_SKIPPED] where ``start`` is not the end of the last batch."""
         self._outlive()
         return self._answer(lambda: self._plan(start, most or MOST_WAITING), start)
 
     def _plan(self, start: PopOffset, most: int) -> PopOffset:
+        if self._frozen and (start.epoch, start.number) != (self._epoch, self._number):
+            raise LocalProtocolError("BATCH_SKIPPED", number=self._number)
         self._prove(start)
         self._receiver.start()
         self._earlier.give_back_abandoned()
