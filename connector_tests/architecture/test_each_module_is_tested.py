@@ -108,7 +108,6 @@ THROUGH = {
     "remoting.tls": ("unit/test_tls.py", "remoting.tcp"),
     "source.dead_letter_sender": ("unit/test_bad_message_settling.py", "source.bad_messages"),
     "source.pop.bad_shared_messages": ("unit/test_message_tasks.py", "source.pop.message_reader"),
-    "source.pop.earlier_batch": ("integration/test_pop_run.py", "source.pop.pop_run"),
     "wire.arrow.bad_messages": ("unit/test_bad_messages.py", "wire.arrow.columns"),
     "wire.arrow.columns": ("unit/test_columns.py", "wire.arrow.decoder"),
     "wire.grpc.routes": ("unit/test_session.py", "proxy.session"),

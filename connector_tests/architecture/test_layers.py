@@ -34,6 +34,7 @@ SHELLS = {
         "pop.transports",
         "pop.spool",
         "pop.remoting_transport",
+        "pop.retention_check",
         "pop.troubles",
         "pop.workers",
         "proxy.channel",

@@ -131,6 +131,7 @@ CONTRADICTING = {
     ("endpoints", "loadBalance"): {**OVER_GRPC, "loadBalance": "queue"},
     ("endpoints", "startingOffsets"): {**OVER_GRPC, "startingOffsets": "latest"},
     ("endpoints", "consumeFromWhere"): {**OVER_GRPC, "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET"},
+    ("endpoints", "failOnDataLoss"): {**OVER_GRPC, "failOnDataLoss": "false"},
     ("endpoints", "badMessages"): {**OVER_GRPC, "badMessages": "deadLetter"},
     ("endpoints", "tlsKeyPassword"): {
         **OVER_GRPC,
@@ -149,7 +150,6 @@ CONTRADICTING = {
     ("loadBalance", "consumeTimestamp"): {**BY_MESSAGE, "consumeTimestamp": "20260101000000"},
     ("loadBalance", "retryTopic"): {**BY_MESSAGE, "retryTopic": "true"},
     ("loadBalance", "minPartitions"): {**BY_MESSAGE, "minPartitions": "2"},
-    ("loadBalance", "failOnDataLoss"): {**BY_MESSAGE, "failOnDataLoss": "false"},
     ("loadBalance", "missingQueues"): {**BY_MESSAGE, "missingQueues": "drop"},
     ("loadBalance", "missingQueuesTimeoutMs"): {**BY_MESSAGE, "missingQueuesTimeoutMs": "1"},
     ("loadBalance", "giveUp"): {**BY_MESSAGE, "giveUp": "orders@broker-a:0[1,2)"},

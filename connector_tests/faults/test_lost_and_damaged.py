@@ -17,8 +17,11 @@ from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import DataLossError, RemoteProtocolError
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pop import retention_check
 from rocketmq_spark.source.data_loss import RETENTION, LostRange
 from rocketmq_spark.source.partition_reader import read_ranges
+from rocketmq_spark.source.pop.pop_offsets import PopOffset
+from rocketmq_spark.source.pop.pop_run import PopRun
 from rocketmq_spark.source.schema import default_schema
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("implementation")]
@@ -155,3 +158,44 @@ def test_failing_on_data_loss_or_not_a_damaged_message_is_never_skipped(store: S
     store.damage(f"{stored.name}-10.")
     with pytest.raises(RemoteProtocolError, match="CORRUPT_MESSAGE_IN_QUEUE"):
         read(store, stored, failOnDataLoss="false")
+
+
+def test_shared_messages_that_were_deleted_undelivered_are_an_error_with_their_range(
+    store: Store, stored: Topic, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention_check, "CONFIRMED_S", 1.0)
+    options = {"namesrvAddr": store.cluster.namesrv_addr, "consumerGroup": group, "subscribe": stored.name}
+    options |= {"loadBalance": "message", "startingOffsets": "earliest", "maxOffsetsPerTrigger": "5"}
+    queue = queue_of(stored)
+    with closing(_Sharing(options)) as first:
+        assert first.next_batch()
+    begin = first.received
+    eventually(lambda: stored.committed(group)[queue] == begin, "the group's offset says all that was delivered")
+    end = expire(store, stored)
+    with closing(_Sharing(options)) as second, pytest.raises(DataLossError) as raised:
+        second.next_batch()
+    assert raised.value.condition == "DELETED_UNDELIVERED"
+    assert raised.value.context["ranges"] == f"[{begin}, {end}) of {queue}: the broker deleted them (retention)"
+    with closing(_Sharing(options | {"failOnDataLoss": "false"})) as third:
+        assert third.next_batch()
+
+
+class _Sharing:
+    """A query whose group shares messages, as Spark's calls have it."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self._run = PopRun(ReadOptions.parse(options), looks_once=False)
+        self._start = PopOffset(options["consumerGroup"])
+        self.received = 0
+
+    def next_batch(self) -> int:
+        """How many messages it has."""
+        while (end := self._run.latest_offset(self._start, None)) is self._start:
+            pass
+        self._start = end
+        return len(end.handles)
+
+    def close(self) -> None:
+        self._run._receiver.stop()
+        self.received = self._run._receiver.counts.received
+        self._run.stop()

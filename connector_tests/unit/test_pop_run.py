@@ -11,12 +11,14 @@ import pytest
 from connector_tests.support.scripted_broker import answer
 from connector_tests.support.sharing_servers import SharingServers
 from connector_tests.support.streams import eventually
-from rocketmq_spark.errors import LocalProtocolError
+from rocketmq_spark.errors import DataLossError, LocalProtocolError
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pop import retention_check
 from rocketmq_spark.source.pop.pop_offsets import PopOffset
 from rocketmq_spark.source.pop.pop_run import PopRun
 from rocketmq_spark.source.stream.drain import FILES, DrainState
 from rocketmq_spark.wire.remoting.codes import RequestCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
 
 ALL = 1_000
 
@@ -66,6 +68,50 @@ def test_a_second_batch_from_one_start_is_an_error(has_one_before: bool) -> None
             "the query again from its checkpoint: nothing is lost. Report this with the version of Spark."
         )
         assert in_batch(run) == len(end.handles), "none was acknowledged"
+
+
+def offset(value: int) -> RemotingCommand:
+    return answer(fields={"offset": str(value)})
+
+
+def stats(min_offset: int) -> RemotingCommand:
+    queue = '{"brokerName":"a","queueId":0,"topic":"T"}'
+    bounds = f'{{"lastUpdateTimestamp":1,"maxOffset":100,"minOffset":{min_offset}}}'
+    return answer(body=f'{{"offsetTable":{{{queue}:{bounds}}}}}'.encode())
+
+
+@pytest.fixture
+def retaining(monkeypatch: pytest.MonkeyPatch) -> Iterator[SharingServers]:
+    """A broker that has deleted [30, 40) of its queue, which the group was not delivered."""
+    monkeypatch.setattr(retention_check, "CONFIRMED_S", 0.1)
+    with SharingServers("a") as servers:
+        servers.brokers["a"].messages = 3
+        servers.brokers["a"].server.on(RequestCode.QUERY_CONSUMER_OFFSET, offset(30))
+        servers.brokers["a"].server.on(RequestCode.GET_TOPIC_STATS_INFO, stats(40))
+        yield servers
+
+
+def test_undelivered_messages_that_retention_deleted_end_the_query(retaining: SharingServers) -> None:
+    """They were passed over in silence."""
+    with running(retaining.options()) as run:
+        with pytest.raises(DataLossError) as raised:
+            batch_after(run, PopOffset("g"))
+        assert str(raised.value) == (
+            "[ROCKETMQ_DELETED_UNDELIVERED] 10 messages were deleted before group 'g' was delivered them: [30, 40) of "
+            "T@a:0: the broker deleted them (retention). Set 'failOnDataLoss' to false to go on without them, and have "
+            "brokers keep messages for longer ('fileReservedTime') than a query may stand still."
+        )
+        assert retaining.brokers["a"].messages == 3, "a pop moves the group on"
+
+
+def test_undelivered_messages_that_retention_deleted_are_logged_once(
+    retaining: SharingServers, caplog: pytest.LogCaptureFixture
+) -> None:
+    with running(retaining.options(failOnDataLoss="false")) as run:
+        batch_after(run, PopOffset("g"))
+    (line,) = (line for line in caplog.messages if "deleted" in line)
+    told = "[30, 40) of T@a:0: the broker deleted them (retention)"
+    assert line == f"10 messages were deleted before group g was delivered them: {told}"
 
 
 def in_batch(run: PopRun) -> int:

@@ -16,6 +16,11 @@ OF_QUERIES: Final[Mapping[str, Condition]] = MappingProxyType(
             "Set 'failOnDataLoss' to false to go on without them, or begin anew: with a new checkpoint location, and "
             "'groupOffsets' set to 'ignore', which moves the group to 'startingOffsets' unless others are in it.",
         ),
+        "DELETED_UNDELIVERED": Condition(
+            "{count} messages were deleted before group {group!r} was delivered them: {ranges}.",
+            "Set 'failOnDataLoss' to false to go on without them, and have brokers keep messages for longer "
+            "('fileReservedTime') than a query may stand still.",
+        ),
         "MESSAGE_GONE": Condition(
             "Its broker does not hold message {message} any more.",
             "Retention has deleted it before it was sent back; what is left of it is the row.",

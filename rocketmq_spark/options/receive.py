@@ -87,12 +87,6 @@ WITHOUT_MEANING: Final[tuple[tuple[str, str, object, str], ...]] = (
         "Messages travel with their tasks; 'maxRecordsPerPartition' says how many go with one.",
     ),
     (
-        "failOnDataLoss",
-        "fail_on_data_loss",
-        True,
-        "Nothing is noticed of what brokers delete before they have handed it out, so there is nothing to decide.",
-    ),
-    (
         "missingQueues",
         "missing_queues",
         "wait",
@@ -153,6 +147,12 @@ RECEIVE_CONFLICTS: Final = (
         "consumeFromWhere",
         _over_grpc("consume_from_where"),
         "Where a group without offsets begins is a proxy's to say, about at the end; 'namesrvAddr' leaves it to you.",
+    ),
+    Conflict(
+        "endpoints",
+        "failOnDataLoss",
+        lambda options: options.endpoints is not None and not options.fail_on_data_loss,
+        "A proxy tells nothing of what brokers delete before they have delivered it, so there is nothing to decide.",
     ),
     Conflict(
         "endpoints",

@@ -16,8 +16,10 @@ from rocketmq_spark.pop.dead_letter_mover import DeadLetterMover
 from rocketmq_spark.pop.handles import AnyHandle, Handle
 from rocketmq_spark.pop.polls import Poll, Target
 from rocketmq_spark.pop.popped import acks_of, received_of
+from rocketmq_spark.pop.retention_check import Report, RetentionCheck, unheard
 from rocketmq_spark.pop.transport import Acknowledged, Answer, Changed
 from rocketmq_spark.remoting.broker import Broker
+from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.peer import ResponseFuture
 from rocketmq_spark.remoting.pool import ConnectionPool
@@ -53,13 +55,14 @@ class RemotingTransport:
     """See ``Transport``. Its handles are those of brokers: a checkpoint with others is refused, and in a spool they are
     of messages that no broker knows.
 
-    Threads: any; ``look`` is one thread's, and what it has found replaces what was known in one step. A poll to a
-    broker without a connection is sent by a thread ``rocketmq-pop-connect``.
+    Threads: any; ``look`` is one thread's, and what it has found replaces what was known in one step. A poll that
+    has to wait for a connection or a ``RetentionCheck`` is sent by a thread ``rocketmq-pop-prepare``.
     """
 
     look_interval_ms = LOOK_INTERVAL_MS
 
-    def __init__(self, options: ReadOptions) -> None:
+    def __init__(self, options: ReadOptions, report: Report = unheard) -> None:
+        """``report``: see ``RetentionCheck``."""
         self._options = options
         self._pool = ConnectionPool(options.broker_timeout_ms, limit=None, security=options.security)
         self._name_servers = NameServers(options.name_servers, self._pool, options.broker_timeout_ms)
@@ -68,7 +71,9 @@ class RemotingTransport:
         """Of topics that are not read any more, of which messages are held."""
         self._told_gone: set[Target] = set()
         self._may_be_read: set[str] = set()
-        self._connecting: list[threading.Thread] = []
+        self._preparing: list[threading.Thread] = []
+        self._ending = threading.Event()
+        self._retention = RetentionCheck(options.consumer_group, report, self._ending.wait, monotonic_ms)
         self.dead_letters = DeadLetterMover(options.consumer_group, self._broker, self._broker_at)
 
     # ------------------------------------------------------------------------------------------ where
@@ -192,13 +197,32 @@ class RemotingTransport:
         except RocketMQError as error:
             on_answer(error)
             return
-        pop = partial(broker.pop, request, lambda outcome: on_answer(_answer(poll.target, outcome)))
-        if broker.is_connected:
+        pop = partial(broker.pop, request, lambda outcome: on_answer(self._delivered(poll.target, outcome)))
+        if broker.is_connected and not self._retention.is_due(poll.target):
             pop()
         else:
-            self._connecting = [one for one in self._connecting if one.is_alive()]
-            self._connecting.append(threading.Thread(target=pop, name="rocketmq-pop-connect", daemon=True))
-            self._connecting[-1].start()
+            self._preparing = [one for one in self._preparing if one.is_alive()]
+            prepare = partial(self._prepare, poll.target, broker.address, pop, on_answer)
+            self._preparing.append(threading.Thread(target=prepare, name="rocketmq-pop-prepare", daemon=True))
+            self._preparing[-1].start()
+
+    def _prepare(
+        self, target: Target, address: str, pop: Callable[[], None], on_answer: Callable[[Answer], None]
+    ) -> None:
+        """Connect, and look for what was deleted, which the pop would hide."""
+        try:
+            if self._retention.is_due(target):
+                self._retention.check(target, self._broker_at(address))
+        except RocketMQError as error:
+            on_answer(error)
+        else:
+            pop()
+
+    def _delivered(self, target: Target, outcome: PopOutcome) -> Answer:
+        answer = _answer(target, outcome)
+        if answer and not isinstance(answer, RocketMQError):
+            self._retention.delivered(target)
+        return answer
 
     def acknowledge(self, handles: Sequence[AnyHandle]) -> list[Acknowledged]:
         ours = _brokers_own(handles)
@@ -259,8 +283,9 @@ class RemotingTransport:
         return failed[handle.broker_name]
 
     def close(self) -> None:
+        self._ending.set()
         self._pool.close()
-        for thread in self._connecting:
+        for thread in self._preparing:
             thread.join(LAST_CONNECTS_S)
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.pop.retention_check import Report, unheard
 from rocketmq_spark.pop.transport import Transport
 
 
-def transport_of(options: ReadOptions) -> Transport:
-    """To brokers, or to a proxy; only who speaks gRPC loads it."""
+def transport_of(options: ReadOptions, report: Report = unheard) -> Transport:
+    """To brokers, or to a proxy, which tells nothing for a ``report``; only who speaks gRPC loads it."""
     if options.endpoints is None:
         from rocketmq_spark.pop.remoting_transport import RemotingTransport
 
-        return RemotingTransport(options)
+        return RemotingTransport(options, report)
     from rocketmq_spark.pop.grpc_transport import GrpcTransport
 
     return GrpcTransport(options, options.endpoints)

@@ -116,6 +116,17 @@ def report_losses(lost: Collection[LostRange], *, is_failure: bool) -> None:
         )
 
 
+def report_undelivered(group: str, deleted: Iterable[QueueRange], *, is_failure: bool) -> None:
+    """The same of what was deleted before it was delivered to a group that shares messages: raises
+    DataLossError[DELETED_UNDELIVERED]."""
+    lost = [LostRange(one.queue, one.begin_offset, one.end_offset, RETENTION) for one in deleted]
+    if is_failure:
+        raise DataLossError("DELETED_UNDELIVERED", count=_offsets(lost), group=group, ranges=_told(lost))
+    log.warning(
+        "%d messages were deleted before group %s was delivered them: %s", _offsets(lost), group, _told(lost, len(lost))
+    )
+
+
 def _offsets(lost: Iterable[LostRange]) -> int:
     count = LossCount()
     count.add([replace(one, cause=RETENTION) for one in lost])

@@ -6,11 +6,13 @@ messages are here until then, and in the spool if there is one: for the next sta
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final
 from uuid import uuid4
 
 from rocketmq_spark.errors import LocalProtocolError, TransportError
+from rocketmq_spark.model import QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.handles import Received
 from rocketmq_spark.pop.ledger import State
@@ -19,6 +21,7 @@ from rocketmq_spark.pop.spool import spool_of
 from rocketmq_spark.pop.transports import transport_of
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.said.log_lines import speak_as
+from rocketmq_spark.source.data_loss import report_undelivered
 from rocketmq_spark.source.pop.earlier_batch import EarlierBatch
 from rocketmq_spark.source.pop.pop_offsets import PopOffset
 from rocketmq_spark.source.stream.drain import CONTROL
@@ -46,7 +49,7 @@ class PopRun(Run):
         self._frozen: tuple[Received, ...] = ()
         self._spool = spool_of(options)
         self._receiver = Receiver(
-            options, transport_of(options), looks_once=looks_once, watch=self._parent.leave_as_orphan
+            options, transport_of(options, self._report), looks_once=looks_once, watch=self._parent.leave_as_orphan
         )
         self._earlier = EarlierBatch(self._receiver, self._spool)
         self._drain = DrainRequest()
@@ -123,6 +126,9 @@ class PopRun(Run):
         no batch yet and how many in one, and what does not answer. Asks nobody.
         None once a signal has ended the run."""
         return self._answer(lambda: self._told(epoch_ms), None)
+
+    def _report(self, deleted: Sequence[QueueRange]) -> None:
+        report_undelivered(self._options.consumer_group, deleted, is_failure=self._options.fail_on_data_loss)
 
     def _told(self, epoch_ms: int) -> dict[str, Any]:
         held = {"waiting": self._receiver.count(State.RECEIVED), "inBatch": self._receiver.count(State.FROZEN)}

@@ -1,0 +1,104 @@
+"""RetentionCheck: messages that a broker has deleted before it delivered them to the group.
+
+A pop tells nothing of them: the broker moves the group's offset to the first message that is left. So it is asked
+before, where the group's offset lies below the min offset of a queue.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
+from rocketmq_spark.pop.polls import Target
+from rocketmq_spark.remoting.broker import Broker
+from rocketmq_spark.remoting.clock import Clock
+from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
+
+log = logging.getLogger(__name__)
+
+INTERVAL_MS: Final = 30_000
+"""Between two checks of a target."""
+
+SETTLED_MS: Final = 60_000
+"""How long after it has delivered something the group's offset of a broker says what it delivered."""
+
+CONFIRMED_S: Final = 12.0
+"""Other members may be delivered something just now: a broker moves the group's offset up to 10 s later.
+
+Source: ``common/BrokerConfig.java`` (popCkStayBufferTime).
+"""
+
+Report: TypeAlias = Callable[[Sequence[QueueRange]], None]
+"""It is called with what was deleted, each range once, and raises where that ends the query."""
+
+
+def unheard(_deleted: Sequence[QueueRange]) -> None:
+    """The report of who reads nothing."""
+
+
+class RetentionCheck:
+    """Of one group. ``wait``: for so many seconds; says whether the query has ended meanwhile.
+
+    Threads: any.
+    """
+
+    def __init__(self, group: str, report: Report, wait: Callable[[float], bool], clock: Clock) -> None:
+        self._group = group
+        self._report = report
+        self._wait = wait
+        self._clock = clock
+        self._checked_ms: dict[Target, int] = {}
+        self._delivered_ms: dict[Target, int] = {}
+        self._told: set[tuple[MessageQueue, int]] = set()
+
+    def delivered(self, target: Target) -> None:
+        """It has delivered something just now."""
+        self._delivered_ms[target] = self._clock()
+
+    def is_due(self, target: Target) -> bool:
+        """Before the first poll; later only where nothing is on its way to us."""
+        if target not in self._checked_ms:
+            return True
+        checked_ms, delivered_ms = self._checked_ms[target], self._delivered_ms.get(target, -SETTLED_MS)
+        return self._clock() >= max(checked_ms + INTERVAL_MS, delivered_ms + SETTLED_MS)
+
+    def check(self, target: Target, broker: Broker) -> None:
+        """Report what the master of ``target`` has deleted. Raises what ``report`` does, and what may pass. A broker
+        that refuses to tell is not asked for longer than that."""
+        try:
+            lost = {_begin(one) for one in self._deleted(target, broker)} - self._told
+            if lost and self._wait(CONFIRMED_S):
+                return
+            confirmed = [one for one in self._deleted(target, broker) if _begin(one) in lost] if lost else []
+        except RocketMQError as error:
+            if outlook_of_request(error) is not Outlook.FINAL:
+                raise
+            log.info("whether %s has deleted messages of %s undelivered is not told: %s", *reversed(target), error)
+            confirmed = []
+        if confirmed:
+            self._report(confirmed)
+        self._told |= set(map(_begin, confirmed))
+        self._checked_ms[target] = self._clock()
+
+    def _deleted(self, target: Target, broker: Broker) -> list[QueueRange]:
+        bounds = broker.topic_stats(target.topic)
+        return deleted_undelivered(bounds, broker.query_offsets(self._group, bounds))
+
+
+def deleted_undelivered(
+    bounds: Mapping[MessageQueue, QueueBounds], offsets: Mapping[MessageQueue, int | None]
+) -> list[QueueRange]:
+    """What lies between the group's offsets and the min offsets of queues; a group without an offset has no claim."""
+    return [
+        QueueRange(queue, offset, held.min_offset)
+        for queue, held in bounds.items()
+        if (offset := offsets.get(queue)) is not None and 0 <= offset < held.min_offset
+    ]
+
+
+def _begin(one: QueueRange) -> tuple[MessageQueue, int]:
+    """Its end moves on while the broker goes on deleting."""
+    return one.queue, one.begin_offset
