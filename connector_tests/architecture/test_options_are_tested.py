@@ -131,6 +131,8 @@ CONTRADICTING = {
     ("endpoints", "loadBalance"): {**OVER_GRPC, "loadBalance": "queue"},
     ("endpoints", "startingOffsets"): {**OVER_GRPC, "startingOffsets": "latest"},
     ("endpoints", "consumeFromWhere"): {**OVER_GRPC, "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET"},
+    ("endpoints", "accessKey"): {**OVER_GRPC, "accessKey": "m\u00e9", "secretKey": "s"},
+    ("endpoints", "securityToken"): {**OVER_GRPC, "accessKey": "me", "secretKey": "s", "securityToken": "a\nb"},
     ("endpoints", "failOnDataLoss"): {**OVER_GRPC, "failOnDataLoss": "false"},
     ("endpoints", "badMessages"): {**OVER_GRPC, "badMessages": "deadLetter"},
     ("endpoints", "tlsKeyPassword"): {

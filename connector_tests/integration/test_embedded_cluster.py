@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -230,6 +230,28 @@ def fake_java(home: Path, script: str) -> str:
     java.write_text(f"#!/bin/sh\n{script}\n")
     java.chmod(0o755)
     return str(home)
+
+
+def test_mqadmin_has_no_argument_on_its_command_line(cluster: EmbeddedCluster, topic: str) -> None:
+    """One of ACL 1.0's is a secret, and every user of the machine may read command lines."""
+    seen: set[str] = set()
+    is_over = threading.Event()
+
+    def watch() -> None:
+        while not is_over.is_set():
+            for child in psutil.Process().children(recursive=True):
+                with suppress(psutil.Error):
+                    seen.add(" ".join(child.cmdline()))
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    try:
+        assert '"queueDatas"' in cluster.mqadmin("topicRoute", "-t", topic)
+    finally:
+        is_over.set()
+        watching.join()
+    assert [line for line in seen if topic in line] == []
+    assert any("/arguments" in line for line in seen), "it has been seen"
 
 
 def test_an_old_java_is_refused_in_one_sentence(own_temp: Path, monkeypatch: pytest.MonkeyPatch) -> None:

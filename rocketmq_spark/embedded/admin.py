@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from typing import Final
 
@@ -42,7 +42,8 @@ def name_server_at(address: str, security: Security = UNSECURED) -> Iterator[Nam
 def mqadmin(*arguments: str, version: str | None = None, security: Security = UNSECURED) -> str:
     """Standard output of ``mqadmin`` with ``arguments``; in a JVM of its own, because it ends it when it is unhappy.
 
-    Files that some commands write into the current folder are thrown away.
+    Files that some commands write into the current folder are thrown away. Arguments may be secret: no command line has
+    them, which others could read.
 
     Raises
     ------
@@ -59,9 +60,11 @@ def mqadmin(*arguments: str, version: str | None = None, security: Security = UN
             home = (*home, "-Dtls.enable=true")
         options = (*JVM_OPTIONS, QUIET_LOGGING, *FOR_ROCKETMQ_4, *home)
         class_path = os.pathsep.join(rocketmq_class_path(version))
-        command = [find_java(), *options, "-classpath", class_path, MAIN_CLASS, *arguments]
+        told = work.path / "arguments"
+        told.touch(mode=0o600)
+        told.write_text(_argument_file([*options, "-classpath", class_path, MAIN_CLASS, *arguments]), encoding="utf-8")
         done = subprocess.run(
-            command,
+            [find_java(), f"@{told}"],
             capture_output=True,
             text=True,
             timeout=MQADMIN_TIMEOUT_S,
@@ -72,6 +75,12 @@ def mqadmin(*arguments: str, version: str | None = None, security: Security = UN
     if done.returncode != 0 or "SubCommandException" in done.stderr:
         raise EmbeddedBrokerError("CLUSTER_STATE", problem=f"mqadmin failed: {done.stderr}", hint=done.stdout)
     return done.stdout
+
+
+def _argument_file(arguments: Iterable[str]) -> str:
+    """As ``java @file`` reads it."""
+    quoted = (argument.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") for argument in arguments)
+    return "\n".join(f'"{argument}"' for argument in quoted)
 
 
 def _tools_yml(credentials: Credentials) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from rocketmq_spark.options.connection import ConnectionOptions
 from rocketmq_spark.options.kinds import ADDRESSES, GIVEN, choice, integer
 from rocketmq_spark.options.table import Conflict, Section, option
+from rocketmq_spark.security import Secret
 
 BY_QUEUE: Final = "queue"
 BY_MESSAGE: Final = "message"
@@ -108,6 +109,16 @@ def _over_grpc(attribute: str) -> Callable[[Any], bool]:
     return lambda options: options.endpoints is not None and getattr(options, attribute) is not None
 
 
+_HEADER: Final = " is sent over gRPC in a header, which holds printable ASCII only, and no blank at its ends."
+
+
+def _no_header(options: Any, value: str | Secret | None) -> bool:
+    """Whether ``value`` is to be sent in a header that cannot hold it."""
+    text = value.reveal() if isinstance(value, Secret) else value or ""
+    is_printable = text.isascii() and (not text or text.isprintable())
+    return options.endpoints is not None and not (is_printable and text == text.strip())
+
+
 def _conflict(name: str, attribute: str, default: object, why: str) -> Conflict:
     def when(options: Any) -> bool:
         return bool(options.shares_messages and getattr(options, attribute) != default)
@@ -159,6 +170,10 @@ RECEIVE_CONFLICTS: Final = (
         "tlsKeyPassword",
         _over_grpc("tls_key_password"),
         "The library that speaks gRPC takes only keys that are not encrypted.",
+    ),
+    Conflict("endpoints", "accessKey", lambda options: _no_header(options, options.access_key), f"The key{_HEADER}"),
+    Conflict(
+        "endpoints", "securityToken", lambda options: _no_header(options, options.security_token), f"The token{_HEADER}"
     ),
     Conflict(
         "endpoints",
