@@ -64,7 +64,12 @@ class ScriptedProxy:
     """
 
     def __init__(
-        self, *, speaks_tls: bool = False, certificate: Path = CERTIFICATE, knows_clients: bool = False
+        self,
+        *,
+        speaks_tls: bool = False,
+        certificate: Path = CERTIFICATE,
+        knows_clients: bool = False,
+        compression: grpc.Compression = grpc.Compression.NoCompression,
     ) -> None:
         self.asked: list[Asked] = []
         self.answers: dict[str, Handler] = {
@@ -79,7 +84,7 @@ class ScriptedProxy:
             "NotifyClientTermination": lambda _: pb.NotifyClientTerminationResponse(status=OK),
         }
         self._threads = ThreadPoolExecutor(THREADS)
-        self._server = grpc.server(self._threads, options=[("grpc.so_reuseport", 0)])
+        self._server = grpc.server(self._threads, options=[("grpc.so_reuseport", 0)], compression=compression)
         handlers = {name: self._handler(name) for name in METHODS}
         self._server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, handlers)])
         if speaks_tls:

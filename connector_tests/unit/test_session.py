@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -232,6 +233,47 @@ def test_what_came_before_a_failure_is_ours(proxy: ScriptedProxy, known: Session
     assert [one.handle for one in receive(known)] == ["h1"]
     proxy.answers["ReceiveMessage"] = lambda _: [given("h2"), pb.ReceiveMessageResponse(status=NOTHING)]
     assert [one.handle for one in receive(known)] == ["h2"]
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        pytest.param([given("h")] * 33, id="more messages than were asked for"),
+        pytest.param([given("h", bytes(30 << 20))] * 5, id="more bytes than a task carries"),
+        pytest.param([bytes((128 << 20) + 1)], id="one message of gRPC with as many"),
+    ],
+)
+def test_responses_beyond_the_limit_are_an_error(
+    proxy: ScriptedProxy, known: Session, answers: list[pb.ReceiveMessageResponse | bytes]
+) -> None:
+    proxy.answers["ReceiveMessage"] = lambda _: answers
+    assert str(failure(lambda: receive(known))) == (
+        f"[ROCKETMQ_RESPONSE_TOO_LARGE] {proxy.address} answered ReceiveMessage with more than was asked for, or with "
+        "more than 134217728 bytes. Check that the address is a RocketMQ 5 proxy, and not another service."
+    )
+
+
+def test_compressed_responses_are_not_unpacked(session: SessionOf) -> None:
+    """700 kB of gzip are 2.3 GB; we ask for none."""
+    with ScriptedProxy(compression=grpc.Compression.Gzip) as proxy:
+        error = failure(session(proxy.address).keep)
+        assert (error.condition, error.context["problem"]) == ("BAD_BODY", "it is compressed, which we do not accept")
+
+
+def test_commands_after_the_settings_are_not_kept(proxy: ScriptedProxy, session: SessionOf) -> None:
+    are_sent = threading.Event()
+
+    def commands(said: pb.TelemetryCommand) -> Iterator[pb.TelemetryCommand]:
+        yield from [pb.TelemetryCommand(status=OK, settings=said.settings)] * 100
+        are_sent.set()
+
+    proxy.answers["Telemetry"] = commands
+    one = session(proxy.address)
+    one.keep()
+    assert are_sent.wait(30)
+    one.keep()  # over the same connection
+    assert one._telemetry is not None
+    assert one._telemetry._heard.qsize() == 0
 
 
 def test_an_answer_that_cannot_be_read_is_an_error(proxy: ScriptedProxy, known: Session) -> None:

@@ -15,6 +15,10 @@ OF_SERVERS: Final[Mapping[str, Condition]] = MappingProxyType(
             "{peer} announced a frame of {length_bytes} bytes; at most {limit_bytes} are accepted.",
             "Check that the address is a RocketMQ name server or broker, and not another service.",
         ),
+        "RESPONSE_TOO_LARGE": Condition(
+            "{address} answered {request} with more than was asked for, or with more than {limit_bytes} bytes.",
+            "Check that the address is a RocketMQ 5 proxy, and not another service.",
+        ),
         "BAD_FRAME": Condition(
             "{peer} sent bytes that are no RocketMQ frame: {problem}.",
             "Check that the address is a RocketMQ name server or broker, and not another service.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Generic, TypeVar
 
@@ -65,15 +65,17 @@ class Connection:
 
         return Pending(result)
 
-    def stream(self, method: str, request: Message, timeout_ms: int) -> Iterator[bytes]:
-        """The answers of a method that has several, as they came; on the caller's thread."""
+    def stream(self, method: str, request: Message, timeout_ms: int) -> Generator[bytes]:
+        """The answers of a method that has several, as they came; on the caller's thread. Closing it ends the call."""
         call: Any = self._channel.unary_stream(SERVICE + method, request_serializer=_to_bytes)
+        with self._open():
+            answers = call(request, timeout=timeout_ms / 1000, metadata=self._metadata())
         try:
-            with self._open():
-                answers = call(request, timeout=timeout_ms / 1000, metadata=self._metadata())
             yield from answers
         except grpc.RpcError as error:
             raise failure_of(error, self.address, method, timeout_ms) from error
+        finally:
+            answers.cancel()  # whoever closes the iterator wants no more
 
     def converse(self, method: str, requests: Iterator[Message]) -> Any:
         """A method that takes several requests and answers when it likes; raises RpcErrors as they are."""

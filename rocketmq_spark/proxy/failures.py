@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import closing
 from typing import Final
 
 import grpc
 
-from rocketmq_spark.errors import OptionError, RocketMQError, TransportError
+from rocketmq_spark.errors import OptionError, RemoteProtocolError, RocketMQError, TransportError
+from rocketmq_spark.proxy.channel import RESPONSE_LIMIT_BYTES
 from rocketmq_spark.remoting.doors import KNOCK_TIMEOUT_MS, Doors, doors_of, speaks_http2
 from rocketmq_spark.remoting.secured import connect_with
 from rocketmq_spark.security import Tls
@@ -17,6 +19,10 @@ from rocketmq_spark.wire.grpc.refusal import refusal
 
 NOT_CONNECTED: Final = "failed to connect to all addresses"
 """How gRPC says that there was no connection to lose."""
+
+_TOO_LARGE: Final = "message larger than max"
+_COMPRESSED: Final = re.compile("[Cc]ompression algorithm .* is disabled")
+"""How gRPC says what its options of ``channel`` refuse."""
 
 _CODES: Final[Mapping[grpc.StatusCode, Code]] = {
     grpc.StatusCode.UNAUTHENTICATED: Code.UNAUTHORIZED,
@@ -34,6 +40,11 @@ _CODES: Final[Mapping[grpc.StatusCode, Code]] = {
 def failure_of(error: grpc.RpcError, address: str, request: str, timeout_ms: int) -> RocketMQError:
     """Of a call to the proxy at ``address``."""
     code, details = error.code(), error.details() or "(no details)"
+    if _TOO_LARGE in details:
+        return too_large(address, request)
+    if _COMPRESSED.search(details):
+        problem = "it is compressed, which we do not accept"
+        return RemoteProtocolError("BAD_BODY", subject=f"answer of {address} to {request}", problem=problem)
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return TransportError("RESPONSE_TIMED_OUT", address=address, request=request, timeout_ms=timeout_ms)
     if code in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}:
@@ -43,6 +54,11 @@ def failure_of(error: grpc.RpcError, address: str, request: str, timeout_ms: int
     if code is grpc.StatusCode.UNIMPLEMENTED:
         return OptionError("NOT_A_PROXY", address=address, reason=f"it answered {request} with {details}")
     return refusal(address, request, Status(code=_CODES.get(code, Code.BAD_REQUEST), message=details))
+
+
+def too_large(address: str, request: str) -> RemoteProtocolError:
+    """Of an answer of one message or of several."""
+    return RemoteProtocolError("RESPONSE_TOO_LARGE", address=address, request=request, limit_bytes=RESPONSE_LIMIT_BYTES)
 
 
 def _reason(details: str) -> str:

@@ -7,15 +7,16 @@ and says so by failing.
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from google.protobuf.message import Message
 
 from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, RouteError, TransportError
+from rocketmq_spark.proxy.channel import RESPONSE_LIMIT_BYTES
 from rocketmq_spark.proxy.connection import Connection, read
-from rocketmq_spark.proxy.failures import explained
+from rocketmq_spark.proxy.failures import explained, too_large
 from rocketmq_spark.proxy.telemetry import METHOD as TELEMETRY
 from rocketmq_spark.proxy.telemetry import Telemetry
 from rocketmq_spark.remoting.tcp import split_address
@@ -161,22 +162,26 @@ class Session:
 
     def receive(self, topic: str, broker_name: str, *, most: int, invisible_ms: int, poll_ms: int) -> list[Given]:
         """Messages of one broker, for which the caller waits. What has come before a failure is ours all the same.
-        Raises TransportError[CONNECT_FAILED] before the first ``keep``, as all that follows does."""
+        Raises TransportError[CONNECT_FAILED] before the first ``keep``, as all that follows does, and
+        RemoteProtocolError[RESPONSE_TOO_LARGE] for more messages or bytes than there may be."""
         request = self._subscription.receive(topic, broker_name, most=most, invisible_ms=invisible_ms, poll_ms=poll_ms)
         limit_ms = max(poll_ms, SHORTEST_HOLD_MS) + HOLD_SLACK_MS + self._timeout_ms
         given: list[Given] = []
         try:
             connection = self._connection_now()
-            with self._noticing(connection):
-                for data in connection.stream("ReceiveMessage", request, limit_ms):
+            answers = connection.stream("ReceiveMessage", request, limit_ms)
+            with self._noticing(connection), closing(_bounded(answers, connection.address)) as bounded:
+                for data in bounded:
                     answer = read(pb.ReceiveMessageResponse, data)
+                    if answer.HasField("message") and len(given) == most:
+                        raise too_large(connection.address, "ReceiveMessage")
                     if answer.HasField("message"):
                         told = answer.message.system_properties
                         given.append(Given(told.receipt_handle, data, told.queue_id, told.queue_offset))
                     elif answer.HasField("status") and answer.status.code != pb.Code.MESSAGE_NOT_FOUND:
                         _check(connection, "ReceiveMessage", answer, topic)
-        except RocketMQError:
-            if not given:
+        except RocketMQError as error:
+            if not given or error.condition == "RESPONSE_TOO_LARGE":
                 raise
         return given
 
@@ -231,6 +236,17 @@ class Session:
         except BrokerError as error:
             self._is_forgotten |= error.condition == "PROXY_FAILED"
             raise
+
+
+def _bounded(answers: Generator[bytes], address: str) -> Generator[bytes]:
+    """All of them together. Raises RemoteProtocolError[RESPONSE_TOO_LARGE]."""
+    size_bytes = 0
+    with closing(answers):
+        for data in answers:
+            size_bytes += len(data)
+            if size_bytes > RESPONSE_LIMIT_BYTES:
+                raise too_large(address, "ReceiveMessage")
+            yield data
 
 
 def _check(connection: Connection, request: str, answer: _Answer, topic: str = "") -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import Final
 
@@ -61,8 +62,10 @@ class Telemetry:
 
     def _hear(self) -> None:
         try:
-            for data in self._call:
+            for data in islice(self._call, 1):
                 self._heard.put(read(TelemetryCommand, data))
+            for _ in self._call:
+                pass  # until it is over; a proxy may go on for as long as it likes
         except RocketMQError as error:
             self._heard.put(error)
         except grpc.RpcError as error:
