@@ -18,6 +18,7 @@ from rocketmq_spark.errors import OptionError, RemoteProtocolError, RocketMQErro
 from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.popped import received_of
+from rocketmq_spark.proxy.session import within_limit
 from rocketmq_spark.source.pop.pop_offsets import PopOffset
 from rocketmq_spark.source.stream.offsets import SourceOffset
 from rocketmq_spark.wire import bounds
@@ -92,6 +93,11 @@ def queue_offsets(count: int) -> None:
         raise RemoteProtocolError("IMPOSSIBLE_BOUNDS", queue=str(queue), min_offset=7, max_offset=7 + count)
 
 
+def response_bytes(count: int) -> None:
+    answers = (bytes(size) for size in (count - 1, 1))
+    assert len(list(within_limit(answers, "p:8081"))) == 2
+
+
 def pop_offsets(claimed: int) -> None:
     fields = {"popTime": "1", "invisibleTime": "1", "reviveQid": "1", "startOffsetInfo": "0 1 5"}
     fields["msgOffsetInfo"] = f"0 1 {5 + claimed}"
@@ -134,6 +140,7 @@ def checkpoint_messages(count: int) -> None:
 
 CLAIMS: dict[Bound, Callable[[int], None]] = {
     bounds.FRAME_BYTES: frame_bytes,
+    bounds.RESPONSE_BYTES: response_bytes,
     bounds.HEADER_VALUES: header_values,
     bounds.BODY_BYTES: body_bytes,
     bounds.BODY_VALUES: body_values,

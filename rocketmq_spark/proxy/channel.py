@@ -7,6 +7,7 @@ from typing import Final
 
 from rocketmq_spark.proxy.credentials import tls_credentials
 from rocketmq_spark.security import Tls
+from rocketmq_spark.wire.bounds import RESPONSE_BYTES
 
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 """Else the library writes lines of its own to standard error, before what fails is raised here."""
@@ -14,15 +15,12 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 import grpc  # noqa: E402  # it reads that when it is loaded
 from grpc.experimental import ChannelOptions  # noqa: E402  # the same
 
-RESPONSE_LIMIT_BYTES: Final = 128 * 1024 * 1024
-"""Of one message of gRPC, and of all that answer one request for messages. No task of Spark carries more."""
-
 OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     (ChannelOptions.SingleThreadedUnaryStream, 1),  # halves what a message that is received costs
     ("grpc.enable_http_proxy", 0),  # as all other connections of ours
     ("grpc.enable_retries", 0),  # a change of invisibility is not to be repeated
     ("grpc.use_local_subchannel_pool", 1),  # a new channel is a new connection
-    ("grpc.max_receive_message_length", RESPONSE_LIMIT_BYTES),
+    ("grpc.max_receive_message_length", RESPONSE_BYTES.most),
     ("grpc.compression_enabled_algorithms_bitset", 1),  # none: older libraries check the length after decompression
     ("grpc.initial_reconnect_backoff_ms", 250),
     ("grpc.max_reconnect_backoff_ms", 5_000),

@@ -10,10 +10,10 @@ from typing import Final
 import grpc
 
 from rocketmq_spark.errors import OptionError, RemoteProtocolError, RocketMQError, TransportError
-from rocketmq_spark.proxy.channel import RESPONSE_LIMIT_BYTES
 from rocketmq_spark.remoting.doors import KNOCK_TIMEOUT_MS, Doors, doors_of, speaks_http2
 from rocketmq_spark.remoting.secured import connect_with
 from rocketmq_spark.security import Tls
+from rocketmq_spark.wire.bounds import RESPONSE_BYTES
 from rocketmq_spark.wire.grpc.messaging_pb2 import Code, Status
 from rocketmq_spark.wire.grpc.refusal import refusal
 
@@ -58,7 +58,7 @@ def failure_of(error: grpc.RpcError, address: str, request: str, timeout_ms: int
 
 def too_large(address: str, request: str) -> RemoteProtocolError:
     """Of an answer of one message or of several."""
-    return RemoteProtocolError("RESPONSE_TOO_LARGE", address=address, request=request, limit_bytes=RESPONSE_LIMIT_BYTES)
+    return RemoteProtocolError("RESPONSE_TOO_LARGE", address=address, request=request, limit_bytes=RESPONSE_BYTES.most)
 
 
 def _reason(details: str) -> str:

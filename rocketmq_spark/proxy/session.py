@@ -14,13 +14,13 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 from google.protobuf.message import Message
 
 from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, RouteError, TransportError
-from rocketmq_spark.proxy.channel import RESPONSE_LIMIT_BYTES
 from rocketmq_spark.proxy.connection import Connection, read
 from rocketmq_spark.proxy.failures import explained, too_large
 from rocketmq_spark.proxy.telemetry import METHOD as TELEMETRY
 from rocketmq_spark.proxy.telemetry import Telemetry
 from rocketmq_spark.remoting.tcp import split_address
 from rocketmq_spark.security import Security
+from rocketmq_spark.wire.bounds import RESPONSE_BYTES
 from rocketmq_spark.wire.grpc import messaging_pb2 as pb
 from rocketmq_spark.wire.grpc.identity import Identity
 from rocketmq_spark.wire.grpc.refusal import is_unknown_handle, refusal
@@ -170,7 +170,7 @@ class Session:
         try:
             connection = self._connection_now()
             answers = connection.stream("ReceiveMessage", request, limit_ms)
-            with self._noticing(connection), closing(_bounded(answers, connection.address)) as bounded:
+            with self._noticing(connection), closing(within_limit(answers, connection.address)) as bounded:
                 for data in bounded:
                     answer = read(pb.ReceiveMessageResponse, data)
                     if answer.HasField("message") and len(given) == most:
@@ -238,13 +238,13 @@ class Session:
             raise
 
 
-def _bounded(answers: Generator[bytes], address: str) -> Generator[bytes]:
+def within_limit(answers: Generator[bytes], address: str) -> Generator[bytes]:
     """All of them together. Raises RemoteProtocolError[RESPONSE_TOO_LARGE]."""
     size_bytes = 0
     with closing(answers):
         for data in answers:
             size_bytes += len(data)
-            if size_bytes > RESPONSE_LIMIT_BYTES:
+            if size_bytes > RESPONSE_BYTES.most:
                 raise too_large(address, "ReceiveMessage")
             yield data
 

@@ -42,6 +42,10 @@ def _shown(number: int) -> str:
 FRAME_BYTES: Final = Bound("bytes of a frame", Claimant.SERVER, 256 * 1024 * 1024, "FRAME_TOO_LARGE")
 """A broker caps one pull at 128 MiB. What other protocols send first reads as more: "HTTP", a TLS record."""
 
+RESPONSE_BYTES: Final = Bound("bytes of a response over gRPC", Claimant.SERVER, 128 * 1024 * 1024, "RESPONSE_TOO_LARGE")
+"""One message of gRPC, and all that answer one request for messages. No task of Spark carries more; compression is
+refused."""
+
 HEADER_BYTES: Final = Bound("bytes of a header", Claimant.SERVER, 0xFFFFFF, "BAD_HEADER")
 """Its length has 24 bits."""
 
@@ -85,6 +89,7 @@ CHECKPOINT_MESSAGES: Final = Bound("messages in a batch", Claimant.CHECKPOINT, 2
 
 BOUNDS: Final = (
     FRAME_BYTES,
+    RESPONSE_BYTES,
     HEADER_BYTES,
     HEADER_VALUES,
     BODY_BYTES,
