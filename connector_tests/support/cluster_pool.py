@@ -14,8 +14,10 @@ from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 
 KEPT: Final = 2
-"""Clusters in one process of the tests, beside the session's plain one. An idle JVM of RocketMQ takes 4 % of a core: after
-two minutes it has cost what its start costs."""
+"""Clusters that run in one process of the tests, beside the session's plain one.
+
+An idle JVM of RocketMQ takes 4 % of a core: after two minutes it has cost what its start costs.
+"""
 
 SHORTEST: Final = {"minInvisibleTimeMillsForRecv": 1_000}
 SYSTEM_TOPIC: Final = "SELF_TEST_TOPIC"
