@@ -24,7 +24,7 @@ OUR_OWN = {
     # Two implementations of ours.
     "wire/implementation.py", "wire/remoting/native_answers.py", "wire/remoting/template_choice.py",
     # Arrow: Java's client decodes messages one by one, see wire/message.
-    "wire/arrow/arrow_types.py",
+    "wire/arrow/arrow_types.py", "wire/arrow/bad_messages.py",
     "wire/arrow/column_table.py", "wire/arrow/columns.py", "wire/arrow/message_encoder.py",
     "wire/arrow/property_table.py",
     "wire/arrow/decoder.py", "wire/arrow/native_columns.py", "wire/arrow/record_columns.py",

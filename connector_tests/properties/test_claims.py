@@ -114,7 +114,7 @@ def use_handles(text: bytes) -> object:
         handles = handles_from_json(value["handles"])
     except (ValueError, TypeError, AttributeError):
         handles = []
-    ours = [handle for handle in handles if isinstance(handle, Handle)]
+    ours = [one for one in handles if isinstance(one, Handle) and not one.is_long_over(one.check_point.pop_time_ms)]
     return PopOffset.from_json(value, OPTIONS), encode_batch_ack("b", acks_of("g", ours))
 
 
@@ -155,7 +155,13 @@ FRAMES: Final = {
     kind: encode(RemotingCommand(code=0, opaque=1, flag=1, remark="fine", fields=PULL_FIELDS, body=b"body"), kind)
     for kind in Serialization
 }
-POP_FIELDS: Final = {"popTime": "1", "invisibleTime": "60000", "reviveQid": "1", "startOffsetInfo": "0 1 5;0 2 0"}
+POP_FIELDS: Final = {
+    "popTime": "1",
+    "invisibleTime": "60000",
+    "reviveQid": "1",
+    "startOffsetInfo": "0 1 5",
+    "msgOffsetInfo": "0 1 5",
+}
 SPOOLED: Final = encoded_batch(received_of("T", "b", PopMessageResponse.from_fields(POP_FIELDS), memoryview(POP_BODY)))
 
 INPUTS: Final[dict[str, Input]] = {

@@ -77,7 +77,8 @@ class ClusterPool:
         if cluster is None:
             while len(self._clusters) >= KEPT:
                 self._clusters.pop(next(iter(self._clusters))).close()
-            cluster = PooledCluster(self._starting, **proxied(shape)).__enter__()
+            with self._starting():  # its folder is there before it starts
+                cluster = PooledCluster(self._starting, **proxied(shape)).__enter__()
         self._clusters[key] = cluster
         return cluster
 
