@@ -21,7 +21,7 @@ NOT_CONNECTED: Final = "failed to connect to all addresses"
 """How gRPC says that there was no connection to lose."""
 
 _TOO_LARGE: Final = "message larger than max"
-_COMPRESSED: Final = re.compile("[Cc]ompression algorithm .* is disabled")
+_COMPRESSED: Final = re.compile("[Cc]ompression algorithm (.* is disabled|not supported)")
 """How gRPC says what its options of ``channel`` refuse."""
 
 _CODES: Final[Mapping[grpc.StatusCode, Code]] = {
