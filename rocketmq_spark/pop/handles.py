@@ -33,7 +33,10 @@ NEVER_MS: Final = 365 * 24 * 3_600_000
 _RETRY_TOPIC_JOINTS: Final = {"1": "_", "2": "+"}
 _WORDS: Final = 8
 _FEWEST_WORDS: Final = 5
-"""A proxy fails by itself where a property ``POP_CK`` has less. Source: ``remoting/protocol/header/ExtraInfoUtil.java#getRetry``."""
+"""A proxy fails by itself where a property ``POP_CK`` has less.
+
+Source: ``remoting/protocol/header/ExtraInfoUtil.java#getRetry``.
+"""
 
 _RUN: Final = re.compile("(-?[0-9]+)(?:-(-?[0-9]+))?")
 

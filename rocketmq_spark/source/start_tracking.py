@@ -5,7 +5,7 @@ restarts calls ``partitions(X, X)`` with the last logged offset before it calls 
 that ``latestOffset`` returned last is logged before it is called again, so it is the next start. Only the first answer
 of a new query may be asked for twice before it is logged.
 
-The order is that of ``MicroBatchExecution.scala`` and ``PythonMicroBatchStream.scala#setLatestSeenOffset``, Spark 4.1.1.
+The order is that of Spark 4.1.1, in ``MicroBatchExecution.scala`` and ``PythonMicroBatchStream.scala``.
 """
 
 from __future__ import annotations
