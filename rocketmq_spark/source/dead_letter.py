@@ -40,6 +40,10 @@ NOT_ITS_OWN: Final = HOLD_BACK | {POP_CK, INNER_BASE, INNER_NUM}
 the count of an inner batch and is none."""
 
 
+NO_BODY: Final = b" "
+"""In place of an empty body, which brokers refuse of a single message."""
+
+
 def dead_letter(bad: BadMessage, queue: MessageQueue) -> Message:
     """``bad``, met in ``queue``, as a message for the group's dead letter topic.
 
@@ -59,7 +63,7 @@ def dead_letter(bad: BadMessage, queue: MessageQueue) -> Message:
     properties = {**own, **said}
     if not _fit(properties):
         properties = {name: own[name] for name in (UNIQ_KEY,) if name in own} | said
-    return Message(queue.topic, stored.body, properties=properties, flag=stored.flag)
+    return Message(queue.topic, stored.body or NO_BODY, properties=properties, flag=stored.flag)
 
 
 def _fit(properties: Mapping[str, str]) -> bool:
