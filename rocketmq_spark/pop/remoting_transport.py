@@ -180,8 +180,27 @@ class RemotingTransport:
     # ------------------------------------------------------------------------------------------ what
 
     def poll(self, poll: Poll, on_answer: Callable[[Answer], None]) -> None:
+        try:
+            broker = self._broker(*poll.target)
+        except RocketMQError as error:
+            on_answer(error)
+            return
+
+        def pop() -> None:
+            broker.pop(self._request(poll), lambda outcome: on_answer(self._delivered(poll.target, outcome)))
+
+        if broker.is_connected and not self._retention.is_due(poll.target):
+            pop()
+        else:
+            self._preparing = [one for one in self._preparing if one.is_alive()]
+            prepare = partial(self._prepare, poll.target, broker.address, pop, on_answer)
+            self._preparing.append(threading.Thread(target=prepare, name="rocketmq-pop-prepare", daemon=True))
+            self._preparing[-1].start()
+
+    def _request(self, poll: Poll) -> PopMessageRequest:
+        """Made when it is sent: a broker refuses one that was born longer ago than its poll lasts."""
         options = self._options
-        request = PopMessageRequest(
+        return PopMessageRequest(
             consumer_group=options.consumer_group,
             topic=poll.target.topic,
             max_message_count=poll.most,
@@ -192,19 +211,6 @@ class RemotingTransport:
             expression_type=TAG,
             expression=options.sub_expression,
         )
-        try:
-            broker = self._broker(*poll.target)
-        except RocketMQError as error:
-            on_answer(error)
-            return
-        pop = partial(broker.pop, request, lambda outcome: on_answer(self._delivered(poll.target, outcome)))
-        if broker.is_connected and not self._retention.is_due(poll.target):
-            pop()
-        else:
-            self._preparing = [one for one in self._preparing if one.is_alive()]
-            prepare = partial(self._prepare, poll.target, broker.address, pop, on_answer)
-            self._preparing.append(threading.Thread(target=prepare, name="rocketmq-pop-prepare", daemon=True))
-            self._preparing[-1].start()
 
     def _prepare(
         self, target: Target, address: str, pop: Callable[[], None], on_answer: Callable[[Answer], None]
