@@ -222,7 +222,7 @@ def test_a_group_that_is_not_there(strict: EmbeddedCluster, caplog: pytest.LogCa
     """By the broker's word, which has all groups at hand. A proxy has to ask for them: see the next."""
     assert told(server(strict, REMOTING), caplog) == (
         f"[ROCKETMQ_GROUP_NOT_FOUND] {strict.broker_addr()} refused POP_MESSAGE: the group is not there, and the "
-        "broker makes none by itself. subscription group [g] does not exist, \nSee "
+        "broker makes none by itself. subscription group [g] does not exist, \\nSee "
         "https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details. Make it, on every broker of the "
         "topics: 'mqadmin updateSubGroup -g <group> -c <cluster>'."
     )

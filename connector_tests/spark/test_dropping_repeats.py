@@ -20,7 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.read_once import by_all_ids, by_store_time, by_time_of_reading, write_to_end, written
 from connector_tests.support.streams import Topic, eventually
-from connector_tests.support.written_rows import arrow, write
+from connector_tests.support.written_rows import arrow, write_by_body
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.sink.task import Task
@@ -43,7 +43,7 @@ def lagging(cluster: EmbeddedCluster, messages: Topic, stream: StreamOf) -> Data
     def store(queue_id: int, age: str, count: int) -> None:
         place = {"brokerName": "broker-a", "queueId": queue_id}
         rows = [place | {"body": f"{age}-{number}".encode()} for number in range(count)]
-        write(cluster.namesrv_addr, messages.name, [arrow(rows)], Task(f"{messages.name} {age}", 0), pool)
+        write_by_body(cluster.namesrv_addr, messages.name, [arrow(rows)], Task(f"{messages.name} {age}", 0), pool)
 
     store(0, "old", OLD_COUNT)
     time.sleep(LAG_S)

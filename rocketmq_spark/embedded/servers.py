@@ -5,6 +5,7 @@ The controllers are built directly, as their *Startup classes do, because those 
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -22,6 +23,7 @@ LOOPBACK: Final = "127.0.0.1"
 AUTH_CONFIG: Final = "org.apache.rocketmq.auth.config.AuthConfig"
 FREE_PORT_TIMEOUT_MS: Final = 15_000
 POLL_S: Final = 0.02
+OWN_PORTS: Final = range(20_000, 32_000)
 EXPIRED_AT_ONCE: Final = 10_000
 SECOND_PORT_DISTANCE: Final = 2
 
@@ -243,12 +245,19 @@ def first_port(jvm: ChildJvm) -> int:
 
 
 def free_port(jvm: ChildJvm) -> int:
-    """One that nobody has at the moment, for a server that would not say which it took."""
-    socket = jvm.java.java.net.ServerSocket(0, 1, jvm.java.java.net.InetAddress.getByName(LOOPBACK))
-    try:
-        return int(socket.getLocalPort())
-    finally:
-        socket.close()
+    """One that nobody has at the moment, for a server that would not say which it took.
+
+    Below those that the system gives to connections: one of these may have the port again before the server has it.
+    Raises EmbeddedBrokerError[CLUSTER_STATE].
+    """
+    address = jvm.java.java.net.InetAddress.getByName(LOOPBACK)
+    for port in random.sample(OWN_PORTS, len(OWN_PORTS)):
+        try:
+            jvm.java.java.net.ServerSocket(port, 1, address).close()
+        except Py4JJavaError:
+            continue
+        return port
+    raise EmbeddedBrokerError("CLUSTER_STATE", problem="no port is free", hint="Stop what listens on this machine.")
 
 
 def announce_version(jvm: ChildJvm) -> None:
