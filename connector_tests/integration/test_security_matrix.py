@@ -15,14 +15,11 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructType
 
 import rocketmq_spark
 from connector_tests.support.cluster_pool import ClusterPool
-from connector_tests.support.security_shapes import SECURITY_SHAPES
+from connector_tests.support.security_shapes import SECURITY_SHAPES, user_options
 from connector_tests.support.source_calls import source_calls
 from connector_tests.support.streams import Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster, Right
-from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.model import retry_topic
-from rocketmq_spark.options.connection import options_of
-from rocketmq_spark.security import Security
 
 pytestmark = pytest.mark.broker
 
@@ -55,17 +52,6 @@ def options(cluster: EmbeddedCluster, topic: str, group: str) -> OptionsOf:
         return given | cluster.security_options | user_options(cluster, *rights) | further
 
     return make
-
-
-def user_options(cluster: EmbeddedCluster, *rights: Right) -> dict[str, str]:
-    """Credentials of a new user, where the cluster has users."""
-    if cluster.security.credentials is None:
-        return {}
-    actions: dict[str, set[str]] = {}
-    for right in rights:
-        actions.setdefault(right.resource, set()).update(right.actions)
-    merged = [Right(resource, tuple(sorted(granted))) for resource, granted in actions.items()]
-    return options_of(Security(cluster.create_user(unique_name("user"), *merged)))
 
 
 def bodies(rows: list[dict[str, Any]]) -> list[str]:

@@ -14,15 +14,13 @@ from pyspark.sql import DataFrame
 import rocketmq_spark
 from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.cluster_pool import ClusterPool
+from connector_tests.support.security_shapes import user_options
 from connector_tests.support.streams import TIMEOUT_S, Stream, Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster, Right
-from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import BrokerError
 from rocketmq_spark.model import MessageQueue
-from rocketmq_spark.options.connection import options_of
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.security import Security
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 from rocketmq_spark.wire.remoting.pull import PullStatus
 
@@ -50,20 +48,9 @@ def member(cluster: EmbeddedCluster, stream: StreamOf, rights: Sequence[Right]) 
     """A query of a user who has these rights only, and more where more is read."""
 
     def make(*more: Right, **options: str) -> Stream:
-        return stream(**keys(cluster, *rights, *more), **options)
+        return stream(**user_options(cluster, *rights, *more), **options)
 
     return make
-
-
-def keys(cluster: EmbeddedCluster, *rights: Right) -> dict[str, str]:
-    """Of a new user of a cluster that has users."""
-    if cluster.security.credentials is None:
-        return {}
-    by_resource: dict[str, set[str]] = {}
-    for right in rights:
-        by_resource.setdefault(right.resource, set()).update(right.actions)
-    merged = [Right(resource, tuple(sorted(actions))) for resource, actions in by_resource.items()]
-    return options_of(Security(cluster.create_user(unique_name("user"), *merged)))
 
 
 def test_a_query_starts_reads_commits_and_restarts(messages: Topic, member: MemberOf, group: str) -> None:
@@ -78,7 +65,7 @@ def test_a_query_starts_reads_commits_and_restarts(messages: Topic, member: Memb
 def test_what_is_sent_is_read_and_comes_back_or_ends_in_the_dlq(
     cluster: EmbeddedCluster, topic: str, member: MemberOf, group: str
 ) -> None:
-    sender = cluster.security_options | keys(cluster, Right(f"Topic:{topic}", ("PUB",)))
+    sender = cluster.security_options | user_options(cluster, Right(f"Topic:{topic}", ("PUB",)))
     rocketmq_spark.send(cluster.namesrv_addr, topic, ["fails", "is done"], options=sender)
     reading = member(Right(f"Group:{group}", ("GET",)), retryTopic="true")
     reading.schema = SCHEMA
@@ -140,6 +127,6 @@ def test_who_lacks_the_right_is_told_so_by_the_query(
     if cluster.security.credentials is None:
         pytest.skip("a cluster without users")
     messages.send(1)
-    query = stream(**keys(cluster, rights[0])).start(availableNow=True)
+    query = stream(**user_options(cluster, rights[0])).start(availableNow=True)
     with pytest.raises(StreamingQueryException, match=r"ROCKETMQ_GROUP_FORBIDDEN.*has not the right on group"):
         query.awaitTermination(int(TIMEOUT_S))

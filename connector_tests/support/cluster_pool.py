@@ -29,15 +29,11 @@ Starting = Callable[[], AbstractContextManager[None]]
 
 
 class PooledCluster(EmbeddedCluster):
-    """A cluster whose servers outlive the test that starts them, the first time or again."""
+    """A cluster whose servers outlive the test that starts them again."""
 
     def __init__(self, starting: Starting, **shape: Any) -> None:
         super().__init__(**shape)
         self._starting = starting
-
-    def start(self) -> None:
-        with self._starting():
-            super().start()
 
     def start_broker(self, name: str = "broker-a") -> None:
         with self._starting():

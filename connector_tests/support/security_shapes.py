@@ -9,6 +9,11 @@ from typing import Final
 
 import pytest
 
+from rocketmq_spark.embedded import EmbeddedCluster, Right
+from rocketmq_spark.embedded.pytest_plugin import unique_name
+from rocketmq_spark.options.connection import options_of
+from rocketmq_spark.security import Security
+
 SECURITY_SHAPES: Final = (
     pytest.param({"acl": True, "tls": True}, id="ACL+TLS"),
     pytest.param({"acl": False, "tls": False}, id="plain", marks=pytest.mark.full),
@@ -16,3 +21,14 @@ SECURITY_SHAPES: Final = (
     pytest.param({"acl": False, "tls": True}, id="TLS", marks=pytest.mark.full),
 )
 """Shapes for ``ClusterPool.get``."""
+
+
+def user_options(cluster: EmbeddedCluster, *rights: Right) -> dict[str, str]:
+    """Credentials of a new user, where the cluster has users."""
+    if cluster.security.credentials is None:
+        return {}
+    actions: dict[str, set[str]] = {}
+    for right in rights:
+        actions.setdefault(right.resource, set()).update(right.actions)
+    merged = [Right(resource, tuple(sorted(granted))) for resource, granted in actions.items()]
+    return options_of(Security(cluster.create_user(unique_name("user"), *merged)))
