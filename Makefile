@@ -10,8 +10,6 @@ NATIVE_STAMP := native/target/.installed
 NATIVE_SOURCES := $(wildcard native/src/*.rs) native/Cargo.toml native/crates.lock native/lock.py setup.py setup.cfg
 CARGO_ARGS := --locked --manifest-path native/Cargo.toml
 WORKERS ?= 2
-# Beside other modules in one process it left a thread twice, and never by itself: until that is understood it runs alone.
-ALONE := connector_tests/integration/test_receiver.py
 
 NATIVE_WHERE_CARGO_IS := $(if $(shell command -v cargo 2>/dev/null),native)
 
@@ -31,16 +29,13 @@ $(BENCH_STAMP): $(STAMP)
 demo: $(STAMP) ## a real broker, a stream of orders, a second member that joins and leaves
 	$(BIN)/rocketmq-spark demo $(DEMO)
 
-PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --ignore $(ALONE)
-PYTEST_ALONE = $(if $(TESTS),,$(BIN)/python -m pytest $(ALONE))
+PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test: $(STAMP) ## whether a change is sound: all promises, the short way
 	$(PYTEST) $(TESTS)
-	$(PYTEST_ALONE)
 
 test-all: $(STAMP) ## the same and groups, outages, crashes, security, examples and the demo; all but the long forms
 	$(PYTEST) -m "not long and not versions" $(TESTS)
-	$(PYTEST_ALONE)
 
 test-rest: $(STAMP) ## what test-all has and test has not, and what needs the native decoder
 	$(PYTEST) -m "(full or native) and not long and not versions" $(TESTS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.handles import OpaqueHandle
 from rocketmq_spark.pop.ledger import State
 from rocketmq_spark.pop.polls import MOST_MESSAGES
-from rocketmq_spark.pop.receiver import CLOSING_S, LAST_WORK_MS, Receiver
+from rocketmq_spark.pop.receiver import CLOSING_S, LAST_WORK_MS, TICK_S, Receiver
 from rocketmq_spark.pop.transports import transport_of
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
@@ -270,6 +271,24 @@ def test_who_holds_nothing_ends_at_once() -> None:
 
 
 # ------------------------------------------------------------------------------------------- what expires
+
+
+def test_the_thread_ends_though_another_took_what_woke_it() -> None:
+    """As ``stop`` may while the machine is busy. The thread then waited for ever, and ``stop`` left it behind."""
+    switch_interval_s = sys.getswitchinterval()
+    with SharingServers("a") as servers, receiver(servers.options()) as one:
+        one._has_looked.wait(TIMEOUT_S)
+        try:
+            sys.setswitchinterval(10 * TICK_S)
+            one._inbox.put(None)
+            one._take_all()
+            until_s = time.monotonic() + 2 * TICK_S
+            while time.monotonic() < until_s:
+                pass
+        finally:
+            sys.setswitchinterval(switch_interval_s)
+        one.stop()
+        assert not one._thread.is_alive()
 
 
 def test_what_expires_is_said_and_no_more_is_received_ahead_than_could_be_kept(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import count
-from queue import Empty, SimpleQueue
+from queue import Empty, Queue
 from typing import Final, NamedTuple
 
 from rocketmq_spark.errors import RocketMQError, TransportError
@@ -105,7 +105,7 @@ class Receiver:
         self._errands = Errands(
             transport, self._ledger, self._troubles, self._workers, self._news, invisible_ms=invisible_ms, clock=clock
         )
-        self._inbox: SimpleQueue[Told | None] = SimpleQueue()
+        self._inbox: Queue[Told | None] = Queue()  # SimpleQueue.get(timeout) never ends if another thread was quicker
         self._numbers = count()
         self._due_ms: dict[Callable[[], None], int] = {}
         self._has_looked = threading.Event()
