@@ -6,7 +6,7 @@ long form: ``pytest -m long`` on this file. On real brokers: ``integration/test_
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -21,13 +21,14 @@ from connector_tests.support.hostile_strategies import OTHER_TAG, TRUE_TAG, lies
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.message_bytes import inner_batch
 from connector_tests.support.simulated_queue import QUEUE, SimulatedNetwork
-from rocketmq_spark.errors import RemoteProtocolError
+from rocketmq_spark.errors import DataLossError, RemoteProtocolError
 from rocketmq_spark.model import Message, MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.range_puller import RangePuller
 from rocketmq_spark.source import partition_reader
-from rocketmq_spark.source.data_loss import LEFT_OUT, LostRange
+from rocketmq_spark.source.data_loss import LostRange
 from rocketmq_spark.source.partition_reader import _RangeReader
+from rocketmq_spark.wire.body.subscription import exact_tags
 
 SHORT, LONG = 60, 5_000
 CASES = pytest.mark.parametrize(
@@ -58,23 +59,21 @@ def stories(draw: st.DrawFn) -> Story:
     true_bodies: dict[int, bytes] = {}
     for number in range(draw(st.integers(1, 40))):
         if draw(st.integers(0, 4)) == 0:
-            sent = draw(lies(queue.max_offset, QUEUE.topic))
-            if tags is None or not sent.sys_flag & 0x30:
-                queue.send(sent)
+            queue.send(draw(lies(queue.max_offset, QUEUE.topic)))
             continue
         before = len(queue.entries)
         queue.send(Sent(b"true %d" % number, 0, {"TAGS": TRUE_TAG if number % 3 else OTHER_TAG}))
         if len(queue.entries) > before:
             entry = queue.entries[-1]
             true_bodies[entry.commit_log_offset] = entry.sent.body
-    inner = draw(st.lists(st.integers(0, queue.max_offset), max_size=3))
+    inner = draw(st.lists(st.integers(queue.min_offset, queue.max_offset), max_size=3))
     return Story(
         queue,
         true_bodies,
-        sorted({0, *inner, queue.max_offset}),
+        sorted({queue.min_offset, *inner, queue.max_offset}),
         tags,
         draw(st.sampled_from(["null", "deadLetter", "fail"])),
-        not queue.holes and draw(st.booleans()),
+        draw(st.booleans()),
         draw(st.sampled_from([1, 3, 32])),
         draw(st.lists(st.integers(0, 7), max_size=20)),
     )
@@ -109,14 +108,18 @@ def _rows(story: Story, wanted: QueueRange, losses: list[LostRange]) -> Iterator
     if story.tags is not None:
         given["subExpression"] = " || ".join(story.tags)
     options, clock, turns = ReadOptions.parse(given), ManualClock(), iter(story.order)
-    network = SimulatedNetwork(
-        lambda offset, most: story.queue.pull(offset, min(most, story.limit), story.tags),
-        clock,
-        choose=lambda count: next(turns, 0) % count,
-    )
-    puller = RangePuller(wanted, network, limit_ms=1_000, missing_ms=1_000, clock=clock)
+
+    def puller_for(some: QueueRange, how: ReadOptions) -> RangePuller:
+        tags = exact_tags(how.sub_expression)
+        network = SimulatedNetwork(
+            lambda offset, most: story.queue.pull(offset, min(most, story.limit), tags),
+            clock,
+            choose=lambda count: next(turns, 0) % count,
+        )
+        return RangePuller(some, network, limit_ms=1_000, missing_ms=1_000, clock=clock)
+
     client: Any = Letters()
-    for batch in _RangeReader(wanted, client, puller, options, COLUMNS, (), losses, ()).batches():
+    for batch in _RangeReader(wanted, client, puller_for, options, COLUMNS, (), losses, ()).batches():
         yield from _checked(batch).to_pylist()
 
 
@@ -137,15 +140,7 @@ def check(story: Story) -> None:
         assert entry.commit_log_offset not in story.true_bodies, error
         return
     check_rows(story, rows)
-    if story.tags is None:
-        left_out = _offsets((loss.begin_offset, loss.end_offset) for loss in losses)
-        assert left_out == _offsets(story.queue.holes)
-    assert {loss.cause for loss in losses} <= {LEFT_OUT}
-
-
-def _offsets(ranges: Iterable[tuple[int, int]]) -> list[int]:
-    """Each of them, wherever tasks and batches are cut."""
-    return [offset for begin, end in ranges for offset in range(begin, end)]
+    assert losses == [], "what no message has is not lost"
 
 
 def check_rows(story: Story, rows: list[Row]) -> None:
@@ -188,7 +183,7 @@ def told(kind: QueueKind, *sent: Sent, mode: str = "null", true_after: int = 5) 
         assert queue.send(one)
         if one not in sent and queue.entries:
             true_bodies[queue.entries[-1].commit_log_offset] = one.body
-    return Story(queue, true_bodies, [0, queue.max_offset], None, mode, not queue.holes, 32)
+    return Story(queue, true_bodies, [0, queue.max_offset], None, mode, True, 32)
 
 
 PARTS_OF_A_LIE = inner_batch([(b"part", b"")] * 1_000)
@@ -207,6 +202,8 @@ LIES = {
     "both IPv6 flags": (QueueKind.ORDINARY, Sent(b"x" * 60, 0x30)),
     "lengths that the broker takes": (QueueKind.ORDINARY, Sent(posing(QUEUE.topic), 0x10)),
     "lengths below 0": (QueueKind.ORDINARY, Sent(posing(QUEUE.topic, body_bytes=-7), 0x10)),
+    "a count of less than none": (QueueKind.BATCH, Sent(inner_batch([(b"", b"")]), 0xC0, {"INNER_NUM": "-3"})),
+    "a count of what nobody gets": (QueueKind.BATCH, Sent(b"x" * 60, 0xD0, {"INNER_NUM": "7"})),
     "a clock of the year 10000": (QueueKind.ORDINARY, Sent(b"x", 0, {}, 253_402_300_800_000)),
 }
 
@@ -218,6 +215,20 @@ def test_a_message_its_broker_cannot_read_is_logged_once(caplog: pytest.LogCaptu
         check(told(QueueKind.OLD, Sent(b"x" * 60, 0x10)))
     (line,) = caplog.messages
     assert line.startswith(f"messages undelivered: queue={QUEUE} count=1; the broker has stored them")
+
+
+@pytest.mark.usefixtures("implementation")
+def test_offsets_that_no_message_has_are_logged_and_those_of_a_message_that_is_left_out_are_lost(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    story = told(QueueKind.BATCH, Sent(b"x" * 60, 0xD0, {"INNER_NUM": "7"}))
+    check(story)
+    (line,) = caplog.messages
+    assert line.startswith(f"offsets without a message: range={QUEUE}[0,13) count=7; the broker has counted them")
+    ordinary = told(QueueKind.ORDINARY)
+    del ordinary.queue.entries[3]
+    with pytest.raises(DataLossError, match=r"3, 4.*left them out of its answer"):
+        read(ordinary, ordinary.cuts, [])
 
 
 @pytest.mark.usefixtures("implementation")

@@ -82,6 +82,7 @@ class Duel:
     def fight(self, bodies: Sequence[bytes]) -> int:
         """How many native code takes; of these it must say what Python says, all at once and one after another."""
         growing = self._native.growing(sum(map(len, bodies)), len(bodies))
+        assert growing is not None
         taken = [body for body in bodies if growing.add([self._brink.at_the_brink(body)], *EVERYTHING)]
         grown, batch = growing.finish(), self._native.decode_ordinary(taken, *EVERYTHING)
         assert batch is not None, "what is ordinary alone is so together"

@@ -79,15 +79,16 @@ class HostileQueue:
         self.entries: list[Entry] = []
 
     @property
+    def min_offset(self) -> int:
+        return self.entries[0].place if self.entries else 0
+
+    @property
     def max_offset(self) -> int:
         return self.entries[-1].end if self.entries else 0
 
     @property
-    def holes(self) -> list[tuple[int, int]]:
-        """Half-open ranges of offsets that were given and that no entry has."""
-        ends = [0, *(entry.end for entry in self.entries)]
-        gaps = zip(ends, (entry.place for entry in self.entries), strict=False)
-        return [(end, place) for end, place in gaps if end < place]
+    def _bounds(self) -> tuple[int, int]:
+        return self.min_offset, self.max_offset
 
     def send(self, sent: Sent) -> bool:
         """Store it; False: the broker refuses it."""
@@ -134,10 +135,13 @@ class HostileQueue:
         self.entries.append(Entry(place, width, commit_log_offset, record, sent))
 
     def pull(self, offset: int, max_messages: int, tags: frozenset[str] | None = None) -> PullResult:
-        """An answer as brokers give it: from the entry on that has the offset, or else the one before."""
+        """An answer as brokers give it: from the entry on that has the offset, or else, of a batch consume queue, from
+        the one before."""
         if offset >= self.max_offset:
-            return PullResult(PullStatus.NO_NEW_MSG, "OFFSET_OVERFLOW_ONE", offset, 0, self.max_offset, memoryview(b""))
-        begin = max((n for n, entry in enumerate(self.entries) if entry.place <= offset), default=0)
+            return PullResult(PullStatus.NO_NEW_MSG, "OFFSET_OVERFLOW_ONE", offset, *self._bounds, memoryview(b""))
+        begin = sum(entry.end <= offset for entry in self.entries)
+        if self._kind is QueueKind.BATCH and self.entries[begin].place > offset:
+            begin = max(0, begin - 1)
         found: list[bytes] = []
         next_offset, count = offset, 0
         for entry in self.entries[begin : begin + SCANNED]:
@@ -148,7 +152,7 @@ class HostileQueue:
                 found.append(entry.record)
                 count += entry.width
         status, reason = (PullStatus.FOUND, "FOUND") if found else (PullStatus.NO_MATCHED_MSG, "NO_MATCHED_MESSAGE")
-        return PullResult(status, reason, next_offset, 0, self.max_offset, memoryview(b"".join(found)))
+        return PullResult(status, reason, next_offset, *self._bounds, memoryview(b"".join(found)))
 
 
 def encoded(sent: Sent, topic: str, offset: int, commit_log_offset: int) -> bytes:

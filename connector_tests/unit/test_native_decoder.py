@@ -128,11 +128,14 @@ def test_messages_at_other_places_than_stored_are_refused() -> None:
     decoder = Native(("queueOffset",), broker_name="b", tags=None)
     body = pull_body(*(replace(MESSAGE, queue_offset=offset) for offset in (5, 7, 8)))
     assert decoder.decode_ordinary([body], 0, 10, [(5, 8)]) is None
-    assert not decoder.growing(1_000, 3).add([body], 0, 10, [(5, 8)])
+    growing = decoder.growing(1_000, 3)
+    assert growing is not None and not growing.add([body], 0, 10, [(5, 8)])
     for answered in ([], [(5, 9)], [(5, 7)]):
         assert decoder.decode_ordinary([body], 0, 10, answered) is not None
     filtered = Native(("queueOffset",), broker_name="b", tags=frozenset({"TagA"}))
     assert filtered.decode_ordinary([body], 0, 10, [(5, 8)]) is not None
+    placed = Native(("queueOffset",), broker_name="b", tags=frozenset({"TagA"}), is_whole=True)
+    assert (placed.decode_ordinary([body], 0, 10, [(5, 8)]), placed.growing(1_000, 3)) == (None, None)
 
 
 def test_what_nobody_asks_for_may_be_odd() -> None:

@@ -97,6 +97,7 @@ class PulledRange(NamedTuple):
     ``body``: the messages among them that match, as the broker encoded them. It may hold messages on either side of the
     range too (a filtered answer, an inner batch); they belong to other ranges. ``is_lost``: nothing will come of these
     offsets, because the broker has deleted them, or where ``is_given_up`` has not had all of them for long.
+    ``is_vacant``: there has never been a message of these offsets for anybody, see ``PullAction.VACANT``.
     ``reaches_to``: where the answer ends, if that is behind the range.
     """
 
@@ -105,6 +106,7 @@ class PulledRange(NamedTuple):
     body: memoryview = NO_BODY
     is_lost: bool = False
     is_given_up: bool = False
+    is_vacant: bool = False
     reaches_to: int | None = None
 
     @property

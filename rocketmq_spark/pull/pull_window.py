@@ -186,7 +186,7 @@ class PullWindow:
         elif action is PullAction.LOST:
             self._lose(request, result.min_offset)
         elif action is PullAction.VACANT:
-            self._done(request, request.next_offset + 1, NO_BODY)
+            self._done(request, request.next_offset + 1, NO_BODY, is_vacant=True)
         if action is not PullAction.WAIT:
             self.retry(request)
         return action
@@ -232,13 +232,11 @@ class PullWindow:
         if self._opened_to < min(to, self._end_offset):
             self._done(self._open(to), to, NO_BODY, is_lost=True, is_given_up=is_given_up)
 
-    def _done(
-        self, request: PullRequest, to: int, body: memoryview, *, is_lost: bool = False, is_given_up: bool = False
-    ) -> None:
-        """The request has come as far as ``to``, or to its end."""
+    def _done(self, request: PullRequest, to: int, body: memoryview, **what: bool) -> None:
+        """The request has come as far as ``to``, or to its end. ``what``: see ``PulledRange``."""
         end_offset = min(to, request.end_offset)
-        reaches_to = to if to > end_offset and not is_lost else None
-        request.pulled.append(PulledRange(request.next_offset, end_offset, body, is_lost, is_given_up, reaches_to))
+        reaches_to = to if to > end_offset and body else None
+        request.pulled.append(PulledRange(request.next_offset, end_offset, body, reaches_to=reaches_to, **what))
         request.next_offset = end_offset
         self._waiting += 1
         self._waiting_bytes += len(body)

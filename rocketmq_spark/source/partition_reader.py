@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from itertools import chain
+from itertools import chain, groupby
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
@@ -42,9 +42,9 @@ from rocketmq_spark.source.range_decoding import (
 )
 from rocketmq_spark.source.schema import canonical_names
 from rocketmq_spark.wire.arrow.bad_messages import BadMessage
-from rocketmq_spark.wire.arrow.columns import TooLargeTogetherError
+from rocketmq_spark.wire.arrow.columns import ColumnDecoder, TooLargeTogetherError
 from rocketmq_spark.wire.body.subscription import exact_tags
-from rocketmq_spark.wire.message.stored_message import check_layout
+from rocketmq_spark.wire.message.stored_message import check_layout, first_queue_offset
 
 log = logging.getLogger(__name__)
 
@@ -81,13 +81,14 @@ def read_ranges(
     [BAD_MESSAGE] (with ``badMessages`` ``fail``) or [CORRUPT_MESSAGE_IN_QUEUE].
     """
     client = ExecutorClient.shared(options)
+    puller_for = partial(_puller, masters=masters, batch_id=batch_id)
     target, columns = arrow_schema(schema), canonical_names(schema, options.property_columns)
     lost: list[LostRange] = []
     readers = (
         _RangeReader(
             wanted,
             client,
-            _puller(wanted, client, options, masters, batch_id),
+            puller_for,
             options,
             columns,
             logged,
@@ -106,16 +107,15 @@ def read_ranges(
             client.tell_lost(planned_by, [QueueRange(one.queue, one.begin_offset, one.end_offset) for one in lost])
 
 
+_PullerFor: TypeAlias = Callable[[QueueRange, ReadOptions], RangePuller]
+
+
 def _puller(
-    wanted: QueueRange,
-    client: ExecutorClient,
-    options: ReadOptions,
-    masters: Mapping[str, str],
-    batch_id: str | None,
+    wanted: QueueRange, options: ReadOptions, *, masters: Mapping[str, str], batch_id: str | None
 ) -> RangePuller:
-    broker_name = wanted.queue.broker_name
+    client, address = ExecutorClient.shared(options), masters.get(wanted.queue.broker_name)
     waited = None if batch_id is None else partial(OutageNotes, batch_id)
-    return puller_of(wanted, client, options, monotonic_ms, masters.get(broker_name), waited)
+    return puller_of(wanted, client, options, monotonic_ms, address, waited)
 
 
 def _started_ahead(readers: Iterable[_RangeReader]) -> Iterator[_RangeReader]:
@@ -160,13 +160,18 @@ def _as_one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 class _RangeReader:
-    """One range: gathers what is pulled to a good size, decodes."""
+    """One range: gathers what is pulled to a good size, decodes.
+
+    Where tags are wanted, the last message is pulled without a filter as well. If it says an offset behind its place,
+    the broker delivers messages in front of the offsets that they say (see ``record_index``), and which place one has
+    shows only where none is left out: the range is then pulled without a filter.
+    """
 
     def __init__(
         self,
         wanted: QueueRange,
         client: ExecutorClient,
-        puller: RangePuller,
+        puller_for: _PullerFor,
         options: ReadOptions,
         columns: tuple[str, ...],
         logged: Sequence[QueueRange],
@@ -177,31 +182,46 @@ class _RangeReader:
         self._options = options
         self._columns = columns
         self._tags = exact_tags(options.expression_of(wanted.queue.topic))
-        decoded = tuple(dict.fromkeys((*columns, QUEUE_OFFSET)))
-        self._decoder = column_decoder()(
-            decoded,
-            broker_name=wanted.queue.broker_name,
-            tags=self._tags,
-            restores_origin=wanted.queue.topic == options.retry_topic,
-        )
+        self._puller_for = puller_for
+        self._puller = puller_for(wanted, options)
+        self._last = None if self._tags is None else puller_for(_last_of(wanted), options.unfiltered)
+        self._decoder = self._decoder_of(is_whole=False)
         self._ahead = DecodedAhead(self._decoder, wanted)
-        self._puller = puller
         self._bad = BadMessages(wanted.queue, options, client)
         self._client = client
         self._logged = logged
         self._lost = lost
         self._told_lost = told_lost
+        self._vacant_count = 0
+
+    def _decoder_of(self, *, is_whole: bool) -> ColumnDecoder:
+        queue = self._wanted.queue
+        return column_decoder()(
+            tuple(dict.fromkeys((*self._columns, QUEUE_OFFSET))),
+            broker_name=queue.broker_name,
+            tags=self._tags,
+            is_whole=is_whole,
+            restores_origin=queue.topic == self._options.retry_topic,
+        )
 
     def start(self) -> None:
-        """Send the first pull."""
+        """Send the first pulls."""
         self._puller.start()
+        if self._last is not None:
+            self._last.start()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
+        if self._last is not None and self._is_moved(self._last):
+            self._puller = self._puller_for(self._wanted, self._options.unfiltered)
+            self._decoder = self._decoder_of(is_whole=True)
+            self._ahead = DecodedAhead(self._decoder, self._wanted)
         gathered: list[PulledRange] = []
         size_bytes = 0
-        for pulled in self._pulled():
+        for pulled in self._pulled(self._puller):
             if pulled.is_lost:
                 self._report(pulled.begin_offset, pulled.end_offset, cause_of(pulled))
+            if pulled.is_vacant:
+                self._vacant_count += pulled.end_offset - pulled.begin_offset
             gathered.append(pulled)
             size_bytes += len(pulled.body)
             if size_bytes >= DECODED_AT_ONCE_BYTES and self._ahead.add(gathered):
@@ -216,10 +236,17 @@ class _RangeReader:
         yield from self._decoded_ahead()
         if not is_decoded:
             yield from self._decode(gathered)
+        if self._vacant_count:
+            _warn_of_vacant(self._wanted, self._vacant_count)
 
-    def _pulled(self) -> Iterator[PulledRange]:
+    def _is_moved(self, last: RangePuller) -> bool:
+        """Whether the last message says an offset behind its place."""
+        offsets = [first_queue_offset(pulled.body) for pulled in self._pulled(last)]
+        return any(offset is not None and offset >= self._wanted.end_offset for offset in offsets)
+
+    def _pulled(self, puller: RangePuller) -> Iterator[PulledRange]:
         try:
-            yield from self._puller.pulled()
+            yield from puller.pulled()
         except RocketMQError as error:
             if not is_outage_of_broker(error):
                 raise
@@ -253,7 +280,21 @@ class _RangeReader:
         """Report what is neither there nor lost, where nothing is filtered."""
         if self._tags is None:
             for at, to in promised.left_out(found):
-                self._report(at, to, LEFT_OUT)
+                self._ask_for(QueueRange(self._wanted.queue, at, to))
+
+    def _ask_for(self, left_out: QueueRange) -> None:
+        """Whether an offset is no message's, or that of one which is left out, shows a pull of it alone."""
+        offsets = range(left_out.begin_offset, left_out.end_offset)
+        for is_vacant, some in groupby(offsets, self._is_vacant):
+            together = list(some)
+            if is_vacant:
+                self._vacant_count += len(together)
+            else:
+                self._report(together[0], together[-1] + 1, LEFT_OUT)
+
+    def _is_vacant(self, offset: int) -> bool:
+        alone = QueueRange(self._wanted.queue, offset, offset + 1)
+        return all(pulled.is_vacant for pulled in self._pulled(self._puller_for(alone, self._options)))
 
     def _decode_around(
         self, gathered: Sequence[PulledRange], begin_offset: int, end_offset: int
@@ -306,6 +347,10 @@ class _RangeReader:
         return [one for one in self._logged if one.queue.broker_name == broker_name]
 
 
+def _last_of(wanted: QueueRange) -> QueueRange:
+    return QueueRange(wanted.queue, wanted.end_offset - 1, wanted.end_offset)
+
+
 @lru_cache(maxsize=1_024)
 def _warn_of_undelivered(queue: MessageQueue, count: int) -> None:
     """Once in a process."""
@@ -313,6 +358,15 @@ def _warn_of_undelivered(queue: MessageQueue, count: int) -> None:
         "messages undelivered: queue=%s count=%d; the broker has stored them and delivers them to no consumer, most "
         "likely because their producer has set flags of an IPv6 host; all others are read",
         queue,
+        count,
+    )
+
+
+def _warn_of_vacant(wanted: QueueRange, count: int) -> None:
+    log.warning(
+        "offsets without a message: range=%s count=%d; the broker has counted them for what a producer sent, and "
+        "delivers nothing of it to any consumer; all others are read",
+        wanted,
         count,
     )
 

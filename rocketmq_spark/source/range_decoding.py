@@ -27,30 +27,33 @@ EXPECTED_BYTES: Final = BATCH_BYTES + 2 * DECODED_AT_ONCE_BYTES
 
 
 class Promised(NamedTuple):
-    """The offsets ``[begin_offset, end_offset)``, each of which is a row but for those that are ``lost``."""
+    """The offsets ``[begin_offset, end_offset)``, each of which is a row but for those that are ``absent``: they are
+    lost, or have never been a message's."""
 
     begin_offset: int
     end_offset: int
-    lost: tuple[range, ...] = ()
+    absent: tuple[range, ...] = ()
 
     @classmethod
     def by(cls, gathered: Sequence[PulledRange]) -> Promised:
         """By ranges that touch."""
-        lost = (range(pulled.begin_offset, pulled.end_offset) for pulled in gathered if pulled.is_lost)
+        lost = (
+            range(pulled.begin_offset, pulled.end_offset) for pulled in gathered if pulled.is_lost or pulled.is_vacant
+        )
         return cls(gathered[0].begin_offset, gathered[-1].end_offset, tuple(lost))
 
     def and_then(self, behind: Promised) -> Promised:
         """With those that touch these from behind."""
-        return Promised(self.begin_offset, behind.end_offset, self.lost + behind.lost)
+        return Promised(self.begin_offset, behind.end_offset, self.absent + behind.absent)
 
     def left_out(self, found: Sequence[pa.RecordBatch]) -> list[tuple[int, int]]:
-        """Half-open ranges of offsets that are neither rows of ``found``, where each is at most once, nor lost."""
-        if sum(batch.num_rows for batch in found) + sum(map(len, self.lost)) >= self.end_offset - self.begin_offset:
+        """Half-open ranges of offsets that are neither rows of ``found``, where each is at most once, nor absent."""
+        if sum(batch.num_rows for batch in found) + sum(map(len, self.absent)) >= self.end_offset - self.begin_offset:
             return []
         offsets = [batch.column(QUEUE_OFFSET).to_numpy() for batch in found]
-        begins = np.concatenate([*offsets, np.array([lost.start for lost in self.lost], np.int64)])
+        begins = np.concatenate([*offsets, np.array([one.start for one in self.absent], np.int64)])
         ends = np.concatenate(
-            [*(there + 1 for there in offsets), np.array([lost.stop for lost in self.lost], np.int64)]
+            [*(there + 1 for there in offsets), np.array([one.stop for one in self.absent], np.int64)]
         )
         order = np.argsort(begins)
         reached = np.append(self.begin_offset, np.maximum.accumulate(ends[order]))

@@ -66,6 +66,7 @@ class ColumnDecoder:
 
     ``columns``: names of ``COLUMNS`` in the wanted order, any other is that of a property; nothing else is decoded.
     ``tags``: only messages with one of these are kept, because brokers compare hashes; None keeps all.
+    ``is_whole``: the bodies have the others too, so that places can be counted; without ``tags`` they always have.
     ``restores_origin``: the queue is one of a retry topic, and a message shows the topic and the id that it had before
     it was sent back, as Java's clients do it (``DefaultMQPushConsumerImpl#resetRetryAndNamespace``).
 
@@ -80,6 +81,7 @@ class ColumnDecoder:
         *,
         broker_name: str,
         tags: frozenset[str] | None,
+        is_whole: bool = False,
         restores_origin: bool = False,
     ) -> None:
         table = _RESTORED if restores_origin else COLUMNS
@@ -88,6 +90,7 @@ class ColumnDecoder:
         self.schema = pa.schema([pa.field(name, arrow_type(column)) for name, column in named])
         self._broker_name = broker_name
         self._tags = tags
+        self._is_whole = is_whole or tags is None
         self.moved_by = 0
         """How many places in front of their stored offsets messages were, at most: the broker has stored so many others
         of the queue, and does not deliver them."""
@@ -115,8 +118,8 @@ class ColumnDecoder:
     ) -> tuple[pa.RecordBatch, list[BadMessage]]:
         """What ``decode`` gives, and in order the undecodable messages; their rows have null for the body.
 
-        The broker's offsets decide: by ``answered`` how many an inner batch has at most, and, where all messages are
-        wanted, the place of each.
+        The broker's offsets decide: by ``answered`` how many an inner batch has at most, and, where the bodies have all
+        messages, the place of each.
 
         Which messages of an unreadable inner batch have a wanted tag nobody knows: all have rows, with its properties.
 
@@ -157,7 +160,7 @@ class ColumnDecoder:
         return batch, list(bad.values())
 
     def _frames(self, bodies: Sequence[Buffer], answered: Answered) -> RecordFrames:
-        frames = frame_records(bodies, answered, is_whole=self._tags is None)
+        frames = frame_records(bodies, answered, is_whole=self._is_whole)
         self.moved_by = max(self.moved_by, frames.moved_by)
         return frames
 

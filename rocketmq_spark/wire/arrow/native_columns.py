@@ -1,9 +1,9 @@
 """The decoder of columns with the Rust twin (``native/``) before it. Importing this fails where that is not built.
 
 The twin knows only what is ordinary and refuses all else as a whole: damage, inner batches, messages that are not at
-the places where they were stored, compressed bodies where ``body`` is wanted, text that is no UTF-8, times beyond the
-years that a column holds, names of properties that repeat or are more than 256, IPv4 inside IPv6. What it refuses is
-decoded by ``columns.ColumnDecoder``, which says what is wrong.
+the places where they were stored (which it does not look at where tags are wanted), compressed bodies where ``body`` is
+wanted, text that is no UTF-8, times beyond the years that a column holds, names of properties that repeat or are more
+than 256, IPv4 inside IPv6. What it refuses is decoded by ``columns.ColumnDecoder``, which says what is wrong.
 """
 
 from __future__ import annotations
@@ -33,10 +33,14 @@ class NativeColumnDecoder(ColumnDecoder):
         *,
         broker_name: str,
         tags: frozenset[str] | None,
+        is_whole: bool = False,
         restores_origin: bool = False,
     ) -> None:
-        super().__init__(columns, broker_name=broker_name, tags=tags, restores_origin=restores_origin)
+        super().__init__(
+            columns, broker_name=broker_name, tags=tags, is_whole=is_whole, restores_origin=restores_origin
+        )
         fields = [column.field for column in self._columns]
+        self._knows_places = tags is None or not is_whole
         self._twin = _native.Decoder(fields, broker_name, None if tags is None else sorted(tags))
 
     def decode(self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int) -> pa.RecordBatch:
@@ -55,11 +59,15 @@ class NativeColumnDecoder(ColumnDecoder):
         self, bodies: Sequence[Buffer], begin_offset: int, end_offset: int, answered: Answered = ()
     ) -> pa.RecordBatch | None:
         """The same; None where something is out of the ordinary."""
+        if not self._knows_places:
+            return None
         decoded = self._twin.decode(bodies, begin_offset, end_offset, answered)
         return None if decoded is None else _batch(self.schema, *decoded)
 
-    def growing(self, data_bytes: int, most_rows: int) -> NativeGrowingBatch:
+    def growing(self, data_bytes: int, most_rows: int) -> NativeGrowingBatch | None:
         """See ``ColumnDecoder``."""
+        if not self._knows_places:
+            return None
         return NativeGrowingBatch(self.schema, self._twin.nothing_yet(data_bytes, most_rows))
 
 
