@@ -9,7 +9,7 @@ BENCH_STAMP := $(VENV)/.installed-bench
 NATIVE_STAMP := native/target/.installed
 NATIVE_SOURCES := $(wildcard native/src/*.rs) native/Cargo.toml native/crates.lock native/lock.py setup.py setup.cfg
 CARGO_ARGS := --locked --manifest-path native/Cargo.toml
-WORKERS ?= 2
+WORKERS ?= 3
 
 NATIVE_WHERE_CARGO_IS := $(if $(shell command -v cargo 2>/dev/null),native)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import tempfile
 from collections.abc import Generator, Iterator
@@ -18,9 +19,6 @@ from connector_tests.support.java import java_oracle
 from connector_tests.support.leaks import LeakCheck
 from connector_tests.support.started_processes import StartedProcesses
 from rocketmq_spark.embedded import EmbeddedCluster
-
-# By name, because the plugin that an installed package registers must not be registered twice.
-from rocketmq_spark.embedded.pytest_plugin import rocketmq_cluster as rocketmq_cluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.source.stream.source_run import ENDING_SIGNALS
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
@@ -38,6 +36,9 @@ FASTEST_FIRST: Final = (
     "spark",
     "examples",
 )
+
+QUICK_JVM: Final = "-XX:TieredStopAtLevel=1"
+"""What C2 would compile better pays in no JVM that lives for a minute; Spark's took a sixth more of the processor."""
 
 HERE: Final = Path(__file__).parent
 LEAKS: Final = pytest.StashKey[LeakCheck]()
@@ -74,6 +75,7 @@ class SessionResources:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ.setdefault("JDK_JAVA_OPTIONS", QUICK_JVM)
     config.stash[LEAKS] = LeakCheck()
     config.pluginmanager.register(SessionResources())
     if not hasattr(config, "workerinput"):
@@ -140,16 +142,22 @@ def grpc_library() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def cluster(rocketmq_cluster: EmbeddedCluster) -> EmbeddedCluster:
-    """One name server and one broker for all tests that break neither."""
-    return rocketmq_cluster
-
-
-@pytest.fixture(scope="session")
-def clusters(request: pytest.FixtureRequest) -> Iterator[ClusterPool]:
-    """Clusters of other shapes, and those that tests may break."""
+def cluster_pool(request: pytest.FixtureRequest) -> Iterator[ClusterPool]:
     with closing(ClusterPool(request.config.stash[LEAKS].by_session)) as pool:
         yield pool
+
+
+@pytest.fixture(scope="module")
+def clusters(cluster_pool: ClusterPool) -> Iterator[ClusterPool]:
+    """Clusters of any shape, also those that tests may break."""
+    with cluster_pool.module():
+        yield cluster_pool
+
+
+@pytest.fixture(scope="module")
+def cluster(clusters: ClusterPool) -> EmbeddedCluster:
+    """One name server and one broker for all tests that break neither."""
+    return clusters.get()
 
 
 @pytest.fixture

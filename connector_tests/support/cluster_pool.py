@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, closing
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any, Final
 
 from connector_tests.support.admin_broker import AdminBroker
@@ -13,11 +15,9 @@ from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 
-KEPT: Final = 2
-"""Clusters that run in one process of the tests, beside the session's plain one.
-
-An idle JVM of RocketMQ takes 4 % of a core: after two minutes it has cost what its start costs.
-"""
+IDLE_S: Final = 45.0
+"""How long a cluster is kept that no module uses: an idle JVM of RocketMQ takes 5 % of a core, and then has cost what
+its start costs."""
 
 SHORTEST: Final = {"minInvisibleTimeMillsForRecv": 1_000}
 SYSTEM_TOPIC: Final = "SELF_TEST_TOPIC"
@@ -59,29 +59,38 @@ class ClusterPool:
     def __init__(self, starting: Starting) -> None:
         self._starting = starting
         self._clusters: dict[str, EmbeddedCluster] = {}
+        self._used_s: dict[str, float] = {}
 
     def get(self, **shape: Any) -> EmbeddedCluster:
-        """A running cluster of that shape: the one of an earlier call if all of its servers still answer.
-
-        The one whose turn is longest ago is closed when there would be more than ``KEPT``.
-        """
+        """A running cluster of that shape: the one of an earlier call if all of its servers still answer. It is the
+        caller's until its ``module`` ends."""
         key = json.dumps(shape, sort_keys=True)
-        cluster = self._clusters.pop(key, None)
-        if cluster is not None and not is_whole(cluster, has_proxy=bool(shape.get("proxy"))):
-            cluster.close()
-            cluster = None
-        if cluster is None:
-            while len(self._clusters) >= KEPT:
-                self._clusters.pop(next(iter(self._clusters))).close()
+        cluster = self._clusters.get(key)
+        if cluster is None or not is_whole(cluster, has_proxy=bool(shape.get("proxy"))):
+            self._close(key)
             with self._starting():  # its folder is there before it starts
-                cluster = PooledCluster(self._starting, **proxied(shape)).__enter__()
-        self._clusters[key] = cluster
+                self._clusters[key] = cluster = PooledCluster(self._starting, **proxied(shape)).__enter__()
+        self._used_s[key] = math.inf
         return cluster
 
-    def close(self) -> None:
-        for cluster in self._clusters.values():
+    @contextmanager
+    def module(self) -> Iterator[None]:
+        """A block that uses clusters. After it those are closed that nobody has used for ``IDLE_S``."""
+        yield
+        now_s = time.monotonic()
+        self._used_s = {key: min(used_s, now_s) for key, used_s in self._used_s.items()}
+        for key in [key for key, used_s in self._used_s.items() if now_s - used_s > IDLE_S]:
+            self._close(key)
+
+    def _close(self, key: str) -> None:
+        self._used_s.pop(key, None)
+        cluster = self._clusters.pop(key, None)
+        if cluster is not None:
             cluster.close()
-        self._clusters.clear()
+
+    def close(self) -> None:
+        for key in list(self._clusters):
+            self._close(key)
 
 
 def proxied(shape: Mapping[str, Any]) -> Mapping[str, Any]:
