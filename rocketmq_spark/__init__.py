@@ -8,5 +8,6 @@ from rocketmq_spark.model import RESERVED_PROPERTIES
 from rocketmq_spark.sink.failed_rows import send_back
 from rocketmq_spark.sink.sending import send
 from rocketmq_spark.source.stream.graceful_stop import stop
+from rocketmq_spark.source.stream.shown_progress import progress_of
 
-__all__ = ["RESERVED_PROPERTIES", "__version__", "send", "send_back", "stop"]
+__all__ = ["RESERVED_PROPERTIES", "__version__", "progress_of", "send", "send_back", "stop"]

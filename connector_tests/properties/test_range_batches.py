@@ -116,8 +116,11 @@ def test_each_message_is_a_row_once_and_each_other_offset_is_told(
     begin_offset = ranges[0].begin_offset if ranges else 0
     wanted = QueueRange(QUEUE, begin_offset, ranges[-1].end_offset if ranges else 0)
     losses: list[LostRange] = []
-    puller: Any = Pulled(ranges)
-    reader = _RangeReader(wanted, ExecutorClient.shared(OPTIONS), puller, OPTIONS, COLUMNS, (), losses, ())
+
+    def puller_for(some: QueueRange, _: ReadOptions) -> Any:
+        return Pulled(ranges if some == wanted else [PulledRange(some.begin_offset, some.end_offset)])
+
+    reader = _RangeReader(wanted, ExecutorClient.shared(OPTIONS), puller_for, OPTIONS, COLUMNS, (), losses, ())
     batches = list(reader.batches())
     event(f"batches: {min(len(batches), 4)}")
     assert all(batch.schema.names == list(COLUMNS) for batch in batches)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass
 
 from rocketmq_spark.model import MessageQueue, QueueRange, retry_topic
 from rocketmq_spark.options.kinds import (
@@ -331,8 +330,3 @@ class ReadOptions(ReceiveOptions):
     def expression_of(self, topic: str) -> str:
         """What is read of a topic: all of the retry topic, because what was sent back has passed the filter before."""
         return "*" if topic == self.retry_topic else self.sub_expression
-
-    @property
-    def unfiltered(self) -> Self:
-        """The same, and all messages."""
-        return replace(self, sub_expression="*")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import chain, groupby
 from types import MappingProxyType
@@ -184,7 +185,7 @@ class _RangeReader:
         self._tags = exact_tags(options.expression_of(wanted.queue.topic))
         self._puller_for = puller_for
         self._puller = puller_for(wanted, options)
-        self._last = None if self._tags is None else puller_for(_last_of(wanted), options.unfiltered)
+        self._last = None if self._tags is None else puller_for(_last_of(wanted), _unfiltered(options))
         self._decoder = self._decoder_of(is_whole=False)
         self._ahead = DecodedAhead(self._decoder, wanted)
         self._bad = BadMessages(wanted.queue, options, client)
@@ -212,7 +213,7 @@ class _RangeReader:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         if self._last is not None and self._is_moved(self._last):
-            self._puller = self._puller_for(self._wanted, self._options.unfiltered)
+            self._puller = self._puller_for(self._wanted, _unfiltered(self._options))
             self._decoder = self._decoder_of(is_whole=True)
             self._ahead = DecodedAhead(self._decoder, self._wanted)
         gathered: list[PulledRange] = []
@@ -345,6 +346,10 @@ class _RangeReader:
     def _logged_at_this_broker(self) -> list[QueueRange]:
         broker_name = self._wanted.queue.broker_name
         return [one for one in self._logged if one.queue.broker_name == broker_name]
+
+
+def _unfiltered(options: ReadOptions) -> ReadOptions:
+    return replace(options, sub_expression="*")
 
 
 def _last_of(wanted: QueueRange) -> QueueRange:

@@ -9,7 +9,6 @@ again, and whoever asks asks again.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import platform
@@ -30,6 +29,7 @@ from rocketmq_spark.source.stream.drain import (
     after,
     shown_by,
 )
+from rocketmq_spark.source.stream.shown_progress import latest_offsets
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -136,7 +136,7 @@ def _drain(query: StreamingQuery, name: str, asked: set[Control], deadline: floa
     """Ask until all sources have answered; False: some have not within the time. ``asked`` is what was asked."""
     drained: set[Control] = set()
     while query.isActive:
-        offsets = _latest_offsets(query)
+        offsets = latest_offsets(query)
         controls = {control for offset in offsets if (control := _control(offset)) is not None}
         _check_sources(name, offsets, controls)
         _check_machine(name, controls)
@@ -215,19 +215,6 @@ def _not_stopped(query: str, left: set[Control], timeout_s: int) -> MembershipEr
                 "NO_CONTROL_FOLDER", query=query, timeout_s=timeout_s, host=control.host, folder=control.folder
             )
     return MembershipError("NOT_DRAINED", query=query, timeout_s=timeout_s)
-
-
-def _latest_offsets(query: StreamingQuery) -> list[Any]:
-    """What the last progress shows of each source; None: nothing yet."""
-    progress = query.lastProgress
-    return [] if progress is None else [_parsed(source.latestOffset) for source in progress.sources]
-
-
-def _parsed(latest_offset: Any) -> Any:
-    try:
-        return json.loads(latest_offset)
-    except (TypeError, ValueError):
-        return None
 
 
 def _control(offset: Any) -> Control | None:
