@@ -41,6 +41,10 @@ SHAPES: Final = {
     "moved": re.compile(
         rf"the group has been moved to where this query begins, as 'groupOffsets' says: {_QUEUE} from \d+ to \d+.*"
     ),
+    "ahead": re.compile(
+        r"group \S+ is \d+ offsets ahead of this checkpoint, and they do not come to this query: "
+        rf"{_QUEUE}\[\d+,\d+\)(?:, {_QUEUE}\[\d+,\d+\))*\. Another member has read .+"
+    ),
     "changed": re.compile(r"the checkpoint was written with '\w+' .+, and now it is .+\. What that loses: .+"),
 }
 

@@ -7,7 +7,7 @@ import pytest
 
 from connector_tests.support.queues import queues
 from rocketmq_spark.consumer.survey import Survey
-from rocketmq_spark.model import MessageQueue, QueueBounds
+from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.source.data_loss import RECREATED, RETENTION, LostRange
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.planning import Position
@@ -32,12 +32,22 @@ def findings(
 
 def only_raised_to(position: int) -> Settlement:
     """A goes on there, and there is nothing else to do."""
-    return Settlement({A: Position(position)}, (), (), frozenset(), {}, {A: position})
+    passed_over = (QueueRange(A, 40, position),) if position > 40 else ()
+    return Settlement({A: Position(position)}, (), passed_over, (), frozenset(), {}, {A: position})
 
 
 @pytest.mark.parametrize(("stored", "position"), [(30, 40), (40, 40), (60, 60)])
 def test_the_broker_is_raised_to_the_larger_of_checkpoint_and_group(stored: int, position: int) -> None:
     assert settle(READ_TO_40, findings({A: stored}), is_broadcasting=False) == only_raised_to(position)
+
+
+def test_what_the_group_has_read_beyond_the_checkpoint_is_passed_over() -> None:
+    """Not what is lost, nor a queue that the checkpoint does not know, nor one that begins anew."""
+    start = SourceOffset({A: QueueProgress(0, 40), C: QueueProgress(0, 5)})
+    settled = settle(start, findings({A: 60, B: 60, C: 8}), is_broadcasting=False)
+    assert settled.passed_over == (QueueRange(A, 40, 60),)
+    emptied = settle(start, findings({A: 60}, emptied=(A,)), is_broadcasting=False)
+    assert emptied.passed_over == settle(start, findings({A: 60}), is_broadcasting=True).passed_over == ()
 
 
 def test_all_queues_are_settled_at_once() -> None:
@@ -61,7 +71,7 @@ def test_what_was_confirmed_is_forgotten_where_the_offset_had_vanished_though_an
 def test_a_loss_is_to_be_reported() -> None:
     lost = LostRange(A, 40, 50, RETENTION)
     settled = settle(READ_TO_40, findings({A: 30}, bounds=QueueBounds(50, 100, 6_000)), is_broadcasting=False)
-    assert settled == replace(only_raised_to(50), positions={A: Position(50, lost)}, lost=(lost,))
+    assert settled == replace(only_raised_to(50), positions={A: Position(50, lost)}, passed_over=(), lost=(lost,))
 
 
 def test_the_group_s_offset_is_lowered_to_where_another_queue_begins() -> None:

@@ -10,6 +10,7 @@ from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.queues import queue, queues
 from connector_tests.support.simulated_cluster import ClusterDoor, SimulatedBroker, SimulatedCluster
 from connector_tests.support.simulated_group import SimulatedGroup
+from connector_tests.support.simulated_query import SimulatedQuery
 from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.consumer.standing import NAMESAKE_LIMIT_MS
 from rocketmq_spark.errors import MembershipError
@@ -154,8 +155,9 @@ def test_others_that_stay_are_an_error_that_names_them() -> None:
     with pytest.raises(MembershipError) as raised:
         case.look()
     assert str(raised.value) == (
-        "[ROCKETMQ_NOT_ALONE] 'groupOffsets' is 'ignore', which moves group 'g', and others are in the group: her, "
-        "you. Stop them, or take a group of your own, or set 'groupOffsets' to 'resume' to go on where the group is."
+        "[ROCKETMQ_NOT_ALONE] 'groupOffsets' moves group 'g' before anything is read, and others are in the "
+        "group: her, you. Stop them, or take a group of your own, or set 'groupOffsets' to 'resume' to go on where the "
+        "group is."
     )
 
 
@@ -245,3 +247,82 @@ def test_the_first_batch_begins_there_and_the_next_start_does_not() -> None:
         ends = [SourceOffset.from_json(json.loads(text)) for text in query.checkpoint.offsets]
         assert [one for end in ends for one in end.ranges()] == [QueueRange(only, 0, 10), QueueRange(only, 10, 15)]
         assert group.cluster.group_offset(only) == 15
+
+
+# --------------------------------------------------------------------------------------------------------- checkpoint
+
+RESTORED = SourceOffset({A: QueueProgress(0, 2), B: QueueProgress(0, 8)})
+
+
+def test_a_group_ahead_of_the_checkpoint_is_moved_back_to_it(caplog: pytest.LogCaptureFixture) -> None:
+    case = Case(groupOffsets="checkpoint")
+    case.look(RESTORED)
+    assert (case.broker.offsets, case.starts.topics) == ({A: 2, B: 7}, {"orders"})
+    assert caplog.messages == [
+        f"the group has been moved to where this query begins, as 'groupOffsets' says: {A} from 5 to 2"
+    ]
+    case.look(RESTORED)
+    assert len(caplog.messages) == 1
+
+
+def test_a_new_checkpoint_moves_no_group_back() -> None:
+    case = Case(groupOffsets="checkpoint")
+    case.look()
+    assert (case.broker.offsets, case.starts.topics) == ({A: 5, B: 7}, {"orders"})
+
+
+def test_a_group_with_others_is_not_moved_back() -> None:
+    case = Case(groupOffsets="checkpoint")
+    case.cluster.set_others("you")
+    case.look(RESTORED)
+    assert (case.broker.offsets, case.starts.topics) == ({A: 5, B: 7}, set())
+
+
+def restored(group: SimulatedGroup, **options: str) -> SimulatedQuery:
+    """A query whose checkpoint has read 4 messages, and whose group has read 8."""
+    (only,) = group.cluster.queues()
+    query = group.query("A", **options)
+    group.cluster.produce(only, 4)
+    group.start(query, available_now=True).go_on()
+    group.cluster.produce(only, 4)
+    group.cluster.brokers["a"].offsets[only] = 8
+    return query
+
+
+def ranges_of(query: SimulatedQuery) -> list[QueueRange]:
+    ends = [SourceOffset.from_json(json.loads(text)) for text in query.checkpoint.offsets]
+    return [one for end in ends for one in end.ranges()]
+
+
+def test_a_restored_checkpoint_skips_nothing_without_a_line(caplog: pytest.LogCaptureFixture) -> None:
+    with SimulatedGroup({"t": {"a": 1}}) as group:
+        query = restored(group)
+        (only,) = group.cluster.queues()
+        caplog.clear()
+        group.start(query, available_now=True).go_on()
+        assert ranges_of(query) == [QueueRange(only, 0, 4)]
+        (line,) = (line for line in caplog.messages if "ahead" in line)
+        assert line.startswith(
+            f"group g is 4 offsets ahead of this checkpoint, and they do not come to this query: {only}[4,8)"
+        )
+
+
+def test_a_restored_checkpoint_wins_wherever_the_start_is_killed() -> None:
+    """In each place once: nothing is passed over, and once the batch is logged a start without the option goes on."""
+    points = 0
+    while True:
+        with SimulatedGroup({"t": {"a": 1}}) as group:
+            query = restored(group, groupOffsets="checkpoint")
+            (only,) = group.cluster.queues()
+            first = group.start(query, available_now=True)
+            first.go_on(points)
+            was_alive = first.is_alive
+            first.kill()
+            group.cluster.lose_connections(first)
+            group.start(query, available_now=True).go_on()
+            assert ranges_of(query) == [QueueRange(only, 0, 4), QueueRange(only, 4, 8)], f"killed after {points}"
+            assert group.cluster.group_offset(only) == 8
+        if not was_alive:
+            break
+        points += 1
+    assert points > 10

@@ -36,7 +36,7 @@ OF_QUERIES: Final[Mapping[str, Condition]] = MappingProxyType(
         ),
         # ---- the group
         "NOT_ALONE": Condition(
-            "'groupOffsets' is 'ignore', which moves group {group!r}, and others are in the group: {others}.",
+            "'groupOffsets' moves group {group!r} before anything is read, and others are in the group: {others}.",
             "Stop them, or take a group of your own, or set 'groupOffsets' to 'resume' to go on where the group is.",
         ),
         "DUPLICATE_CLIENT_ID": Condition(

@@ -194,14 +194,14 @@ class ReadOptions(ReceiveOptions):
     )
     group_offsets: str = option(
         "groupOffsets",
-        choice("resume", "ignore"),
+        choice("resume", "ignore", "checkpoint"),
         section=Section.START,
         default="resume",
-        doc="What a new checkpoint makes of offsets that the group has already. `resume` goes on there, whatever "
-        "`startingOffsets` says. `ignore` moves the group to `startingOffsets` (or to where `startingTimestamp` or "
-        "`consumeFromWhere` says) before the first batch, also back, as an operator's reset would; only while no other "
-        "member is in the group, and not its retry topic. From the second batch on, and with a checkpoint that is not "
-        "new, it changes nothing.",
+        doc="What a start makes of offsets that the group has already. `resume` goes on at the larger of the group's "
+        "and the checkpoint's. The others move the group before anything is planned, also back, as an operator's reset "
+        "would, and only while no other member is in it. `ignore` moves it for a new checkpoint to `startingOffsets` "
+        "(`startingTimestamp`, `consumeFromWhere`), but for its retry topic; from the second batch on it does nothing. "
+        "`checkpoint` moves it back to a checkpoint that it is ahead of, at each start: for one that was put back.",
     )
     max_offsets_per_trigger: int | None = option(
         "maxOffsetsPerTrigger",

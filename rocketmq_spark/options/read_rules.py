@@ -74,7 +74,7 @@ READ_CONFLICTS: Final = (
     Conflict(
         "messageModel",
         "groupOffsets",
-        lambda options: _broadcasts(options) and options.ignores_group_offsets,
+        lambda options: _broadcasts(options) and options.group_offsets != "resume",
         "In 'BROADCASTING' the group has no offsets; to begin anew, remove the file with those of this query.",
     ),
     Conflict(

@@ -116,6 +116,21 @@ def report_losses(lost: Collection[LostRange], *, is_failure: bool) -> None:
         )
 
 
+def report_passed_over(group: str, ranges: Collection[QueueRange]) -> None:
+    """What the group has read and this checkpoint has not. Nobody here can know why."""
+    if not ranges:
+        return
+    ordered = sorted(ranges, key=lambda one: (one.queue.sort_key(), one.begin_offset))
+    log.warning(
+        "group %s is %d offsets ahead of this checkpoint, and they do not come to this query: %s. Another member has "
+        "read them, or an operator has moved the group; if this checkpoint was put back to an earlier state, "
+        "'groupOffsets' set to 'checkpoint' moves the group back to it",
+        group,
+        sum(one.end_offset - one.begin_offset for one in ordered),
+        ", ".join(map(str, ordered)),
+    )
+
+
 def report_undelivered(group: str, deleted: Iterable[QueueRange], *, is_failure: bool) -> None:
     """The same of what was deleted before it was delivered to a group that shares messages: raises
     DataLossError[DELETED_UNDELIVERED]."""

@@ -21,7 +21,7 @@ from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.consumer.survey import Survey
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import BROADCASTING, ReadOptions
-from rocketmq_spark.source.data_loss import LossCount, LostRange, deleted, report_losses
+from rocketmq_spark.source.data_loss import LossCount, LostRange, deleted, report_losses, report_passed_over
 from rocketmq_spark.source.stream.available_now import AvailableNowTargets
 from rocketmq_spark.source.stream.backlog import Backlog
 from rocketmq_spark.source.stream.incarnation import TrustedQueues, last_read, other_from, others, stored_later
@@ -88,6 +88,8 @@ class BatchPlanner:
         self._starts = TopicStarts(options)
         self._trusted = TrustedQueues(offsets_of_our_own=options.message_model == BROADCASTING)
         self._served: list[MessageQueue] = []
+        self._compared: set[MessageQueue] = set()
+        """Queues of which it is known whether the group has read further than the checkpoint."""
         self._survey_at_once = True
         self._has_seen_all = False
         self._proven: SourceOffset | None = None
@@ -243,6 +245,8 @@ class BatchPlanner:
     def _candidates(self, membership: Membership, start: SourceOffset, survey: Survey) -> list[MessageQueue]:
         """Our queues that have grown, that we have just gained or that may be other ones, if it is known where they
         begin. And those that go as soon as it is known whether they are still the same."""
+        if self._starts.is_to_move(start):
+            return []
         return [
             queue
             for queue in sorted(survey.owned, key=MessageQueue.sort_key)
@@ -304,11 +308,18 @@ class BatchPlanner:
         for queue in settlement.emptied:
             log.warning("queue=%s was emptied after all of it had been planned, and begins anew", queue)
         self._report(settlement.lost)
+        self._report_passed_over(settlement)
         for queue in settlement.forget:
             membership.offsets.forget(queue)
         unsettled = settlement.lower_to.keys() - membership.offsets.lower_to(settlement.lower_to)
         wanted = {queue: offset for queue, offset in settlement.raise_to.items() if queue not in unsettled}
         return membership.offsets.raise_to(wanted)
+
+    def _report_passed_over(self, settlement: Settlement) -> None:
+        """Once for each queue since the start: what moves between members afterwards is every group's daily work."""
+        ranges = [one for one in settlement.passed_over if one.queue not in self._compared]
+        self._compared |= settlement.positions.keys()
+        report_passed_over(self._options.consumer_group, ranges)
 
     def _report(self, lost: Collection[LostRange]) -> None:
         report_losses(lost, is_failure=self._options.fail_on_data_loss)

@@ -65,8 +65,14 @@ def told_forgotten(stored: Mapping[MessageQueue, int | None], checkpoint: Source
     )
 
 
+def ahead_of(checkpoint: SourceOffset, stored: Mapping[MessageQueue, int | None]) -> dict[MessageQueue, int]:
+    """Where the checkpoint is, of queues of which the group has read more."""
+    read_to = {queue: progress.end_offset for queue, progress in checkpoint.queues.items()}
+    return {queue: read_to[queue] for queue, at in stored.items() if at is not None and at > read_to.get(queue, at)}
+
+
 def told_move(moved: Mapping[MessageQueue, int], stored: Mapping[MessageQueue, int | None]) -> str:
-    """Of ``groupOffsets`` ``ignore``."""
+    """Of ``groupOffsets`` ``ignore`` and ``checkpoint``."""
     in_order = sorted(moved, key=MessageQueue.sort_key)
     places = [f"{queue} from {stored[queue]} to {moved[queue]}" for queue in in_order]
     return f"the group has been moved to where this query begins, as 'groupOffsets' says: {_named(places)}"

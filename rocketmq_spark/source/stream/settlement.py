@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Set
+from collections.abc import Collection, Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from rocketmq_spark.consumer.survey import Survey
-from rocketmq_spark.model import MessageQueue, QueueBounds
+from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.source.data_loss import LostRange
 from rocketmq_spark.source.stream.offsets import SourceOffset
 from rocketmq_spark.source.stream.planning import Position, lost_ranges, moved_back, position_of
@@ -33,7 +33,8 @@ class Findings:
 class Settlement:
     """Positions, and what is to be done, in the order of the fields, before anything is planned from there.
 
-    ``emptied``: begin anew, with nothing lost; to be told. ``lost``: to be reported, which may end the query.
+    ``emptied``: begin anew, with nothing lost; to be told. ``passed_over``: the group has read them and the checkpoint
+    has not. ``lost``: to be reported, which may end the query.
     ``forget``: what was confirmed of these queues may be of other ones. ``lower_to``: these queues do not reach as
     far as the group's offset any more. ``raise_to``: what the group's offsets must be at least, but for queues that
     were not lowered.
@@ -41,6 +42,7 @@ class Settlement:
 
     positions: Mapping[MessageQueue, Position]
     emptied: tuple[MessageQueue, ...]
+    passed_over: tuple[QueueRange, ...]
     lost: tuple[LostRange, ...]
     forget: frozenset[MessageQueue]
     lower_to: Mapping[MessageQueue, int]
@@ -60,11 +62,22 @@ def settle(start: SourceOffset, findings: Findings, *, is_broadcasting: bool) ->
     return Settlement(
         positions,
         emptied,
+        tuple(_passed_over(positions, start, emptied)),
         tuple(lost_ranges(positions.values())),
         _of_others(positions, start, findings),
         moved_back(positions, findings.stored),
         {queue: position.offset for queue, position in positions.items()},
     )
+
+
+def _passed_over(
+    positions: Mapping[MessageQueue, Position], start: SourceOffset, emptied: Collection[MessageQueue]
+) -> Iterator[QueueRange]:
+    """From where the checkpoint is to where it goes on, of queues that are the same and have lost nothing."""
+    for queue in positions.keys() & start.queues.keys() - set(emptied):
+        position, progress = positions[queue], start.queues[queue]
+        if position.lost is None and progress.end_offset < position.offset:
+            yield QueueRange(queue, progress.end_offset, position.offset)
 
 
 def _of_others(

@@ -1,8 +1,9 @@
 """TopicStarts: the start of each topic of a query, once a run: where it begins, and that the group stands there.
 
 A topic that nobody has read begins where the options say; its first positions are at the brokers, answered, before an
-offset is returned. One that the group has read goes on there, which is said; with ``groupOffsets`` ``ignore`` the group
-is moved, by a checkpoint that is new and a member that is alone.
+offset is returned. One that the group has read goes on there, which is said. A member that is alone moves the group:
+with ``groupOffsets`` ``ignore`` and a new checkpoint to where the options say, with ``checkpoint`` and one that is not
+new back to that.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from rocketmq_spark.consumer.survey import Survey
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import BROADCASTING, ReadOptions
 from rocketmq_spark.source.stream.first_positions import (
+    ahead_of,
     first_positions,
     queues_of_the_group,
     told_forgotten,
@@ -40,7 +42,8 @@ class TopicStarts:
 
     def is_to_move(self, start: SourceOffset) -> bool:
         """Whether the group is to be moved before anything that it has read counts."""
-        return self._options.ignores_group_offsets and not start.queues and not self.topics
+        moves = "checkpoint" if start.queues else "ignore"
+        return self._options.group_offsets == moves and not self.topics
 
     def look(self, membership: Membership, start: SourceOffset, survey: Survey) -> None:
         """Start the topics of which everything is known that it takes."""
@@ -54,12 +57,13 @@ class TopicStarts:
         if len(stored) < len(queues):
             return
         unread, known = unread_queues(start, stored), queues_of_the_group(start, stored)
-        to_move = [queue for queue in known if is_moving and queue.topic != self._options.retry_topic]
+        to_restore = ahead_of(start, stored) if is_moving else {}
+        to_move = [] if start.queues else [one for one in known if is_moving and one.topic != self._options.retry_topic]
         found = _found_by_time(membership, self._point.timestamp_ms, [*unread, *to_move])
         if found is None:
             return
         first = first_positions(self._point, {queue: survey.bounds[queue] for queue in (*unread, *to_move)}, found)
-        is_moved = self._move(membership, {queue: first[queue] for queue in to_move}, stored)
+        is_moved = self._move(membership, {queue: first[queue] for queue in to_move} | to_restore, stored)
         if self._raise(membership, {queue: first[queue] for queue in unread}) and is_moved:
             self.topics |= {queue.topic for queue in queues}
             self._say(survey, {queue: stored[queue] for queue in known if queue not in to_move})
