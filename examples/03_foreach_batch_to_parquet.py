@@ -1,5 +1,7 @@
 """Write each batch to Parquet under its number, so that a batch that runs again after a crash replaces itself.
 
+A new checkpoint counts from batch 0 again, and so wants a new folder.
+
 Run it twice with the same ``--folder``: the second run reads what came in since the first.
 
 python examples/03_foreach_batch_to_parquet.py                        an embedded broker with a few messages

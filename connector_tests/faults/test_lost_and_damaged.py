@@ -95,7 +95,8 @@ def test_what_was_deleted_after_it_was_planned_is_an_error_with_its_exact_range(
     assert str(raised.value) == (
         f"[ROCKETMQ_OFFSETS_GONE] {min_offset} offsets are not in the brokers any more: [0, {min_offset}) of "
         f"{queue_of(stored)}: the broker deleted them (retention). Set 'failOnDataLoss' to false to go on without "
-        "them, or begin anew: with a new checkpoint location, and 'groupOffsets' set to 'ignore', which moves the "
+        "them, or begin anew: with a new checkpoint location (and, for a file sink, a "
+        "new path), and 'groupOffsets' set to 'ignore', which moves the "
         "group to 'startingOffsets' unless others are in it."
     )
 

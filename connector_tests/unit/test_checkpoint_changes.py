@@ -113,7 +113,8 @@ def test_another_group_is_an_error_that_says_what_would_be_lost() -> None:
         "[ROCKETMQ_CHECKPOINT_OF_ANOTHER] The checkpoint was written with 'consumerGroup' 'g', and now it is 'h'. "
         "The larger of the checkpoint's and the group's offsets counts: where the new group has read further, this "
         "query would skip what it has never read, and where it has not, the group what its members have never read. "
-        "Set it back, or start with a new checkpoint location: the query then goes on where the group is, or, with "
+        "Set it back, or start with a new checkpoint location (and, for a file sink, a new path): the query then "
+        "goes on where the group is, or, with "
         "'groupOffsets' set to 'ignore', begins at 'startingOffsets' and moves the group there."
     )
 

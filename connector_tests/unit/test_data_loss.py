@@ -28,8 +28,9 @@ def test_a_failure_names_all_ranges_with_their_causes_and_what_to_do() -> None:
         "[ROCKETMQ_OFFSETS_GONE] 222 offsets are not in the brokers any more: "
         "[0, 100) of orders@broker-a:0, [3, 120) of orders@broker-a:1: the broker deleted them (retention); "
         "[0, 5) of orders@broker-a:2: the topic was deleted and created again, or its queue was emptied. "
-        "Set 'failOnDataLoss' to false to go on without them, or begin anew: with a new checkpoint location, and "
-        "'groupOffsets' set to 'ignore', which moves the group to 'startingOffsets' unless others are in it."
+        "Set 'failOnDataLoss' to false to go on without them, or begin anew: with a new checkpoint location (and, for "
+        "a file sink, a new path), and 'groupOffsets' set to 'ignore', which moves the group to 'startingOffsets' "
+        "unless others are in it."
     )
 
 

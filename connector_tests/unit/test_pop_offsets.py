@@ -82,8 +82,8 @@ def test_only_a_query_that_reads_queues_is_told_to_move_its_group() -> None:
     assert str(sharing.value) == (
         "[ROCKETMQ_CHECKPOINT_OF_ANOTHER] The checkpoint was written with 'loadBalance' 'queue', and now it is "
         "'message'. It has positions in queues, of which whoever shares messages knows nothing. Set it back, or start "
-        "with a new checkpoint location: the query then goes on where the group is; what its last batch held comes "
-        "again, unless it was done."
+        "with a new checkpoint location (and, for a file sink, a new path): the query then goes on where the group is; "
+        "what its last batch held comes again, unless it was done."
     )
     with pytest.raises(OptionError) as reading_queues:
         SourceOffset.from_json(VALUE)
@@ -91,8 +91,8 @@ def test_only_a_query_that_reads_queues_is_told_to_move_its_group() -> None:
         "[ROCKETMQ_CHECKPOINT_OF_ANOTHER] The checkpoint was written with 'loadBalance' 'message', and now it is "
         "'queue'. It has the handles of messages, and no positions in queues; the group has moved past all that was "
         "handed out, so whoever reads its queues misses what of that was not done. Set it back, or start with a new "
-        "checkpoint location: the query then goes on where the group is, or, with 'groupOffsets' set to 'ignore', "
-        "begins at 'startingOffsets' and moves the group there."
+        "checkpoint location (and, for a file sink, a new path): the query then goes on where the group is, or, "
+        "with 'groupOffsets' set to 'ignore', begins at 'startingOffsets' and moves the group there."
     )
 
 

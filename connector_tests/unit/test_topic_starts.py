@@ -200,7 +200,7 @@ def test_who_goes_on_where_the_group_has_no_offsets_any_more_is_told_so_once(cap
     assert line == (
         "the brokers know no offsets of the group any more for queues that the checkpoint has read; going on where it "
         f"is: {B} at 7. If 'namesrvAddr' leads to another cluster now, what that has before is not read: begin with a "
-        "new checkpoint location"
+        "new checkpoint location (and, for a file sink, a new path)"
     )
 
 

@@ -56,12 +56,13 @@ OF_OPTIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         ),
         "BAD_OFFSET": Condition(
             "The checkpoint holds an offset that this version cannot read: {problem}.",
-            "Use the version of rocketmq_spark that wrote it, or start with a new checkpoint location; "
-            "the consumer group's offsets then say where to go on.",
+            "Use the version of rocketmq_spark that wrote it, or start with a new checkpoint location (and, for a file "
+            "sink, a new path); the consumer group's offsets then say where to go on.",
         ),
         "CHECKPOINT_OF_ANOTHER": Condition(
             "The checkpoint was written with {option!r} {before!r}, and now it is {now!r}. {loses}",
-            "Set it back, or start with a new checkpoint location: the query then goes on where the group is{or_else}.",
+            "Set it back, or start with a new checkpoint location (and, for a file sink, a new path): the query then "
+            "goes on where the group is{or_else}.",
         ),
         "LOCAL_OFFSETS_UNUSABLE": Condition(
             "The offsets of this query are kept in {file}, which cannot be used: {problem}.",

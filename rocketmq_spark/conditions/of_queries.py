@@ -13,8 +13,9 @@ OF_QUERIES: Final[Mapping[str, Condition]] = MappingProxyType(
         # ---- data
         "OFFSETS_GONE": Condition(
             "{count} offsets are not in the brokers any more: {ranges}.",
-            "Set 'failOnDataLoss' to false to go on without them, or begin anew: with a new checkpoint location, and "
-            "'groupOffsets' set to 'ignore', which moves the group to 'startingOffsets' unless others are in it.",
+            "Set 'failOnDataLoss' to false to go on without them, or begin anew: with a new checkpoint location (and, "
+            "for a file sink, a new path), and 'groupOffsets' set to 'ignore', which moves the group to "
+            "'startingOffsets' unless others are in it.",
         ),
         "DELETED_UNDELIVERED": Condition(
             "{count} messages were deleted before group {group!r} was delivered them: {ranges}.",

@@ -61,7 +61,7 @@ def told_forgotten(stored: Mapping[MessageQueue, int | None], checkpoint: Source
     return (
         "the brokers know no offsets of the group any more for queues that the checkpoint has read; going on where it "
         f"is: {_named(places)}. If 'namesrvAddr' leads to another cluster now, what that has before is not read: begin "
-        "with a new checkpoint location"
+        "with a new checkpoint location (and, for a file sink, a new path)"
     )
 
 
