@@ -27,7 +27,7 @@ from rocketmq_spark.sink.task import Task
 pytestmark = pytest.mark.broker
 
 PROXY_HOST = "127.0.0.2"
-ONE_AT_A_TIME = {"sendMessageThreadPoolNums": "1", "sendThreadPoolQueueCapacity": "4"}
+ONE_AT_A_TIME = {"sendMessageThreadPoolNums": "1", "sendThreadPoolQueueCapacity": "1"}
 BUSY = b'"code":2,'
 BATCH_ROWS = 5_000
 FAULT_AT = 4
