@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any, Final
 
 from connector_tests.support.admin_broker import AdminBroker
+from connector_tests.support.short_lived import SHORT_LIVED
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.remoting.namesrv import NameServers
@@ -69,7 +70,9 @@ class ClusterPool:
         if cluster is None or not is_whole(cluster, has_proxy=bool(shape.get("proxy"))):
             self._close(key)
             with self._starting():  # its folder is there before it starts
-                self._clusters[key] = cluster = PooledCluster(self._starting, **proxied(shape)).__enter__()
+                self._clusters[key] = cluster = PooledCluster(
+                    self._starting, java_options=(SHORT_LIVED,), **proxied(shape)
+                ).__enter__()
         self._used_s[key] = math.inf
         return cluster
 

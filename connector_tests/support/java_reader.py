@@ -1,4 +1,8 @@
-"""RocketMQ's own consumer, from Java: what it reads of a topic."""
+"""RocketMQ's own consumer, from Java: what it reads of a topic.
+
+Arrays, because Java's iterators end by an exception, and PySpark takes that for one of its own JVM's where this has an
+object of the same number.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ def read_by_java(java: Any, namesrv_addr: str, topic: str, count: int) -> list[d
     try:
         deadline = time.monotonic() + TIMEOUT_S
         while len(found) < count and time.monotonic() < deadline:
-            came = [_read(message) for message in consumer.poll(500)]
+            came = [_read(message) for message in consumer.poll(500).toArray()]
             found += came
             deadline = time.monotonic() + TIMEOUT_S if came else deadline
     finally:
@@ -32,7 +36,8 @@ def read_by_java(java: Any, namesrv_addr: str, topic: str, count: int) -> list[d
 
 
 def _read(message: Any) -> dict[str, Any]:
-    properties = {name: value for name, value in message.getProperties().items() if name not in ADDED_ON_THE_WAY}
+    stored = message.getProperties()
+    properties = {name: stored.get(name) for name in stored.keySet().toArray() if name not in ADDED_ON_THE_WAY}
     return {
         "msgId": message.getMsgId(),
         "body": bytes(message.getBody()),
