@@ -45,6 +45,7 @@ SHAPES: Final = {
         r"group \S+ is \d+ offsets ahead of this checkpoint, and they do not come to this query: "
         rf"{_QUEUE}\[\d+,\d+\)(?:, {_QUEUE}\[\d+,\d+\))*\. Another member has read .+"
     ),
+    "nothing to move": re.compile(r"the group is nowhere ahead of this checkpoint: .+"),
     "changed": re.compile(r"the checkpoint was written with '\w+' .+, and now it is .+\. What that loses: .+"),
 }
 

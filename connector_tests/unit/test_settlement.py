@@ -46,6 +46,8 @@ def test_what_the_group_has_read_beyond_the_checkpoint_is_passed_over() -> None:
     start = SourceOffset({A: QueueProgress(0, 40), C: QueueProgress(0, 5)})
     settled = settle(start, findings({A: 60, B: 60, C: 8}), is_broadcasting=False)
     assert settled.passed_over == (QueueRange(A, 40, 60),)
+    deleted = settle(start, findings({A: 60}, bounds=QueueBounds(60, 100, 6_000)), is_broadcasting=False)
+    assert deleted.passed_over == (), "an earlier start has reported it"
     emptied = settle(start, findings({A: 60}, emptied=(A,)), is_broadcasting=False)
     assert emptied.passed_over == settle(start, findings({A: 60}), is_broadcasting=True).passed_over == ()
 

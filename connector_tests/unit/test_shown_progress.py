@@ -13,22 +13,16 @@ from rocketmq_spark import progress_of
 OURS = {"lag": 3, "lagByQueue": {}, "waitingFor": [], "control": {"folder": "f", "host": "h"}}
 
 
-class Progress(dict[str, Any]):
-    """As a query and a listener have it: a dict, whose ``sources`` have the names of JSON as attributes."""
-
-    @property
-    def sources(self) -> list[Any]:
-        return [SimpleNamespace(latestOffset=one) for one in self["latest"]]
-
-
-def progress(*latest_offsets: Any) -> Any:
-    return Progress(latest=latest_offsets)
+def progress(*latest_offsets: Any) -> dict[str, Any]:
+    """As a query and a listener have it: PySpark's classes of these are dicts."""
+    return {"sources": [{"latestOffset": one} for one in latest_offsets]}
 
 
 @pytest.mark.parametrize(
     ("latest_offset", "shown"),
     [
         pytest.param(json.dumps(OURS), OURS, id="ours"),
+        pytest.param(OURS, OURS, id="ours, of a progress that was stored as JSON"),
         pytest.param("null", {}, id="a batch that a restart has read again"),
         pytest.param(None, {}, id="nothing"),
         pytest.param("{'format': 1, 'positions': {}}", {}, id="Spark 4.1, which prints a Python dict"),

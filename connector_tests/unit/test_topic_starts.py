@@ -261,8 +261,16 @@ def test_a_group_ahead_of_the_checkpoint_is_moved_back_to_it(caplog: pytest.LogC
     assert caplog.messages == [
         f"the group has been moved to where this query begins, as 'groupOffsets' says: {A} from 5 to 2"
     ]
-    case.look(RESTORED)
-    assert len(caplog.messages) == 1
+    Case(groupOffsets="checkpoint").look(KNOWN)
+    assert caplog.messages[1:] == [
+        "the group is nowhere ahead of this checkpoint: there is nothing that 'groupOffsets' moves back"
+    ]
+
+
+def test_a_queue_that_came_after_the_checkpoint_is_moved_back_to_its_begin() -> None:
+    case = Case(groupOffsets="checkpoint")
+    case.look(SourceOffset({A: QueueProgress(0, 2)}))
+    assert case.broker.offsets == {A: 2, B: 0}
 
 
 def test_a_new_checkpoint_moves_no_group_back() -> None:
@@ -326,3 +334,34 @@ def test_a_restored_checkpoint_wins_wherever_the_start_is_killed() -> None:
             break
         points += 1
     assert points > 10
+
+
+@pytest.mark.parametrize("moves", ["ignore", "checkpoint"])
+def test_a_mark_of_an_operator_overrules_no_move(moves: str) -> None:
+    """It did where something lay behind it: the query began at the mark, and nothing was moved."""
+    with SimulatedGroup({"t": {"a": 1}}) as group:
+        (only,) = group.cluster.queues()
+        if moves == "checkpoint":
+            query = restored(group, groupOffsets=moves)
+        else:
+            query = group.query("A", groupOffsets=moves)
+            group.cluster.produce(only, 8)
+            group.cluster.brokers["a"].offsets[only] = 8
+        group.cluster.brokers["a"].reset(only, 6)
+        run = group.start(query, available_now=True)
+        for _ in range(10):
+            run.go_on()
+            group.pass_time(11_000)
+        assert [offset for one in ranges_of(query) for offset in range(one.begin_offset, one.end_offset)] == [*range(8)]
+        assert not run.is_alive
+
+
+def test_a_move_of_nothing_holds_up_no_run() -> None:
+    with SimulatedGroup({"t": {"a": 1}}, options={"missingQueues": "drop", "missingQueuesTimeoutMs": "1000"}) as group:
+        query = restored(group, groupOffsets="checkpoint")
+        group.cluster.brokers["a"].permission = 2
+        run = group.start(query, available_now=True)
+        for _ in range(30):
+            run.go_on()
+            group.pass_time(11_000)
+        assert not run.is_alive

@@ -48,9 +48,9 @@ SYSTEM_GROUPS: Final = frozenset(
 """RocketMQ's own groups, which brokers treat in other ways than a user's.
 Source: ``common/MixAll.java#PREDEFINE_GROUP_SET``."""
 
-_QUEUE: Final = re.compile(r"([%|a-zA-Z0-9_-]+)@(\S(?:[^\x00-\x1f]*\S)?):(\d{1,6})")
+_QUEUE: Final = re.compile(r"([%|a-zA-Z0-9_-]+)@([^\s;](?:[^\x00-\x1f;]*[^\s;])?):(\d{1,6})")
 """A broker's name may have blanks in it."""
-_RANGE: Final = re.compile(r"([%|a-zA-Z0-9_-]+@[^,\[\]\x00-\x1f]+:\d{1,6})\[(\d{1,19}),(\d{1,19})\)")
+_RANGE: Final = re.compile(r"([%|a-zA-Z0-9_-]+@[^,;\[\]\x00-\x1f]+:\d{1,6})\[(\d{1,19}),(\d{1,19})\)")
 _RANGES: Final = re.compile(rf"(?:{_RANGE.pattern}(?:\s*,\s*(?=\S)|$))*")
 _INSTANCE: Final = re.compile(r"[^\s@]{1,100}")
 _TAGS: Final = re.compile(r"[^\x00-\x1f]*[^\x00-\x20|][^\x00-\x1f]*")

@@ -98,7 +98,7 @@ class PulledRange(NamedTuple):
     range too (a filtered answer, an inner batch); they belong to other ranges. ``is_lost``: nothing will come of these
     offsets, because the broker has deleted them, or where ``is_given_up`` has not had all of them for long.
     ``is_vacant``: there has never been a message of these offsets for anybody, see ``PullAction.VACANT``.
-    ``reaches_to``: where the answer ends, if that is behind the range.
+    ``reaches_to``: where the answer ends, if that is behind the range; of a vacant one that of the message in front.
     """
 
     begin_offset: int

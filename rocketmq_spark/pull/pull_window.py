@@ -186,7 +186,7 @@ class PullWindow:
         elif action is PullAction.LOST:
             self._lose(request, result.min_offset)
         elif action is PullAction.VACANT:
-            self._done(request, request.next_offset + 1, NO_BODY, is_vacant=True)
+            self._vacant(request, result.next_begin_offset)
         if action is not PullAction.WAIT:
             self.retry(request)
         return action
@@ -224,6 +224,11 @@ class PullWindow:
     def _extend(self, first: PullRequest, to: int) -> None:
         """Let the first request, behind which nothing is open yet, go on up to ``to``."""
         first.end_offset = self._opened_to = max(self._opened_to, min(to, self._end_offset))
+
+    def _vacant(self, request: PullRequest, since: int) -> None:
+        """There is no message from ``since`` up to the asked offset."""
+        self._done(request, request.next_offset + 1, NO_BODY, is_vacant=True)
+        request.pulled[-1] = request.pulled[-1]._replace(reaches_to=since)
 
     def _lose(self, request: PullRequest, to: int, *, is_given_up: bool = False) -> None:
         """Nothing will come up to ``to``: not of this request, and not of what nobody has been asked for yet."""

@@ -18,8 +18,12 @@ REPLACED: Final = "the broker lost the end of the queue and has stored other mes
 TRUNCATED: Final = "the broker lost the end of the queue"
 GIVEN_UP: Final = "the broker has not had them for long: it lost the end of the queue, or a part of it"
 LEFT_OUT: Final = "the broker left them out of its answer"
+VACANT: Final = (
+    "no message has them: the broker could not read what was sent, and may have lost what was stored beside it"
+)
+"""No failure, whatever ``failOnDataLoss`` says, for any producer could end the query so."""
 
-NEVER_READ: Final = frozenset({RETENTION, GIVEN_UP, LEFT_OUT})
+NEVER_READ: Final = frozenset({RETENTION, GIVEN_UP, LEFT_OUT, VACANT})
 """Of the other causes offsets were read before they were gone."""
 
 MOST_NAMED: Final = 20
@@ -123,8 +127,8 @@ def report_passed_over(group: str, ranges: Collection[QueueRange]) -> None:
     ordered = sorted(ranges, key=lambda one: (one.queue.sort_key(), one.begin_offset))
     log.warning(
         "group %s is %d offsets ahead of this checkpoint, and they do not come to this query: %s. Another member has "
-        "read them, or an operator has moved the group; if this checkpoint was put back to an earlier state, "
-        "'groupOffsets' set to 'checkpoint' moves the group back to it",
+        "read them, or an operator has moved the group; if this checkpoint was put back to an earlier state, put it "
+        "back again, and start with 'groupOffsets' set to 'checkpoint', which moves the group back to it",
         group,
         sum(one.end_offset - one.begin_offset for one in ordered),
         ", ".join(map(str, ordered)),

@@ -28,7 +28,7 @@ from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.retry import is_outage_of_broker
 from rocketmq_spark.source.arrow_schema import arrow_schema
 from rocketmq_spark.source.bad_messages import BadMessages
-from rocketmq_spark.source.data_loss import GIVEN_UP, LEFT_OUT, RETENTION, LostRange, deleted, report_losses
+from rocketmq_spark.source.data_loss import GIVEN_UP, LEFT_OUT, RETENTION, VACANT, LostRange, deleted, report_losses
 from rocketmq_spark.source.given_up import as_option
 from rocketmq_spark.source.implementation import column_decoder
 from rocketmq_spark.source.range_decoding import (
@@ -193,7 +193,6 @@ class _RangeReader:
         self._logged = logged
         self._lost = lost
         self._told_lost = told_lost
-        self._vacant_count = 0
 
     def _decoder_of(self, *, is_whole: bool) -> ColumnDecoder:
         queue = self._wanted.queue
@@ -222,7 +221,7 @@ class _RangeReader:
             if pulled.is_lost:
                 self._report(pulled.begin_offset, pulled.end_offset, cause_of(pulled))
             if pulled.is_vacant:
-                self._vacant_count += pulled.end_offset - pulled.begin_offset
+                self._note_vacant(pulled.begin_offset, pulled.end_offset)
             gathered.append(pulled)
             size_bytes += len(pulled.body)
             if size_bytes >= DECODED_AT_ONCE_BYTES and self._ahead.add(gathered):
@@ -237,8 +236,6 @@ class _RangeReader:
         yield from self._decoded_ahead()
         if not is_decoded:
             yield from self._decode(gathered)
-        if self._vacant_count:
-            _warn_of_vacant(self._wanted, self._vacant_count)
 
     def _is_moved(self, last: RangePuller) -> bool:
         """Whether the last message says an offset behind its place."""
@@ -284,18 +281,32 @@ class _RangeReader:
                 self._ask_for(QueueRange(self._wanted.queue, at, to))
 
     def _ask_for(self, left_out: QueueRange) -> None:
-        """Whether an offset is no message's, or that of one which is left out, shows a pull of it alone."""
-        offsets = range(left_out.begin_offset, left_out.end_offset)
-        for is_vacant, some in groupby(offsets, self._is_vacant):
+        """Whether an offset is no message's, or that of one that is left out, shows a pull of it alone; one of the last
+        may show it of all."""
+        begin_offset, end_offset = left_out.begin_offset, left_out.end_offset
+        last = self._vacant_from(end_offset - 1)
+        if last is not None and last <= begin_offset:
+            self._note_vacant(begin_offset, end_offset)
+            return
+        offsets = range(begin_offset, end_offset)
+        for is_vacant, some in groupby(offsets, lambda offset: self._vacant_from(offset) is not None):
             together = list(some)
             if is_vacant:
-                self._vacant_count += len(together)
+                self._note_vacant(together[0], together[-1] + 1)
             else:
                 self._report(together[0], together[-1] + 1, LEFT_OUT)
 
-    def _is_vacant(self, offset: int) -> bool:
+    def _vacant_from(self, offset: int) -> int | None:
+        """From where on there is no message up to this one; None: there may be one."""
         alone = QueueRange(self._wanted.queue, offset, offset + 1)
-        return all(pulled.is_vacant for pulled in self._pulled(self._puller_for(alone, self._options)))
+        (pulled,) = self._pulled(self._puller_for(alone, self._options))
+        return pulled.reaches_to if pulled.is_vacant else None
+
+    def _note_vacant(self, begin_offset: int, end_offset: int) -> None:
+        queue, before = self._wanted.queue, self._lost[-1] if self._lost else None
+        if before is not None and (before.queue, before.end_offset, before.cause) == (queue, begin_offset, VACANT):
+            begin_offset = self._lost.pop().begin_offset
+        self._lost.append(LostRange(queue, begin_offset, end_offset, VACANT))
 
     def _decode_around(
         self, gathered: Sequence[PulledRange], begin_offset: int, end_offset: int
@@ -363,15 +374,6 @@ def _warn_of_undelivered(queue: MessageQueue, count: int) -> None:
         "messages undelivered: queue=%s count=%d; the broker has stored them and delivers them to no consumer, most "
         "likely because their producer has set flags of an IPv6 host; all others are read",
         queue,
-        count,
-    )
-
-
-def _warn_of_vacant(wanted: QueueRange, count: int) -> None:
-    log.warning(
-        "offsets without a message: range=%s count=%d; the broker has counted them for what a producer sent, and "
-        "delivers nothing of it to any consumer; all others are read",
-        wanted,
         count,
     )
 

@@ -164,7 +164,7 @@ class BatchPlanner:
 
     def _has_ended(self, start: SourceOffset, targets: AvailableNowTargets) -> bool:
         targets.give_up(self._missing.dropped)
-        if self._missing.waited_for or self._starts.is_to_move(start):
+        if self._missing.waited_for or (self._starts.is_to_move(start) and self._starts.has_queues):
             targets.wait(self._clock())
             return False
         self._prove(start)
@@ -270,7 +270,9 @@ class BatchPlanner:
         confirmed = self._carry_out(membership, settlement)
         self._trusted.trust(confirmed, survey)
         settled = {queue: position for queue, position in settlement.positions.items() if queue in confirmed}
-        return survey, settled | self._obey_resets(membership, survey)
+        # What an operator has said before the group is moved does not count.
+        resets = {} if self._starts.is_to_move(start) else self._obey_resets(membership, survey)
+        return survey, settled | resets
 
     def _look_at(
         self, membership: Membership, start: SourceOffset, survey: Survey, stored: Mapping[MessageQueue, int | None]

@@ -65,9 +65,14 @@ def told_forgotten(stored: Mapping[MessageQueue, int | None], checkpoint: Source
     )
 
 
-def ahead_of(checkpoint: SourceOffset, stored: Mapping[MessageQueue, int | None]) -> dict[MessageQueue, int]:
-    """Where the checkpoint is, of queues of which the group has read more."""
-    read_to = {queue: progress.end_offset for queue, progress in checkpoint.queues.items()}
+def ahead_of(
+    checkpoint: SourceOffset, stored: Mapping[MessageQueue, int | None], bounds: Mapping[MessageQueue, QueueBounds]
+) -> dict[MessageQueue, int]:
+    """Where the checkpoint is, of queues of which the group has read more. It has read nothing of a queue that came to
+    one of its topics later."""
+    topics = {queue.topic for queue in checkpoint.queues}
+    read_to = {queue: bounds[queue].min_offset for queue in stored if queue.topic in topics}
+    read_to |= {queue: progress.end_offset for queue, progress in checkpoint.queues.items()}
     return {queue: read_to[queue] for queue, at in stored.items() if at is not None and at > read_to.get(queue, at)}
 
 

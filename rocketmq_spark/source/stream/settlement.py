@@ -62,7 +62,7 @@ def settle(start: SourceOffset, findings: Findings, *, is_broadcasting: bool) ->
     return Settlement(
         positions,
         emptied,
-        tuple(_passed_over(positions, start, emptied)),
+        tuple(_passed_over(positions, start, findings)),
         tuple(lost_ranges(positions.values())),
         _of_others(positions, start, findings),
         moved_back(positions, findings.stored),
@@ -71,13 +71,15 @@ def settle(start: SourceOffset, findings: Findings, *, is_broadcasting: bool) ->
 
 
 def _passed_over(
-    positions: Mapping[MessageQueue, Position], start: SourceOffset, emptied: Collection[MessageQueue]
+    positions: Mapping[MessageQueue, Position], start: SourceOffset, findings: Findings
 ) -> Iterator[QueueRange]:
-    """From where the checkpoint is to where it goes on, of queues that are the same and have lost nothing."""
-    for queue in positions.keys() & start.queues.keys() - set(emptied):
-        position, progress = positions[queue], start.queues[queue]
-        if position.lost is None and progress.end_offset < position.offset:
-            yield QueueRange(queue, progress.end_offset, position.offset)
+    """From where the checkpoint is to where it goes on, of queues that are the same and have lost nothing; without what
+    is deleted, which an earlier start has reported."""
+    for queue in positions.keys() & start.queues.keys() - set(findings.emptied):
+        position = positions[queue]
+        begin_offset = max(start.queues[queue].end_offset, findings.bounds[queue].min_offset)
+        if position.lost is None and begin_offset < position.offset:
+            yield QueueRange(queue, begin_offset, position.offset)
 
 
 def _of_others(

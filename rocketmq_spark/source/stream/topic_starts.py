@@ -36,6 +36,8 @@ class TopicStarts:
     def __init__(self, options: ReadOptions) -> None:
         self.topics: set[str] = set()
         """Those that have started."""
+        self.has_queues = True
+        """Whether one of them is left to start, as far as is known."""
         self._options = options
         self._point = starting_point(options)
         self._unconfirmed: dict[MessageQueue, int] = {}
@@ -53,11 +55,14 @@ class TopicStarts:
             # Only complete knowledge tells that a topic has none.
             return
         queues = [queue for queue in survey.bounds if queue.topic not in self.topics]
+        self.has_queues = bool(queues)
         stored = membership.offsets.keeper.stored_offsets(queues)
         if len(stored) < len(queues):
             return
         unread, known = unread_queues(start, stored), queues_of_the_group(start, stored)
-        to_restore = ahead_of(start, stored) if is_moving else {}
+        to_restore = ahead_of(start, stored, survey.bounds) if is_moving else {}
+        if is_moving and start.queues and not to_restore:
+            log.info("the group is nowhere ahead of this checkpoint: there is nothing that 'groupOffsets' moves back")
         to_move = [] if start.queues else [one for one in known if is_moving and one.topic != self._options.retry_topic]
         found = _found_by_time(membership, self._point.timestamp_ms, [*unread, *to_move])
         if found is None:
