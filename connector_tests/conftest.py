@@ -74,6 +74,8 @@ class SessionResources:
 
 def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job: its children would ignore it too
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.stash[LEAKS] = LeakCheck()
     config.pluginmanager.register(SessionResources())
     if not hasattr(config, "workerinput"):
