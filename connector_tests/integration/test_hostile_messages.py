@@ -245,3 +245,18 @@ def test_a_filter_loses_nothing_behind_messages_of_made_up_hosts(liar: Lies, cut
     rows = read(liar, ranges, {"subExpression": TRUE_TAG, "failOnDataLoss": "false"})
     assert [row["body"] for row in rows] == [b"true %d" % number for number in range(90) if number % 3]
     assert [row["queueOffset"] for row in rows] == [held[row["commitLogOffset"]] for row in rows]
+
+
+@pytest.mark.parametrize("liar", [SHAPES[-1]], indirect=True, ids=str)
+@pytest.mark.parametrize("count", [7, 1_100])
+def test_a_filter_passes_offsets_that_no_message_has(liar: Lies, count: int) -> None:
+    """Where the message in front of them has another tag, the broker answers as if its store had failed."""
+    queue = liar.new_queue()
+    liar.send(queue, Sent(b"other", 0, {"TAGS": OTHER_TAG}, 1_700_000_000_000))
+    liar.send(queue, Sent(b"x", 0x90, {"TAGS": TRUE_TAG, "INNER_NUM": str(count)}, 1_700_000_000_000))
+    liar.await_dispatch()
+    for number in range(10):
+        liar.send(queue, Sent(b"true %d" % number, 0, {"TAGS": TRUE_TAG}, 1_700_000_000_000))
+    liar.await_dispatch()
+    rows = read(liar, [QueueRange(queue, 0, liar.max_offset(queue))], {"subExpression": TRUE_TAG})
+    assert [row["queueOffset"] for row in rows] == [1 + count + number for number in range(10)]

@@ -110,13 +110,15 @@ def _rows(story: Story, wanted: QueueRange, losses: list[LostRange]) -> Iterator
     options, clock, turns = ReadOptions.parse(given), ManualClock(), iter(story.order)
 
     def puller_for(some: QueueRange, how: ReadOptions) -> RangePuller:
-        tags = exact_tags(how.sub_expression)
-        network = SimulatedNetwork(
-            lambda offset, most: story.queue.pull(offset, min(most, story.limit), tags),
-            clock,
-            choose=lambda count: next(turns, 0) % count,
-        )
-        return RangePuller(some, network, limit_ms=1_000, missing_ms=1_000, clock=clock)
+        def network(tags: frozenset[str] | None) -> SimulatedNetwork:
+            return SimulatedNetwork(
+                lambda offset, most: story.queue.pull(offset, min(most, story.limit), tags),
+                clock,
+                choose=lambda count: next(turns, 0) % count,
+            )
+
+        filtered, whole = network(exact_tags(how.sub_expression)), network(None)
+        return RangePuller(some, filtered, limit_ms=1_000, missing_ms=1_000, whole=whole, clock=clock)
 
     client: Any = Letters()
     for batch in _RangeReader(wanted, client, puller_for, options, COLUMNS, (), losses, ()).batches():
@@ -177,7 +179,9 @@ def test_true_messages_beside_any_lie_come_once(cases: int, monkeypatch: pytest.
     tell()
 
 
-def told(kind: QueueKind, *sent: Sent, mode: str = "null", true_after: int = 5) -> Story:
+def told(
+    kind: QueueKind, *sent: Sent, mode: str = "null", true_after: int = 5, tags: frozenset[str] | None = None
+) -> Story:
     """A true message, lies, and more true ones, read with default options but for ``badMessages``."""
     queue = HostileQueue(kind, QUEUE.topic)
     true_bodies: dict[int, bytes] = {}
@@ -185,7 +189,7 @@ def told(kind: QueueKind, *sent: Sent, mode: str = "null", true_after: int = 5) 
         assert queue.send(one)
         if one not in sent and queue.entries:
             true_bodies[queue.entries[-1].commit_log_offset] = one.body
-    return Story(queue, true_bodies, [0, queue.max_offset], None, mode, True, 32)
+    return Story(queue, true_bodies, [0, queue.max_offset], tags, mode, True, 32)
 
 
 PARTS_OF_A_LIE = inner_batch([(b"part", b"")] * 1_000)
@@ -225,6 +229,7 @@ def test_offsets_that_no_message_has_end_no_query_and_one_left_out_does() -> Non
     vacant: list[LostRange] = []
     read(story, story.cuts, vacant)
     assert vacant == [LostRange(QUEUE, 1, 8, VACANT)]
+    check(told(QueueKind.BATCH, Sent(b"x" * 60, 0xD0, {"INNER_NUM": "1100"}), tags=frozenset({TRUE_TAG})))
     ordinary = told(QueueKind.ORDINARY)
     del ordinary.queue.entries[3]
     with pytest.raises(DataLossError, match=r"3, 4.*left them out of its answer"):

@@ -26,6 +26,8 @@ IPV6_MORE_BYTES: Final = 12
 SHORT_MAX: Final = 2**15 - 1
 SCANNED: Final = 50
 """Messages that a filtering broker looks at for one answer, at most; 800 in truth."""
+FAR: Final = 50
+"""Offsets over which a broker looks for one filtered answer, at most; a thousand in truth."""
 
 _JAVA_NUMBER: Final = re.compile(r"[+-]?\d+")
 _FIXED: Final = struct.Struct(">iiiiiqqiq")
@@ -145,7 +147,8 @@ class HostileQueue:
         found: list[bytes] = []
         next_offset, count = offset, 0
         for entry in self.entries[begin : begin + SCANNED]:
-            if found and count + entry.width > max_messages:
+            is_far = tags is not None and entry.place > offset + max(FAR, max_messages)
+            if is_far or (found and count + entry.width > max_messages):
                 break
             next_offset = entry.end
             if tags is None or entry.sent.tag in tags:

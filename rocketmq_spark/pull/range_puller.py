@@ -7,13 +7,14 @@ reads from the network, so a range is one thread's. While rows are decoded, answ
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, RouteError
 from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pull.pull_request import Completion, PullAction, PulledRange, PullRequest, pull_action
+from rocketmq_spark.pull.pull_request import Answers, Completion, PullAction, PulledRange, PullRequest, pull_action
 from rocketmq_spark.pull.pull_window import PullWindow
 from rocketmq_spark.remoting.retry import (
     NAME_SERVERS,
@@ -25,7 +26,7 @@ from rocketmq_spark.remoting.retry import (
     refreshes_route,
 )
 from rocketmq_spark.remoting.waits import QUIET_MS, WaitLines
-from rocketmq_spark.wire.remoting.pull import PullAnswer, PullResult
+from rocketmq_spark.wire.remoting.pull import PullAnswer, PullResult, PullStatus
 
 if TYPE_CHECKING:
     from rocketmq_spark.remoting.clock import Clock
@@ -85,6 +86,9 @@ class RangePuller:
     Where no name server answers, that is what is waited for. Nobody knows of the broker then, so it is tried where it
     was surveyed.
 
+    ``whole``: who pulls the same without a filter. A broker answers a filtered pull in vacant offsets as if its store
+    had failed, where the message in front of them does not match; see ``PullAction.VACANT``.
+
     ``waited``: what others have waited for the broker or the name servers before; their time counts until the broker
     has answered here.
     """
@@ -97,11 +101,13 @@ class RangePuller:
         address: str | None = None,
         limit_ms: int,
         missing_ms: int,
+        whole: PullClient | None = None,
         waited: Callable[[str], Waited] | None = None,
         clock: Clock,
     ) -> None:
         self._wanted = wanted
         self._client = client
+        self._whole = whole
         self._surveyed = address
         self._address = address
         self._must_ask_where = address is None
@@ -187,11 +193,31 @@ class RangePuller:
             self._window.retry(request)
             return
         self._asked_anew.discard(request)
+        if self._is_in_doubt(request, result):
+            result = self._unfiltered(request) or result
         if self._window.step(request, result) is PullAction.WAIT:
             self._heard()
             self._absent(request, result)
         else:
             self._went_well()
+
+    def _is_in_doubt(self, request: PullRequest, result: PullResult) -> bool:
+        """Whether nothing has matched, and nothing is said of what comes next."""
+        is_unmatched = result.status is PullStatus.NO_MATCHED_MSG and result.next_begin_offset <= request.next_offset
+        return self._whole is not None and is_unmatched and result.min_offset <= request.next_offset < result.max_offset
+
+    def _unfiltered(self, request: PullRequest) -> PullResult | None:
+        """The answer to an unfiltered pull of the next offset alone, if that is no message's."""
+        assert self._whole is not None
+        answers: Answers = deque()
+        alone = PullRequest(request.next_offset, request.next_offset + 1, 1, answers)
+        _hand_out(self._whole.pull(self._wanted.queue, [alone], self._address))
+        while not answers:
+            _hand_out(self._whole.receive(RECEIVE_MS))
+        _, answer = answers.popleft()
+        if isinstance(answer, RocketMQError) or pull_action(answer, alone.next_offset) is not PullAction.VACANT:
+            return None
+        return answer
 
     def _went_well(self) -> None:
         self._heard()
@@ -302,6 +328,7 @@ def puller_of(
     clock: Clock,
     address: str | None = None,
     waited: Callable[[str], Waited] | None = None,
+    whole: PullClient | None = None,
 ) -> RangePuller:
     """The puller of an executor, which waits as long as the options say."""
     return RangePuller(
@@ -310,6 +337,7 @@ def puller_of(
         address=address,
         limit_ms=options.cluster_timeout_ms,
         missing_ms=options.missing_queues_limit_ms,
+        whole=whole,
         waited=waited,
         clock=clock,
     )

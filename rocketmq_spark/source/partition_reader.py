@@ -116,7 +116,9 @@ def _puller(
 ) -> RangePuller:
     client, address = ExecutorClient.shared(options), masters.get(wanted.queue.broker_name)
     waited = None if batch_id is None else partial(OutageNotes, batch_id)
-    return puller_of(wanted, client, options, monotonic_ms, address, waited)
+    is_filtered = exact_tags(options.expression_of(wanted.queue.topic)) is not None
+    whole = ExecutorClient.shared(_unfiltered(options)) if is_filtered else None
+    return puller_of(wanted, client, options, monotonic_ms, address, waited, whole)
 
 
 def _started_ahead(readers: Iterable[_RangeReader]) -> Iterator[_RangeReader]:
