@@ -308,6 +308,7 @@ REFUSED: list[tuple[Kind[Any], str]] = [
     (EXPRESSION, "region not in ('north', 'south')"),
     (QUEUES, "orders"),
     (QUEUES, "orders@broker-a"),
+    (QUEUES, "orders@broker-a:0;orders@broker-a:1"),
     (QUEUES, "orders@ :0"),
     (QUEUES, "orders@a\tb:0"),
     (QUEUES, "orders@broker-a:x"),
