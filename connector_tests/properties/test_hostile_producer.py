@@ -209,7 +209,7 @@ LIES = {
     "lengths that the broker takes": (QueueKind.ORDINARY, Sent(posing(QUEUE.topic), 0x10)),
     "lengths below 0": (QueueKind.ORDINARY, Sent(posing(QUEUE.topic, body_bytes=-7), 0x10)),
     "a count of less than none": (QueueKind.BATCH, Sent(inner_batch([(b"", b"")]), 0xC0, {"INNER_NUM": "-3"})),
-    "a count of what nobody gets": (QueueKind.BATCH, Sent(b"x" * 60, 0xD0, {"INNER_NUM": "7"})),
+    "a count of what no consumer gets": (QueueKind.BATCH, Sent(b"x" * 60, 0xD0, {"INNER_NUM": "7"})),
     "a clock of the year 10000": (QueueKind.ORDINARY, Sent(b"x", 0, {}, 253_402_300_800_000)),
 }
 

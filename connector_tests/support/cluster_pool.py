@@ -78,7 +78,7 @@ class ClusterPool:
 
     @contextmanager
     def module(self) -> Iterator[None]:
-        """A block that uses clusters. After it those are closed that nobody has used for ``IDLE_S``."""
+        """A block that uses clusters. After it those are closed that no module has used for ``IDLE_S``."""
         yield
         now_s = time.monotonic()
         self._used_s = {key: min(used_s, now_s) for key, used_s in self._used_s.items()}

@@ -42,7 +42,7 @@ def test_the_broker_is_raised_to_the_larger_of_checkpoint_and_group(stored: int,
 
 
 def test_what_the_group_has_read_beyond_the_checkpoint_is_passed_over() -> None:
-    """Not what is lost, nor a queue that the checkpoint does not know, nor one that begins anew."""
+    """Not what is lost, nor a queue that the checkpoint does not know, nor one that was emptied."""
     start = SourceOffset({A: QueueProgress(0, 40), C: QueueProgress(0, 5)})
     settled = settle(start, findings({A: 60, B: 60, C: 8}), is_broadcasting=False)
     assert settled.passed_over == (QueueRange(A, 40, 60),)

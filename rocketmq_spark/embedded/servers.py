@@ -245,7 +245,7 @@ def first_port(jvm: ChildJvm) -> int:
 
 
 def free_port(jvm: ChildJvm) -> int:
-    """One that nobody has at the moment, for a server that would not say which it took.
+    """One that is free at the moment, for a server that would not say which it took.
 
     Below those that the system gives to connections: one of these may have the port again before the server has it.
     Raises EmbeddedBrokerError[CLUSTER_STATE].

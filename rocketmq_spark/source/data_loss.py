@@ -121,7 +121,7 @@ def report_losses(lost: Collection[LostRange], *, is_failure: bool) -> None:
 
 
 def report_passed_over(group: str, ranges: Collection[QueueRange]) -> None:
-    """What the group has read and this checkpoint has not. Nobody here can know why."""
+    """What the group has read and this checkpoint has not. Why cannot be known here."""
     if not ranges:
         return
     ordered = sorted(ranges, key=lambda one: (one.queue.sort_key(), one.begin_offset))
