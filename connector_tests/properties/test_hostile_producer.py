@@ -28,7 +28,6 @@ from rocketmq_spark.pull.range_puller import RangePuller
 from rocketmq_spark.source import partition_reader
 from rocketmq_spark.source.data_loss import VACANT, LostRange
 from rocketmq_spark.source.partition_reader import _RangeReader
-from rocketmq_spark.wire.body.subscription import exact_tags
 
 SHORT, LONG = 60, 5_000
 CASES = pytest.mark.parametrize(
@@ -109,7 +108,7 @@ def _rows(story: Story, wanted: QueueRange, losses: list[LostRange]) -> Iterator
         given["subExpression"] = " || ".join(story.tags)
     options, clock, turns = ReadOptions.parse(given), ManualClock(), iter(story.order)
 
-    def puller_for(some: QueueRange, how: ReadOptions) -> RangePuller:
+    def puller_for(some: QueueRange, is_whole: bool) -> RangePuller:
         def network(tags: frozenset[str] | None) -> SimulatedNetwork:
             return SimulatedNetwork(
                 lambda offset, most: story.queue.pull(offset, min(most, story.limit), tags),
@@ -117,7 +116,7 @@ def _rows(story: Story, wanted: QueueRange, losses: list[LostRange]) -> Iterator
                 choose=lambda count: next(turns, 0) % count,
             )
 
-        filtered, whole = network(exact_tags(how.sub_expression)), network(None)
+        filtered, whole = network(None if is_whole else story.tags), network(None)
         return RangePuller(some, filtered, limit_ms=1_000, missing_ms=1_000, whole=whole, clock=clock)
 
     client: Any = Letters()

@@ -117,7 +117,7 @@ def test_each_message_is_a_row_once_and_each_other_offset_is_told(
     wanted = QueueRange(QUEUE, begin_offset, ranges[-1].end_offset if ranges else 0)
     losses: list[LostRange] = []
 
-    def puller_for(some: QueueRange, _: ReadOptions) -> Any:
+    def puller_for(some: QueueRange, _: bool) -> Any:
         return Pulled(ranges if some == wanted else [PulledRange(some.begin_offset, some.end_offset)])
 
     reader = _RangeReader(wanted, ExecutorClient.shared(OPTIONS), puller_for, OPTIONS, COLUMNS, (), losses, ())

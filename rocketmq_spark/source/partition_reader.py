@@ -81,8 +81,8 @@ def read_ranges(
     Raises DataLossError (with ``failOnDataLoss``), TransportError[RANGE_UNREADABLE], and RemoteProtocolError
     [BAD_MESSAGE] (with ``badMessages`` ``fail``) or [CORRUPT_MESSAGE_IN_QUEUE].
     """
-    client = ExecutorClient.shared(options)
-    puller_for = partial(_puller, masters=masters, batch_id=batch_id)
+    client, whole = ExecutorClient.shared(options), ExecutorClient.shared(replace(options, sub_expression="*"))
+    puller_for = partial(_puller, filtered=client, whole=whole, options=options, masters=masters, batch_id=batch_id)
     target, columns = arrow_schema(schema), canonical_names(schema, options.property_columns)
     lost: list[LostRange] = []
     readers = (
@@ -108,17 +108,23 @@ def read_ranges(
             client.tell_lost(planned_by, [QueueRange(one.queue, one.begin_offset, one.end_offset) for one in lost])
 
 
-_PullerFor: TypeAlias = Callable[[QueueRange, ReadOptions], RangePuller]
+_PullerFor: TypeAlias = Callable[[QueueRange, bool], RangePuller]
+"""Of a range, with the subscription's filter or, where the flag is set, without."""
 
 
 def _puller(
-    wanted: QueueRange, options: ReadOptions, *, masters: Mapping[str, str], batch_id: str | None
+    wanted: QueueRange,
+    is_whole: bool,
+    *,
+    filtered: ExecutorClient,
+    whole: ExecutorClient,
+    options: ReadOptions,
+    masters: Mapping[str, str],
+    batch_id: str | None,
 ) -> RangePuller:
-    client, address = ExecutorClient.shared(options), masters.get(wanted.queue.broker_name)
+    client, address = whole if is_whole else filtered, masters.get(wanted.queue.broker_name)
     waited = None if batch_id is None else partial(OutageNotes, batch_id)
-    is_filtered = exact_tags(options.expression_of(wanted.queue.topic)) is not None
-    whole = ExecutorClient.shared(_unfiltered(options)) if is_filtered else None
-    return puller_of(wanted, client, options, monotonic_ms, address, waited, whole)
+    return puller_of(wanted, client, options, monotonic_ms, address, waited, None if client is whole else whole)
 
 
 def _started_ahead(readers: Iterable[_RangeReader]) -> Iterator[_RangeReader]:
@@ -186,8 +192,8 @@ class _RangeReader:
         self._columns = columns
         self._tags = exact_tags(options.expression_of(wanted.queue.topic))
         self._puller_for = puller_for
-        self._puller = puller_for(wanted, options)
-        self._last = None if self._tags is None else puller_for(_last_of(wanted), _unfiltered(options))
+        self._puller = puller_for(wanted, False)
+        self._last = None if self._tags is None else puller_for(_last_of(wanted), True)
         self._decoder = self._decoder_of(is_whole=False)
         self._ahead = DecodedAhead(self._decoder, wanted)
         self._bad = BadMessages(wanted.queue, options, client)
@@ -214,7 +220,7 @@ class _RangeReader:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         if self._last is not None and self._is_moved(self._last):
-            self._puller = self._puller_for(self._wanted, _unfiltered(self._options))
+            self._puller = self._puller_for(self._wanted, True)
             self._decoder = self._decoder_of(is_whole=True)
             self._ahead = DecodedAhead(self._decoder, self._wanted)
         gathered: list[PulledRange] = []
@@ -301,7 +307,7 @@ class _RangeReader:
     def _vacant_from(self, offset: int) -> int | None:
         """From where on there is no message up to this one; None: there may be one."""
         alone = QueueRange(self._wanted.queue, offset, offset + 1)
-        (pulled,) = self._pulled(self._puller_for(alone, self._options))
+        (pulled,) = self._pulled(self._puller_for(alone, True))
         return pulled.reaches_to if pulled.is_vacant else None
 
     def _note_vacant(self, begin_offset: int, end_offset: int) -> None:
@@ -359,10 +365,6 @@ class _RangeReader:
     def _logged_at_this_broker(self) -> list[QueueRange]:
         broker_name = self._wanted.queue.broker_name
         return [one for one in self._logged if one.queue.broker_name == broker_name]
-
-
-def _unfiltered(options: ReadOptions) -> ReadOptions:
-    return replace(options, sub_expression="*")
 
 
 def _last_of(wanted: QueueRange) -> QueueRange:
