@@ -16,8 +16,8 @@ from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.decoders import IMPLEMENTATIONS, choose_anew, decoder_class, implementations_line
 from connector_tests.support.executor_process import close_executor_connections
 from connector_tests.support.java import java_oracle
+from connector_tests.support.jvm_options import spark_options
 from connector_tests.support.leaks import LeakCheck
-from connector_tests.support.short_lived import SHORT_LIVED
 from connector_tests.support.started_processes import StartedProcesses
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
@@ -73,7 +73,7 @@ class SessionResources:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED)
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", spark_options())
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job: its children would ignore it too
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.stash[LEAKS] = LeakCheck()

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any, Final
 
 from connector_tests.support.admin_broker import AdminBroker
-from connector_tests.support.short_lived import SHORT_LIVED
+from connector_tests.support.jvm_options import SHORT_LIVED
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.remoting.namesrv import NameServers
