@@ -21,7 +21,7 @@ from rocketmq_spark.consumer.survey import Survey
 from rocketmq_spark.errors import RouteError
 from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.source.stream.available_now import AvailableNowTargets
-from rocketmq_spark.source.stream.batch_planner import BatchPlanner
+from rocketmq_spark.source.stream.batch_planner import OTHERS_TURN_MS, BatchPlanner
 from rocketmq_spark.source.stream.offsets import SourceOffset
 
 
@@ -115,17 +115,26 @@ def test_available_now_reads_to_its_targets_and_ends() -> None:
     assert member.stored == {A: 10}, "the last call is a proof too"
 
 
-def test_available_now_waits_for_other_members_within_limits() -> None:
-    class Waiting(SteadyMember):
-        def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
-            self.clock.advance(timeout_ms)
-            return False
+class Waiting(SteadyMember):
+    """Time passes while the query waits."""
 
+    def wait_for_news(self, positions: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
+        self.clock.advance(timeout_ms)
+        return False
+
+
+def run_to_end(subject: BatchPlanner, start: SourceOffset) -> None:
+    """Batches without rows, as Spark runs them, until there is none."""
+    while (end := subject.latest_offset(start, None)) is not start:
+        assert list(end.ranges()) == []
+        start = end
+
+
+def test_available_now_waits_for_other_members_within_limits() -> None:
     member = Waiting({A: holding(10), B: holding(10)}, stored={A: 10, B: 4}, not_owned={B})
     clock, subject = member.clock, planner(member, clusterTimeoutMs=str(PATIENCE_MS))
     subject.stop_at_what_is_there()
-    start = reached((A, 10))
-    assert subject.latest_offset(start, None) is start
+    run_to_end(subject, reached((A, 10)))
     assert PATIENCE_MS <= clock() <= PATIENCE_MS + 1_000
 
 
@@ -226,6 +235,31 @@ def test_available_now_is_patient_with_others_anew_when_queues_were_away() -> No
     )
     subject = planner(member, clusterTimeoutMs=str(PATIENCE_MS))
     subject.stop_at_what_is_there()
-    start = reached(*((one, 10) for one in others))
-    assert subject.latest_offset(start, None) is start
+    run_to_end(subject, reached(*((one, 10) for one in others)))
     assert 50_000 + PATIENCE_MS - 1_000 <= member.clock() <= 50_000 + PATIENCE_MS + 1_000
+
+
+def test_while_others_read_spark_is_given_batches_without_rows_and_can_ask_the_other_loads() -> None:
+    """Two loads of one group in one query are members of it, and Spark asks one after the other."""
+    member = Waiting({A: holding(10), B: holding(10)}, stored={A: 10, B: 4}, not_owned={B})
+    subject = planner(member)
+    subject.stop_at_what_is_there()
+    start = reached((A, 10))
+    first, ranges = read(subject, start)
+    assert (ranges, first == start, first.queues[A].end_offset) == ([], False, 10)
+    assert OTHERS_TURN_MS <= member.clock() <= OTHERS_TURN_MS + 1_000
+    second, ranges = read(subject, first)
+    assert (ranges, second == first) == ([], False)
+    member.store(B, 10)
+    assert subject.latest_offset(second, None) is second
+
+
+def test_what_is_waited_for_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    targets = AvailableNowTargets(PATIENCE_MS)
+    targets.fix(survey((A, 6), (B, 7)))
+    for stored in (0, 0, 3):
+        targets.are_reached(reached((A, 6)), {B: stored}, now_ms=0)
+    assert caplog.messages == [
+        f"waiting for other members of the group to read {B}, at most 60 s after they have read on last"
+    ]

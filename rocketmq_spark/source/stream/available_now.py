@@ -22,6 +22,9 @@ class AvailableNowTargets:
         self._patience_ms = patience_ms
         self._missing: dict[MessageQueue, int] = {}
         self._unchanged_since_ms = 0
+        self.awaits_others = False
+        """Whether the query waits for what other members have to read."""
+        self._reported: frozenset[MessageQueue] = frozenset()
 
     def fix(self, survey: Survey) -> None:
         """Take the targets from the first complete survey; until then nothing is read."""
@@ -41,6 +44,7 @@ class AvailableNowTargets:
     def wait(self, now_ms: int) -> None:
         """Nobody can go on now: the patience with others begins anew."""
         self._unchanged_since_ms = now_ms
+        self.awaits_others = False
 
     def are_reached(self, start: SourceOffset, stored: Mapping[MessageQueue, int | None], now_ms: int) -> bool:
         """Whether the query may end: the group has reached every target, or has not moved on for too long."""
@@ -49,9 +53,22 @@ class AvailableNowTargets:
         missing = unreached(self.offsets, start, stored)
         if missing != self._missing:
             self._missing, self._unchanged_since_ms = missing, now_ms
+        self.awaits_others = bool(missing) and now_ms - self._unchanged_since_ms < self._patience_ms
+        if self.awaits_others:
+            self._report_wait(missing)
+            return False
         if not missing:
             return True
-        if now_ms - self._unchanged_since_ms < self._patience_ms:
-            return False
         log.warning("ending before other members have read %s", ", ".join(map(str, missing)))
         return True
+
+    def _report_wait(self, missing: Mapping[MessageQueue, int]) -> None:
+        """Once for the same queues."""
+        if missing.keys() == self._reported:
+            return
+        self._reported = frozenset(missing)
+        log.info(
+            "waiting for other members of the group to read %s, at most %d s after they have read on last",
+            ", ".join(map(str, missing)),
+            self._patience_ms // 1000,
+        )

@@ -40,6 +40,10 @@ IDLE_WAIT_MS: Final = 200
 """How long an idle call waits for news; Spark would ask again every 12 ms. Not longer: the other sources of the query
 wait for it, and so does a graceful stop."""
 
+OTHERS_TURN_MS: Final = 2_000
+"""How long a call of an ``availableNow`` run waits for other members. They may be other loads of the same query, and
+Spark runs no batch of these until the call returns."""
+
 IDLE_WAIT_QUEUES_PER_MS: Final = 4
 """With many queues a call costs more, in Spark too, which reads and compares the offset; so there are fewer calls."""
 
@@ -107,7 +111,8 @@ class BatchPlanner:
         self._targets = AvailableNowTargets(self._options.cluster_timeout_ms)
 
     def latest_offset(self, start: SourceOffset, limit: int | None) -> SourceOffset:
-        """The end of the next micro-batch; ``start`` itself when there is nothing to read.
+        """The end of the next micro-batch; ``start`` itself when there is nothing to read. An ``availableNow`` run that
+        waits for other members returns the end of a batch without rows, so that Spark goes on asking.
 
         ``start`` proves that everything below its ends is in the sink. An empty one, the first of all, is answered only
         when it is settled where the topics begin. ``limit``: offsets in all, None for no limit.
@@ -116,6 +121,7 @@ class BatchPlanner:
         """
         self._prove(start)
         wait_ms = idle_wait_ms(len(start.queues))
+        began_ms = self._clock()
         while True:
             if self._drain.is_made():
                 if self._has_handed_over(start):
@@ -127,6 +133,11 @@ class BatchPlanner:
                     return end
             if self._may_rest(start):
                 return start
+            if self._awaits_others() and self._clock() - began_ms >= OTHERS_TURN_MS:
+                return start.after_waiting()
+
+    def _awaits_others(self) -> bool:
+        return self._targets is not None and self._targets.awaits_others and not self._drain.is_made()
 
     def _prove(self, start: SourceOffset) -> None:
         """Once for each queue, while it is ours: where one has become another since, ``start`` says nothing of that.

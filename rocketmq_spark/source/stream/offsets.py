@@ -8,6 +8,9 @@ Each queue holds ``[begin, end, last store time in epoch ms]``: the batch reads 
 alone gives the ranges of a batch, however it came about. A queue that the batch does not read has ``begin == end``.
 Spark compares offsets as text, so there is exactly one spelling: sorted keys, and integers only.
 
+``waited`` counts the batches in a row that read nothing, because the query waits for other members of its group; it is
+left out when it is 0.
+
 ``options`` are those of the query that planned the batch without which its numbers say something else, see
 ``checkpoint_changes``. Version 1 is the same without them, version 2 without the topics; they are read, and go on as
 version 3 with the next batch. Who knows an older version only refuses a newer one by its number.
@@ -17,7 +20,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from rocketmq_spark.errors import OptionError
@@ -83,11 +86,13 @@ _OPTIONS: Final = {
 class SourceOffset:
     """The positions of all queues that the query has ever read. The initial offset has none.
 
-    ``planned_with``: None in offsets of version 1. It is no part of the place, and does not count in comparisons.
+    ``waited``: batches in a row that read nothing. ``planned_with``: None in offsets of version 1. It is no part of the
+    place, and does not count in comparisons.
     """
 
     queues: Mapping[MessageQueue, QueueProgress] = field(default_factory=dict)
     planned_with: PlannedWith | None = field(default=None, compare=False)
+    waited: int = 0
 
     def ranges(self) -> Iterator[QueueRange]:
         """What the batch that ends here reads, in queue order."""
@@ -101,22 +106,28 @@ class SourceOffset:
         at_rest = {queue: progress.at_rest() for queue, progress in self.queues.items()}
         return SourceOffset(at_rest | dict(planned))
 
+    def after_waiting(self) -> SourceOffset:
+        """The next offset of a query that reads nothing now: another one to Spark, which runs a batch without rows."""
+        return replace(self.advanced({}), waited=self.waited + 1)
+
     def to_json(self) -> dict[str, Any]:
         """The value that Spark writes with ``json.dumps``; equal offsets give equal text."""
         numbers = {
             queue: [progress.begin_offset, progress.end_offset, progress.last_store_timestamp_ms]
             for queue, progress in self.queues.items()
         }
+        waited = {"waited": self.waited} if self.waited else {}
         if self.planned_with is None:
-            return {"v": WITHOUT_OPTIONS, "queues": nested(numbers)}
-        return {"v": self.planned_with.version, "queues": nested(numbers), "options": self.planned_with.to_json()}
+            return {"v": WITHOUT_OPTIONS, "queues": nested(numbers), **waited}
+        options = self.planned_with.to_json()
+        return {"v": self.planned_with.version, "queues": nested(numbers), "options": options, **waited}
 
     @classmethod
     def from_json(cls, value: object) -> SourceOffset:
         """Read back what ``to_json`` gave. Raises OptionError[BAD_OFFSET] for anything else: other versions, and other
         spellings, which Spark would take for other offsets; OptionError[CHECKPOINT_OF_ANOTHER] for ``PopOffset``'s."""
         try:
-            offset = cls(dict(_queues(value)), _planned_with(value))
+            offset = cls(dict(_queues(value)), _planned_with(value), _waited(value))
             if _text(offset.to_json()) != _text(value):
                 raise ValueError("another spelling")
             return offset
@@ -168,6 +179,13 @@ def _queues(value: Any) -> Iterator[tuple[MessageQueue, QueueProgress]]:
         raise ValueError(f"version {value['v']!r}, not {WITHOUT_OPTIONS} to {VERSION},")
     for queue, numbers in flat(value["queues"]):
         yield queue, _progress(numbers)
+
+
+def _waited(value: Any) -> int:
+    waited = value.get("waited", 0)
+    if type(waited) is not int:
+        raise TypeError(f"not an integer: {waited}")
+    return int(waited)
 
 
 def _planned_with(value: Any) -> PlannedWith | None:
