@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import shutil
 import subprocess
 import sys
@@ -117,6 +118,7 @@ def module_name(path: Path) -> str:
     return ".".join(path.relative_to(PROJECT).with_suffix("").parts).removesuffix(".__init__")
 
 
+@functools.cache
 def contracts() -> list[dict[str, Any]]:
     settings = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))
     found: list[dict[str, Any]] = settings["tool"]["importlinter"]["contracts"]

@@ -133,11 +133,8 @@ class BatchPlanner:
                     return end
             if self._may_rest(start):
                 return start
-            if self._awaits_others() and self._clock() - began_ms >= OTHERS_TURN_MS:
+            if _awaits_others(self._targets) and self._clock() - began_ms >= OTHERS_TURN_MS:
                 return start.after_waiting()
-
-    def _awaits_others(self) -> bool:
-        return self._targets is not None and self._targets.awaits_others and not self._drain.is_made()
 
     def _prove(self, start: SourceOffset) -> None:
         """Once for each queue, while it is ours: where one has become another since, ``start`` says nothing of that.
@@ -379,6 +376,10 @@ class BatchPlanner:
             queue: QueueProgress(at, at, later_of(start.queues.get(queue), survey.bounds[queue]))
             for queue, at in moved.items()
         }
+
+
+def _awaits_others(targets: AvailableNowTargets | None) -> bool:
+    return targets is not None and targets.awaits_others
 
 
 def _is_known(progress: QueueProgress | None, position: int) -> bool:
