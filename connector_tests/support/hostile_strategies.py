@@ -19,7 +19,23 @@ FLAGS = st.sampled_from(
 """What a message is said to be: compressed, of a transaction, of an IPv6 host, an inner batch, and some of these."""
 
 COUNTS = st.sampled_from(
-    ["", "0", "1", "2", "3", "+3", "003", "-2", "x", "40", "500", "32767", "99999", "\N{FULLWIDTH DIGIT NINE}"]
+    [
+        "",
+        "0",
+        "1",
+        "2",
+        "3",
+        "+3",
+        "003",
+        "-2",
+        "x",
+        "40",
+        "500",
+        "32767",
+        "99999",
+        "\N{FULLWIDTH DIGIT NINE}",
+        "٠٠٠٠٠٠٣",
+    ]
 )
 CLOCKS = st.sampled_from([0, 1_700_000_000_000, 2**63 - 1, -(2**63), 253_402_300_800_000, -62_135_596_800_001])
 

@@ -24,6 +24,7 @@ from contextlib import suppress
 from dataclasses import replace
 from enum import IntEnum
 from typing import Final
+from unicodedata import decimal
 
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import MessageExt
@@ -58,8 +59,11 @@ _TAIL: Final = struct.Struct(">iqi")
 _TOPIC_LENGTH: Final = {MessageMagic.V1: struct.Struct(">b"), MessageMagic.V2: struct.Struct(">h")}
 _PROPERTIES_LENGTH: Final = struct.Struct(">h")
 
-_COUNT: Final = re.compile(r"\+?0*(\d{1,5})")
-"""What Java's ``Short.parseShort`` takes, and is not below 0."""
+_COUNT: Final = re.compile(r"\+?(\d+)")
+"""What Java's ``Short.parseShort`` takes, and is not below 0: decimal digits of any script."""
+_SUPPLEMENTARY: Final = re.compile(r"[\U00010000-\U0010ffff]")
+"""Characters that are two to Java, neither of which is a digit."""
+_COUNT_DIGITS: Final = 5
 
 _IPV6: Final = MessageSysFlag.BORNHOST_V6 | MessageSysFlag.STOREHOST_V6
 _NO_IPV6: Final = MessageSysFlag(0)
@@ -161,10 +165,19 @@ def offset_count(message: MessageExt, next_offset: int = MAX_OFFSET) -> int:
     is_of_broker = properties.get(INNER_BASE) == str(message.queue_offset)
     if not (is_of_broker and _has(message.sys_flag, MessageSysFlag.INNER_BATCH)):
         return 1
-    found = _COUNT.fullmatch(properties.get(INNER_NUM, ""))
-    count = max(1, int(found[1])) if found else 1
+    count = max(1, _count_of(properties.get(INNER_NUM, "")))
     end_offset = next_offset if next_offset < MAX_OFFSET else MAX_OFFSET + 1
     return count if count <= min(INNER_MESSAGES.most, end_offset - message.queue_offset) else 1
+
+
+def _count_of(text: str) -> int:
+    """Return the number in ``text`` as ``Short.parseShort`` reads it; 0 where it raises, and for too many digits."""
+    found = _COUNT.fullmatch(text)
+    if found is None or _SUPPLEMENTARY.search(text):
+        return 0
+    digits = found[1] if text.isascii() else "".join(str(decimal(digit)) for digit in found[1])
+    significant = digits.lstrip("0")
+    return int(significant or "0") if len(significant) <= _COUNT_DIGITS else 0
 
 
 def corrupt_message(index: int, position: int, length_bytes: int, problem: ValueError) -> RemoteProtocolError:
