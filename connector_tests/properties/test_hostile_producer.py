@@ -28,6 +28,7 @@ from rocketmq_spark.pull.range_puller import RangePuller
 from rocketmq_spark.source import partition_reader
 from rocketmq_spark.source.data_loss import VACANT, LostRange
 from rocketmq_spark.source.partition_reader import _RangeReader
+from rocketmq_spark.wire.arrow import columns
 
 SHORT, LONG = 60, 5_000
 CASES = pytest.mark.parametrize(
@@ -96,12 +97,13 @@ COLUMNS = ("queueOffset", "commitLogOffset", "body", "tags", "bornTimestamp")
 Row = dict[str, Any]
 
 
-def read(story: Story, cuts: Sequence[int], losses: list[LostRange]) -> list[Row]:
-    """The rows of ranges that touch, of which each is read by its own task."""
-    return [row for begin, end in pairwise(cuts) for row in _rows(story, QueueRange(QUEUE, begin, end), losses)]
+def read(story: Story, cuts: Sequence[int], losses: list[LostRange], row_counts: list[int] | None = None) -> list[Row]:
+    """The rows of ranges that touch, of which each is read by its own task. ``row_counts`` gets those of batches."""
+    ranges = [QueueRange(QUEUE, begin, end) for begin, end in pairwise(cuts)]
+    return [row for wanted in ranges for row in _rows(story, wanted, losses, [] if row_counts is None else row_counts)]
 
 
-def _rows(story: Story, wanted: QueueRange, losses: list[LostRange]) -> Iterator[Row]:
+def _rows(story: Story, wanted: QueueRange, losses: list[LostRange], row_counts: list[int]) -> Iterator[Row]:
     given = {"namesrvAddr": "n:1", "consumerGroup": "G", "subscribe": QUEUE.topic, "badMessages": story.mode}
     given["failOnDataLoss"] = str(story.fails_on_loss).lower()
     if story.tags is not None:
@@ -121,6 +123,7 @@ def _rows(story: Story, wanted: QueueRange, losses: list[LostRange]) -> Iterator
 
     client: Any = Letters()
     for batch in _RangeReader(wanted, client, puller_for, options, COLUMNS, (), losses, ()).batches():
+        row_counts.append(batch.num_rows)
         yield from _checked(batch).to_pylist()
 
 
@@ -240,3 +243,14 @@ def test_offsets_that_no_message_has_end_no_query_and_one_left_out_does() -> Non
 @pytest.mark.parametrize(("kind", "lie"), LIES.values(), ids=LIES.keys())
 def test_true_messages_behind_a_known_lie_come_once(kind: QueueKind, lie: Sent, mode: str) -> None:
     check(told(kind, lie, mode=mode, true_after=1_200))
+
+
+@pytest.mark.usefixtures("implementation")
+def test_rows_of_an_unreadable_batch_are_bounded_in_size_and_come_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "REPEATED_LIMIT_BYTES", 130_000)
+    story = told(QueueKind.BATCH, Sent(b"x", 0x80, {"INNER_NUM": "700", "KEYS": "k" * 300}))
+    sizes: list[int] = []
+    rows = read(story, story.cuts, [], sizes)
+    check_rows(story, rows)
+    assert sum(row["body"] is None for row in rows) == 700
+    assert max(sizes) <= 100

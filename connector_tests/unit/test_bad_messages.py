@@ -179,3 +179,18 @@ def test_a_body_that_is_too_large_alone_is_bad_and_those_too_large_together_are_
         bodies = [pull_body(at(first, 1)), pull_body(*(at(packed(600), n) for n in (2, 3)))]
         with pytest.raises(TooLargeTogetherError, match="more than the"):
             decoder().decode_around(bodies, *ALL)
+
+
+def test_rows_of_one_bad_batch_that_repeat_much_text_come_a_few_at_a_time(
+    decoder: NewDecoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A message of 30 KB with the largest count was 1 GB of rows at once."""
+    monkeypatch.setattr(columns, "REPEATED_LIMIT_BYTES", 12_000)
+    keys = "k" * 900
+    batch = pull_body(at(replace(BATCH, properties={**BATCH.properties, "INNER_NUM": "20", "KEYS": keys}), 4))
+    with pytest.raises(TooLargeTogetherError, match="the rows of undecodable messages take 39"):
+        decoder().decode_around([batch], *ALL)
+    found, (bad,) = decoder().decode_around([batch], 4, 10)
+    assert (len(found), bad.offsets) == (6, range(4, 24))
+    alone, _ = decoder().decode_around([pull_body(at(replace(BATCH, properties={"KEYS": "k" * 12_000}), 4))], 4, 5)
+    assert len(alone) == 1

@@ -188,6 +188,17 @@ def test_no_message_of_a_bad_batch_has_a_row() -> None:
     assert (found, len(letters)) == ([8], 1)
 
 
+def test_rows_of_one_bad_batch_come_a_few_at_a_time_and_it_is_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(columns, "REPEATED_LIMIT_BYTES", 12_000)
+    batch = at(5, b"no batch", INNER_BATCH, b"INNER_BASE\x015\x02INNER_NUM\x0140\x02")
+    found = rows(batch, at(45), badMessages="null")
+    assert [row["queueOffset"] for row in found] == list(range(5, 46))
+    assert len(caplog.messages) == 1
+    assert dead_letters(ResponseCode.SUCCESS, batch, at(45))[0] == [45]
+
+
 def test_without_bad_messages_nobody_is_asked() -> None:
     assert dead_letters(ResponseCode.SUCCESS, at(1), at(2)) == ([1, 2], [])
 

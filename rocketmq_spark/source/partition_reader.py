@@ -276,7 +276,7 @@ class _RangeReader:
         promised, all_found = Promised.by(gathered), []
         for decoded, bad in self._decode_around(gathered, promised.begin_offset, promised.end_offset):
             found = each_once(decoded)
-            all_found.append(found)
+            all_found.append(found.select([QUEUE_OFFSET]))
             yield self._bad.settle(found, bad).select(list(self._columns))
         if self._decoder.moved_by:
             _warn_of_undelivered(self._wanted.queue, self._decoder.moved_by)

@@ -34,6 +34,8 @@ class BadSharedMessages:
     def __init__(self, options: ReadOptions, client_of: ClientOf) -> None:
         self._options = options
         self._client_of = client_of
+        self._settled: set[tuple[MessageQueue, int]] = set()
+        """By queue and place in the commit log: rows of one message may come in several batches."""
 
     @cached_property
     def _sender(self) -> DeadLetterSender:
@@ -57,6 +59,9 @@ class BadSharedMessages:
         for one in bad:
             message = one.message
             queue = MessageQueue(message.topic, message.broker_name, message.queue_id)
+            if (queue, message.commit_log_offset) in self._settled:
+                continue
+            self._settled.add((queue, message.commit_log_offset))
             if sends:
                 self._send(one, queue)
             else:

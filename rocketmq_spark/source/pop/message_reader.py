@@ -21,7 +21,8 @@ from rocketmq_spark.wire.arrow.bad_messages import BadMessage
 from rocketmq_spark.wire.arrow.column_table import RECEIPT_HANDLE
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder, TooLargeTogetherError
 from rocketmq_spark.wire.body.subscription import exact_tags
-from rocketmq_spark.wire.message.stored_message import split_records
+from rocketmq_spark.wire.bounds import INNER_MESSAGES
+from rocketmq_spark.wire.message.stored_message import first_queue_offset, split_records
 
 ALL: Final = 2**63 - 1
 
@@ -66,9 +67,25 @@ def _as_many_as_fit(
         yield decoder.decode_around(bodies, 0, ALL)
     except TooLargeTogetherError:
         records = [record for body in bodies for _, _, record in split_records(body)]
+        if len(records) == 1:
+            begin_offset = first_queue_offset(records[0]) or 0
+            yield from _rows_of_one(decoder, records, begin_offset, begin_offset + INNER_MESSAGES.most)
+            return
         middle = len(records) // 2
         yield from _as_many_as_fit(decoder, records[:middle])
         yield from _as_many_as_fit(decoder, records[middle:])
+
+
+def _rows_of_one(
+    decoder: ColumnDecoder, records: Sequence[memoryview], begin_offset: int, end_offset: int
+) -> Iterator[tuple[pa.RecordBatch, list[BadMessage]]]:
+    """The same of an undecodable inner batch, by its queue offsets."""
+    try:
+        yield decoder.decode_around(records, begin_offset, end_offset)
+    except TooLargeTogetherError:
+        middle = (begin_offset + end_offset) // 2
+        yield from _rows_of_one(decoder, records, begin_offset, middle)
+        yield from _rows_of_one(decoder, records, middle, end_offset)
 
 
 def _with_handles(batch: pa.RecordBatch, position: int, handles: Sequence[str]) -> pa.RecordBatch:

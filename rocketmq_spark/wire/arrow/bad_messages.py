@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Final
 
 from rocketmq_spark.model import MessageExt
 from rocketmq_spark.wire.arrow.record_index import RecordFrames, RecordIndex
 from rocketmq_spark.wire.message.compression import DECOMPRESSED_LIMIT_BYTES
 from rocketmq_spark.wire.message.stored_message import as_stored, as_written, decode_record, offset_count
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
+
+ROW_BYTES: Final = 1_024
+"""Of a decoded message without its body and properties."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +41,15 @@ class BadMessage:
 
     def rows(self, wanted: range) -> list[MessageExt]:
         """The message once for each of its offsets in ``wanted``."""
-        offsets = range(max(self.offsets.start, wanted.start), min(self.offsets.stop, wanted.stop))
-        return [replace(self.message, queue_offset=offset) for offset in offsets]
+        return [replace(self.message, queue_offset=offset) for offset in self._offsets_in(wanted)]
+
+    def rows_bytes(self, wanted: range) -> int:
+        """Return about how much memory ``rows`` and columns of them take."""
+        text = sum(len(name) + len(value) for name, value in self.message.properties.items())
+        return len(self._offsets_in(wanted)) * (ROW_BYTES + text)
+
+    def _offsets_in(self, wanted: range) -> range:
+        return range(max(self.offsets.start, wanted.start), min(self.offsets.stop, wanted.stop))
 
 
 def find_bad_messages(records: RecordIndex, broker_name: str, *, has_body: bool) -> dict[int, BadMessage]:

@@ -46,9 +46,13 @@ _RESTORED: Final[Mapping[str, Column]] = MappingProxyType(
 
 BODY: Final = "body"
 
+REPEATED_LIMIT_BYTES: Final = 64 * 1024 * 1024
+"""Of the rows of undecodable messages in one call. A message of 30 KB may have 32,767 rows, and its properties in each."""
+
 
 class TooLargeTogetherError(ValueError):
-    """Each message can be read, but not all in one call: see ``DECOMPRESSED_LIMIT_BYTES``. Fewer at a time can."""
+    """Each message can be read, but not all in one call: see ``DECOMPRESSED_LIMIT_BYTES``, ``REPEATED_LIMIT_BYTES``.
+    Fewer at a time can, or fewer rows of one."""
 
 
 class GrowingBatch(Protocol):
@@ -154,6 +158,9 @@ class ColumnDecoder:
         self, batch: pa.RecordBatch, places: Positions, found: Mapping[int, BadMessage], wanted: range
     ) -> tuple[pa.RecordBatch, list[BadMessage]]:
         bad = {place: found[place] for place in sorted(found) if self._counts(found[place], wanted)}
+        rows_bytes = sum(message.rows_bytes(wanted) for message in bad.values())
+        if rows_bytes > REPEATED_LIMIT_BYTES and wanted.stop - wanted.start > 1:
+            raise TooLargeTogetherError(f"the rows of undecodable messages take {rows_bytes} bytes together")
         rows = [(place, row) for place, message in bad.items() for row in message.rows(wanted)]
         arrays = self._arrays_without_body([row for _, row in rows])
         batch, _ = self._in_order(batch, places, arrays, np.array([place for place, _ in rows], np.int64))
