@@ -79,6 +79,8 @@ class HostileQueue:
         self._next_offset = 0
         self._commit_log_bytes = 0
         self.entries: list[Entry] = []
+        self.pulls = 0
+        """How many were answered."""
 
     @property
     def min_offset(self) -> int:
@@ -139,6 +141,7 @@ class HostileQueue:
     def pull(self, offset: int, max_messages: int, tags: frozenset[str] | None = None) -> PullResult:
         """An answer as brokers give it: from the entry on that has the offset, or else, of a batch consume queue, from
         the one before."""
+        self.pulls += 1
         if offset >= self.max_offset:
             return PullResult(PullStatus.NO_NEW_MSG, "OFFSET_OVERFLOW_ONE", offset, *self._bounds, memoryview(b""))
         begin = sum(entry.end <= offset for entry in self.entries)

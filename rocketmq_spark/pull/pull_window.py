@@ -176,8 +176,11 @@ class PullWindow:
             self._expect(taken, largest_bytes)
         return taken
 
-    def step(self, request: PullRequest, result: PullResult) -> PullAction:
-        """Take any answer to a pull. After WAIT it is the caller's turn: ``retry`` later, or ``give_up``."""
+    def step(self, request: PullRequest, result: PullResult, vacant_to: int | None = None) -> PullAction:
+        """Take any answer to a pull. After WAIT it is the caller's turn: ``retry`` later, or ``give_up``.
+
+        ``vacant_to``: where offsets that no message has end, after VACANT; by default behind the asked one.
+        """
         action = pull_action(result, request.next_offset)
         if action is PullAction.DELIVER:
             self._advance(request, result.next_begin_offset, result.body)
@@ -186,7 +189,7 @@ class PullWindow:
         elif action is PullAction.LOST:
             self._lose(request, result.min_offset)
         elif action is PullAction.VACANT:
-            self._vacant(request, result.next_begin_offset)
+            self._vacant(request, result.next_begin_offset, vacant_to or request.next_offset + 1)
         if action is not PullAction.WAIT:
             self.retry(request)
         return action
@@ -225,10 +228,12 @@ class PullWindow:
         """Let the first request, behind which nothing is open yet, go on up to ``to``."""
         first.end_offset = self._opened_to = max(self._opened_to, min(to, self._end_offset))
 
-    def _vacant(self, request: PullRequest, since: int) -> None:
-        """There is no message from ``since`` up to the asked offset."""
-        self._done(request, request.next_offset + 1, NO_BODY, is_vacant=True)
+    def _vacant(self, request: PullRequest, since: int, to: int) -> None:
+        """There is no message in ``[since, to)``: none of this request, nor of what nobody has been asked for yet."""
+        self._done(request, to, NO_BODY, is_vacant=True)
         request.pulled[-1] = request.pulled[-1]._replace(reaches_to=since)
+        if self._opened_to < min(to, self._end_offset):
+            self._vacant(self._open(to), since, to)
 
     def _lose(self, request: PullRequest, to: int, *, is_given_up: bool = False) -> None:
         """Nothing will come up to ``to``: not of this request, and not of what nobody has been asked for yet."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, RouteError
 from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pull.pull_request import Answers, Completion, PullAction, PulledRange, PullRequest, pull_action
+from rocketmq_spark.pull.pull_request import Completion, PullAction, PulledRange, PullRequest, pull_action
 from rocketmq_spark.pull.pull_window import PullWindow
 from rocketmq_spark.remoting.retry import (
     NAME_SERVERS,
@@ -73,6 +73,13 @@ class Waited(Protocol):
     def answered(self) -> None: ...
 
 
+class _Vacancy(NamedTuple):
+    """Offsets that no message has, as the last ones that were met; and a broker's answer to a pull of any of them."""
+
+    offsets: range
+    answer: PullResult
+
+
 class RangePuller:
     """Pulls one range. Used by one thread.
 
@@ -124,6 +131,7 @@ class RangePuller:
         self._waited = waited
         self._is_heard = False
         self._absent_since_ms: int | None = None
+        self._vacancy: _Vacancy | None = None
 
     def start(self) -> None:
         """Send the first pull, ahead of ``pulled``. Its answer waits."""
@@ -195,7 +203,8 @@ class RangePuller:
         self._asked_anew.discard(request)
         if self._is_in_doubt(request, result):
             result = self._unfiltered(request) or result
-        if self._window.step(request, result) is PullAction.WAIT:
+        vacant_to = self._vacant_to(request, result)
+        if self._window.step(request, result, vacant_to) is PullAction.WAIT:
             self._heard()
             self._absent(request, result)
         else:
@@ -208,16 +217,42 @@ class RangePuller:
 
     def _unfiltered(self, request: PullRequest) -> PullResult | None:
         """The answer to an unfiltered pull of the next offset alone, if that is no message's."""
-        assert self._whole is not None
-        answers: Answers = deque()
-        alone = PullRequest(request.next_offset, request.next_offset + 1, 1, answers)
-        _hand_out(self._whole.pull(self._wanted.queue, [alone], self._address))
+        if self._vacancy is not None and request.next_offset in self._vacancy.offsets:
+            return self._vacancy.answer
+        return self._vacant_alone(request.next_offset)
+
+    def _vacant_alone(self, offset: int) -> PullResult | None:
+        client, answers = self._whole or self._client, deque[Completion]()
+        alone = PullRequest(offset, offset + 1, 1, answers)
+        _hand_out(client.pull(self._wanted.queue, [alone], self._address))
         while not answers:
-            _hand_out(self._whole.receive(RECEIVE_MS))
+            _hand_out(client.receive(RECEIVE_MS))
         _, answer = answers.popleft()
-        if isinstance(answer, RocketMQError) or pull_action(answer, alone.next_offset) is not PullAction.VACANT:
+        if isinstance(answer, RocketMQError) or pull_action(answer, offset) is not PullAction.VACANT:
             return None
         return answer
+
+    def _vacant_to(self, request: PullRequest, result: PullResult) -> int | None:
+        """Where the offsets end that no message has, if the next one is such. They may be thousands: their end is
+        searched for, by pulls that double their distance."""
+        offset, since = request.next_offset, result.next_begin_offset
+        if pull_action(result, offset) is not PullAction.VACANT:
+            return None
+        if self._vacancy is None or offset not in self._vacancy.offsets:
+            vacant, step, end_offset = offset, 1, self._wanted.end_offset
+            while vacant + step < end_offset and self._is_vacant(vacant + step, since):
+                vacant, step = vacant + step, 2 * step
+            end_offset = min(vacant + step, end_offset)
+            while end_offset - vacant > 1:
+                middle = (vacant + end_offset) // 2
+                vacant, end_offset = (middle, end_offset) if self._is_vacant(middle, since) else (vacant, middle)
+            self._vacancy = _Vacancy(range(since, end_offset), result)
+        return self._vacancy.offsets.stop
+
+    def _is_vacant(self, offset: int, since: int) -> bool:
+        """Whether the message in front of ``since`` is the last one up to this offset."""
+        answer = self._vacant_alone(offset)
+        return answer is not None and answer.next_begin_offset == since
 
     def _went_well(self) -> None:
         self._heard()

@@ -47,7 +47,7 @@ _RESTORED: Final[Mapping[str, Column]] = MappingProxyType(
 BODY: Final = "body"
 
 REPEATED_LIMIT_BYTES: Final = 64 * 1024 * 1024
-"""Of the rows of undecodable messages in one call. A message of 30 KB may have 32,767 rows, and its properties in each."""
+"""Of the rows of undecodable messages in one call. One of 30 KB may have 32,767 rows, each with all its properties."""
 
 
 class TooLargeTogetherError(ValueError):
