@@ -187,7 +187,7 @@ def test_rows_of_one_bad_batch_that_repeat_much_text_come_a_few_at_a_time(
     """A message of 30 KB with the largest count was 1 GB of rows at once."""
     monkeypatch.setattr(columns, "REPEATED_LIMIT_BYTES", 12_000)
     keys = "k" * 900
-    batch = pull_body(at(replace(BATCH, properties={**BATCH.properties, "INNER_NUM": "20", "KEYS": keys}), 4))
+    batch = pull_body(at(replace(BATCH, properties={"INNER_BASE": "4", "INNER_NUM": "20", "KEYS": keys}), 4))
     with pytest.raises(TooLargeTogetherError, match="the rows of undecodable messages take 39"):
         decoder().decode_around([batch], *ALL)
     found, (bad,) = decoder().decode_around([batch], 4, 10)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -65,6 +66,7 @@ class LossCount:
         self.ranges = 0
         """Of them, each of which had something new."""
         self._counted: dict[MessageQueue, list[tuple[int, int]]] = {}
+        """Half-open ranges in ascending order, none of which touch."""
         self._told: set[QueueRange] = set()
 
     def add(self, lost: Collection[LostRange]) -> None:
@@ -83,11 +85,12 @@ class LossCount:
             self._count(one.queue, one.begin_offset, one.end_offset)
 
     def _count(self, queue: MessageQueue, begin_offset: int, end_offset: int) -> None:
-        counted = self._counted.get(queue, [])
-        touched = [one for one in counted if one[0] <= end_offset and begin_offset <= one[1]]
+        counted = self._counted.setdefault(queue, [])
+        first = bisect_left(counted, begin_offset, key=lambda one: one[1])
+        touched = counted[first : bisect_right(counted, end_offset, key=lambda one: one[0])]
         known = sum(min(end_offset, end) - max(begin_offset, begin) for begin, end in touched)
         begins, ends = zip((begin_offset, end_offset), *touched, strict=True)
-        self._counted[queue] = [*(one for one in counted if one not in touched), (min(begins), max(ends))]
+        counted[first : first + len(touched)] = [(min(begins), max(ends))]
         new = end_offset - begin_offset - known
         self.offsets += new
         self.ranges += new > 0
