@@ -31,6 +31,7 @@ class RunningQuery:
         self._controls = controls
         self._turn = turn
         self.is_stopped = False
+        self.failure: Exception | None = None
         self.name = "orders"
 
     @property
@@ -42,6 +43,9 @@ class RunningQuery:
     @property
     def lastProgress(self) -> Any:
         return SimpleNamespace(sources=[SimpleNamespace(latestOffset=_shown(control)) for control in self._controls])
+
+    def exception(self) -> Exception | None:
+        return self.failure
 
     def stop(self) -> None:
         self.is_stopped = True
@@ -319,6 +323,25 @@ def test_a_folder_that_stays_away_is_named(runner: DrainRequest) -> None:
 
 def test_a_query_that_has_ended_needs_no_asking(runner: DrainRequest) -> None:
     query = RunningQuery([runner.control])
-    query.is_stopped = True
+    query.is_stopped, query.failure = True, RuntimeError("long ago")
     stop_query(query)
     assert not runner.is_made()
+
+
+@pytest.mark.parametrize("failure", [RuntimeError("no broker answers"), None])
+def test_a_query_that_fails_while_it_is_asked_is_not_stopped_gracefully(
+    runner: DrainRequest, failure: Exception | None
+) -> None:
+    """Its last batch is not acknowledged, and ``stop`` returned as if it were. One that came to its end is."""
+
+    def turn() -> None:
+        if runner.is_made():
+            query.is_stopped, query.failure = True, failure
+
+    query = RunningQuery([runner.control], turn)
+    if failure is None:
+        stop_query(query)
+    else:
+        with pytest.raises(RuntimeError) as raised:
+            stop_query(query)
+        assert raised.value is failure

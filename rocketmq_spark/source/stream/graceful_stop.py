@@ -115,9 +115,9 @@ def stop(query: StreamingQuery, timeout_s: float = 60.0) -> None:
     is on another one. After ``timeout_s`` MembershipError[NOT_DRAINED], or [NO_CONTROL_FOLDER] where there was no way
     to ask: the query then goes on, and ``query.stop()`` stops it as a crash would. Where one of several sources has
     handed over by then, it cannot go on: it is stopped, and MembershipError[PARTLY_DRAINED] raised. So it is where the
-    caller is interrupted. A query with a trigger interval asks its source only at the next trigger; allow for that. One
-    without any progress yet has nothing to hand over and cannot be asked: it is still looking for its servers or its
-    topic.
+    caller is interrupted. What the query fails with meanwhile is raised too. A query with a trigger interval asks its
+    source only at the next trigger; allow for that. One without any progress yet has nothing to hand over and cannot be
+    asked: it is still looking for its servers or its topic.
     """
     name = str(query.name or query.id)
     asked: set[Control] = set()
@@ -133,7 +133,8 @@ def stop(query: StreamingQuery, timeout_s: float = 60.0) -> None:
 
 
 def _drain(query: StreamingQuery, name: str, asked: set[Control], deadline: float) -> bool:
-    """Ask until all sources have answered; False: some have not within the time. ``asked`` is what was asked."""
+    """Ask until all sources have answered; False: some have not within the time. ``asked`` is what was asked. Raises
+    what a query has failed with since it was asked: it has committed nothing."""
     drained: set[Control] = set()
     while query.isActive:
         offsets = latest_offsets(query)
@@ -148,6 +149,10 @@ def _drain(query: StreamingQuery, name: str, asked: set[Control], deadline: floa
         if time.monotonic() > deadline:
             return False
         time.sleep(POLL_S)
+    else:
+        failure = query.exception() if asked else None
+        if failure is not None:
+            raise failure
     return True
 
 
