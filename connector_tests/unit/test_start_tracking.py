@@ -107,6 +107,17 @@ def test_first_answer_completes_nothing_when_asked_for_twice() -> None:
     assert tracker.start == X
 
 
+def test_new_query_without_messages_has_an_empty_first_batch() -> None:
+    """A member that owns no queue, or a group that shares messages and has none: the first answer is the initial one."""
+    tracker = StartTracker()
+    assert tracker.latest()
+    tracker.answered(INITIAL)
+    tracker.initial()
+    assert not tracker.partitions(INITIAL, INITIAL)
+    assert tracker.latest()
+    assert tracker.start == INITIAL
+
+
 def test_available_now_wrapper_of_a_new_query_is_refused() -> None:
     tracker = tracker_in(State.PROPOSED_AGAIN)
     with pytest.raises(OptionError, match="CALL_OUT_OF_ORDER"):

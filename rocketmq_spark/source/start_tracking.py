@@ -38,6 +38,7 @@ class Call(Enum):
     LATEST = "latestOffset()"
     INITIAL = "initialOffset()"
     RESUME = "partitions(X, X)"
+    """Of a new query: its first batch is empty, because there is nothing to read yet."""
     PLAN = "partitions(start, end)"
 
 
@@ -46,6 +47,7 @@ TRANSITIONS: Final = {
     (State.NEW, Call.RESUME): State.RUNNING,
     (State.PROPOSED, Call.INITIAL): State.BEGUN,
     (State.BEGUN, Call.PLAN): State.RUNNING,
+    (State.BEGUN, Call.RESUME): State.RUNNING,
     (State.BEGUN, Call.LATEST): State.PROPOSED_AGAIN,
     (State.PROPOSED_AGAIN, Call.LATEST): State.RUNNING,
     (State.RUNNING, Call.LATEST): State.RUNNING,
