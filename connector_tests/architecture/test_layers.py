@@ -93,6 +93,7 @@ SHELLS = {
         "source.pop.pop_run",
         "source.schema",
         "source.start_tracking_reader",
+        "source.stream.control_folder",
         "source.stream.graceful_stop",
         "source.stream.read_limit",
         "source.stream.refused_reader",

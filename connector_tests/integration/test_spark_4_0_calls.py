@@ -14,8 +14,10 @@ import pytest
 from connector_tests.support.streams import Topic
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.source.pop.pop_reader import RocketMQPopReader
 from rocketmq_spark.source.schema import default_schema
 from rocketmq_spark.source.start_tracking_reader import StartTrackingReader
+from rocketmq_spark.source.stream.drain import Control
 from rocketmq_spark.source.stream.stream_reader import RocketMQStreamReader
 
 pytestmark = pytest.mark.broker
@@ -36,7 +38,8 @@ class Query:
 
     def start(self) -> None:
         """A run begins: Spark reports the last logged offset, and replays a batch that was not committed."""
-        self._reader = StartTrackingReader(RocketMQStreamReader(self._options, default_schema()))
+        reader = RocketMQPopReader if self._options.shares_messages else RocketMQStreamReader
+        self._reader = StartTrackingReader(reader(self._options, default_schema()))
         if self.logged:
             last = json.loads(self.logged[-1])
             assert self._reader.partitions(last, last) == []
@@ -78,7 +81,8 @@ def query_of(cluster: EmbeddedCluster, topic: str, group: str) -> Iterator[Calla
 
     def make(**more: str) -> Query:
         given = {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": group, "subscribe": topic}
-        made.append(Query({**given, "startingOffsets": "earliest", **more}))
+        wanted = {**given, "startingOffsets": "earliest", **more}
+        made.append(Query({name: value for name, value in wanted.items() if value}))
         return made[-1]
 
     yield make
@@ -118,6 +122,36 @@ def test_restart_after_any_batch_loses_and_repeats_nothing(
     assert query.next_batch() == []
     assert query.bodies() == sorted(sent)
     assert messages.lag(group) == 0
+
+
+def test_new_end_alone_shows_the_progress(messages: Topic, query_of: Callable[..., Query]) -> None:
+    """An idle answer that differed from the last end would be a batch of its own."""
+    messages.send(SENT)
+    query = query_of(maxOffsetsPerTrigger="8")
+    query.next_batch()
+    shown = json.loads(query.logged[-1])["shown"]
+    assert (shown["lag"], set(shown)) == (4, {"clientId", "lag", "lateProofs", "lost", "control"})
+    query.next_batch()
+    query.stop()
+    query.start()
+    assert query.next_batch() == []
+    assert len(query.logged) == 2
+
+
+@pytest.mark.parametrize("options", [{}, {"loadBalance": "message", "startingOffsets": ""}], ids=["queue", "message"])
+def test_restart_is_asked_to_stop_where_the_progress_still_shows(
+    messages: Topic, query_of: Callable[..., Query], options: dict[str, str]
+) -> None:
+    messages.send(SENT)
+    query = query_of(**options)
+    query.next_batch()
+    control = Control.shown_in(json.loads(query.logged[-1])["shown"])
+    assert control is not None
+    query.stop()
+    assert not control.path.exists()
+    query.start()
+    query.next_batch()
+    assert control.path.is_dir()
 
 
 def test_row_limit_holds_for_each_batch(messages: Topic, query_of: Callable[..., Query]) -> None:

@@ -27,6 +27,11 @@ def test_reading_and_writing_keeps_the_text_to_the_letter(offset: SourceOffset) 
     assert text(SourceOffset.from_json(json.loads(text(offset)))) == text(offset)
 
 
+@given(source_offsets())
+def test_what_spark_4_1_shows_beside_an_offset_is_ignored(offset: SourceOffset) -> None:
+    assert SourceOffset.from_json(offset.to_json() | {"shown": {"lag": 3}}) == offset
+
+
 @given(source_offsets(), st.randoms())
 def test_equal_offsets_have_equal_text_however_they_were_made(offset: SourceOffset, random: Random) -> None:
     items = list(offset.queues.items())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -11,14 +10,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import rocketmq_spark
 from connector_tests.spark.conftest import StreamOf
-from connector_tests.support.streams import Topic, eventually
+from connector_tests.support.streams import TIMEOUT_S, Topic, eventually
 
 pytestmark = pytest.mark.full
 
 
 def control_folder(query: StreamingQuery) -> Path:
-    eventually(lambda: query.lastProgress is not None, "a first progress")
-    return Path(json.loads(query.lastProgress.sources[0].latestOffset)["control"]["folder"])  # type: ignore[union-attr]  # it has had progress
+    eventually(lambda: any(rocketmq_spark.progress_of(query)), "a first progress")
+    return Path(rocketmq_spark.progress_of(query)[0]["control"]["folder"])
 
 
 def test_a_query_stops_gracefully_though_its_temporary_files_were_cleaned_up(
@@ -35,3 +34,21 @@ def test_a_query_stops_gracefully_though_its_temporary_files_were_cleaned_up(
     assert messages.lag(group) == 0
     assert messages.members(group) == []
     eventually(lambda: not folder.exists(), "the folder gone with the query")
+
+
+@pytest.mark.parametrize("options", [{}, {"loadBalance": "message"}], ids=["queue", "message"])
+def test_restarted_query_stops_gracefully_before_it_has_new_messages(
+    messages: Topic, stream: StreamOf, group: str, options: dict[str, str]
+) -> None:
+    """On Spark 4.0 and 4.1 its progress shows the last logged offset, and so the folder of the start before."""
+    messages.send(20)
+    query_of = stream(**options)
+    with query_of.running() as query:
+        eventually(lambda: len(query_of.places()) == 20, "all rows in the sink")
+    with query_of.running() as query:
+        control_folder(query)
+        rocketmq_spark.stop(query, timeout_s=TIMEOUT_S)
+        assert not query.isActive
+    assert len(query_of.places()) == 20
+    assert messages.members(group) == []
+    assert options or messages.lag(group) == 0

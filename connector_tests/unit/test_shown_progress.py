@@ -11,6 +11,7 @@ import pytest
 from rocketmq_spark import progress_of
 
 OURS = {"lag": 3, "lagByQueue": {}, "waitingFor": [], "control": {"folder": "f", "host": "h"}}
+PLACE: dict[str, Any] = {"v": 1, "queues": {"orders": {"broker-a": {"0": [0, 5, 1]}}}}
 
 
 def progress(*latest_offsets: Any) -> dict[str, Any]:
@@ -26,6 +27,10 @@ def progress(*latest_offsets: Any) -> dict[str, Any]:
         pytest.param("null", {}, id="a batch that a restart has read again"),
         pytest.param(None, {}, id="nothing"),
         pytest.param("{'format': 1, 'positions': {}}", {}, id="Spark 4.1, which prints a Python dict"),
+        pytest.param(str(PLACE | {"shown": OURS}), OURS, id="Spark 4.1, ours"),
+        pytest.param(str(PLACE), {}, id="Spark 4.1, ours, planned by a newer Spark"),
+        pytest.param(PLACE | {"shown": OURS}, OURS, id="Spark 4.1, of a progress that was stored as JSON"),
+        pytest.param("{'logOffset': [None, True]} + x", {}, id="another source, no value at all"),
         pytest.param("17", {}, id="another source, a number"),
         pytest.param('{"orders": {"0": 12}}', {}, id="another source, an object"),
     ],

@@ -108,7 +108,7 @@ def test_first_answer_completes_nothing_when_asked_for_twice() -> None:
 
 
 def test_new_query_without_messages_has_an_empty_first_batch() -> None:
-    """A member that owns no queue, or a group that shares messages and has none: the first answer is the initial one."""
+    """A member that owns no queue, or a group that shares messages and has none, answers the initial offset first."""
     tracker = StartTracker()
     assert tracker.latest()
     tracker.answered(INITIAL)

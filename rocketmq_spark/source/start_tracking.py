@@ -10,12 +10,37 @@ The order is that of Spark 4.1.1, in ``MicroBatchExecution.scala`` and ``PythonM
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum, auto
 from typing import Any, Final
 
 from rocketmq_spark.errors import OptionError
 
 Offset = dict[str, Any]
+
+SHOWN: Final = "shown"
+"""Under this name an end offset carries what the query progress is to show: before Spark 4.2 the progress has nothing
+else of a source. It is no part of the place, and every reader of offsets ignores it, on every Spark."""
+
+SIZED_BY_QUEUES: Final = frozenset({"maxOffsets", "lagByQueue", "waitingFor"})
+"""What is not carried: each has an entry a queue, and the checkpoint keeps every offset."""
+
+
+def showing(end: Offset, report: Mapping[str, Any] | None) -> Offset:
+    """A new end with what ``reportLatestOffset`` returns where Spark calls it."""
+    if report is None:
+        return end
+    return {**end, SHOWN: {name: value for name, value in report.items() if name not in SIZED_BY_QUEUES}}
+
+
+def is_place(value: Any) -> bool:
+    """Whether that is an offset of ours, of either kind."""
+    return isinstance(value, dict) and "v" in value and ("queues" in value or "loadBalance" in value)
+
+
+def without_shown(value: Any) -> Any:
+    """The place alone, of an offset of any Spark."""
+    return {name: part for name, part in value.items() if name != SHOWN} if isinstance(value, dict) else value
 
 
 class State(Enum):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from rocketmq_spark.source.start_tracking import StartTracker
+from rocketmq_spark.source.start_tracking import SHOWN, StartTracker, showing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,7 +20,11 @@ class LimitedReader(Protocol):
 
     def getDefaultReadLimit(self) -> ReadLimit: ...
 
+    def resume(self, shown: Mapping[str, Any]) -> None: ...
+
     def initialOffset(self) -> dict[str, Any]: ...
+
+    def reportLatestOffset(self) -> dict[str, Any] | None: ...
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]: ...
 
@@ -61,13 +65,20 @@ class StartTrackingReader(DataSourceStreamReader):
         start = self._tracker.start
         if start is not None and not asks:
             return start
-        end = self._reader.latestOffset(self._reader.initialOffset() if start is None else start, limit)
+        begin = self._reader.initialOffset() if start is None else start
+        end = self._reader.latestOffset(begin, limit)
+        if end != begin:
+            end = showing(end, self._reader.reportLatestOffset())
         self._tracker.answered(end)
         return end
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The tasks of the batch; none where Spark only reports the offset of a restart."""
-        return self._reader.partitions(start, end) if self._tracker.partitions(start, end) else []
+        is_restart = self._tracker.start is None
+        is_batch = self._tracker.partitions(start, end)
+        if is_restart:
+            self._reader.resume(end.get(SHOWN, {}))
+        return self._reader.partitions(start, end) if is_batch else []
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return self._reader.read(partition)

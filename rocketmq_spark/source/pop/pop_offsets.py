@@ -19,6 +19,7 @@ from rocketmq_spark.errors import OptionError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.options.receive import BY_MESSAGE, BY_QUEUE
 from rocketmq_spark.pop.handles import AnyHandle, Handle, handles_from_json, handles_to_json
+from rocketmq_spark.source.start_tracking import without_shown
 
 VERSION: Final = 1
 _EPOCH: Final = re.compile("[0-9a-f]*")
@@ -50,6 +51,7 @@ class PopOffset:
     def from_json(cls, value: Any, options: ReadOptions) -> PopOffset:
         """Read back what ``to_json`` gave. Raises OptionError[CHECKPOINT_OF_ANOTHER] for that of queues, of another
         group, or with handles that only their own server understands; OptionError[BAD_OFFSET] for anything else."""
+        value = without_shown(value)
         try:
             if "queues" in value:
                 raise _of_another("loadBalance", BY_QUEUE, options.load_balance, QUEUES_BEFORE)

@@ -24,7 +24,7 @@ from rocketmq_spark.said.log_lines import speak_as
 from rocketmq_spark.source.data_loss import report_undelivered
 from rocketmq_spark.source.pop.earlier_batch import EarlierBatch
 from rocketmq_spark.source.pop.pop_offsets import PopOffset
-from rocketmq_spark.source.stream.drain import CONTROL
+from rocketmq_spark.source.stream.drain import CONTROL, Control
 from rocketmq_spark.source.stream.graceful_stop import DrainRequest
 from rocketmq_spark.source.stream.progress import told_waits
 from rocketmq_spark.source.stream.source_run import Run
@@ -34,12 +34,12 @@ IDLE_WAIT_S: Final = 0.2
 
 
 class PopRun(Run):
-    """See the module. ``looks_once``: it reads what is there, and ends.
+    """See the module. ``looks_once``: it reads what is there, and ends. ``control_before``: see ``SourceRun``.
 
     Not thread-safe: Spark's source runner is one thread, and the receiver has one of its own.
     """
 
-    def __init__(self, options: ReadOptions, *, looks_once: bool) -> None:
+    def __init__(self, options: ReadOptions, control_before: Control | None = None, *, looks_once: bool) -> None:
         super().__init__()
         speak_as(options.log_level, group=options.consumer_group)
         self._options = options
@@ -52,7 +52,7 @@ class PopRun(Run):
             options, transport_of(options, self._report), looks_once=looks_once, watch=self._parent.leave_as_orphan
         )
         self._earlier = EarlierBatch(self._receiver, self._spool)
-        self._drain = DrainRequest()
+        self._drain = DrainRequest(control_before)
         self._begin(lambda: None)
 
     # ------------------------------------------------------------------------------------------ what Spark asks

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 CONTROL: Final = "control"
 """Under this name the query progress shows where the source runner can be asked."""
@@ -25,6 +25,15 @@ class Control(NamedTuple):
     @property
     def path(self) -> Path:
         return Path(self.folder)
+
+    @classmethod
+    def shown_in(cls, report: Any) -> Control | None:
+        """The one in what a source shows; None for a source that is not ours."""
+        try:
+            host, folder = report[CONTROL]["host"], report[CONTROL]["folder"]
+        except (TypeError, KeyError):
+            return None
+        return cls(host, folder) if isinstance(host, str) and isinstance(folder, str) else None
 
 
 class DrainState(Enum):

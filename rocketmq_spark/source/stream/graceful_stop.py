@@ -12,15 +12,14 @@ from __future__ import annotations
 import logging
 import os
 import platform
-import tempfile
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from rocketmq_spark.errors import MembershipError
 from rocketmq_spark.pull.private_folder import private_folder
+from rocketmq_spark.source.stream.control_folder import new_folder, taken_over
 from rocketmq_spark.source.stream.drain import (
-    CONTROL,
     FILES,
     NO_WAY_BACK,
     Control,
@@ -45,15 +44,16 @@ HAND_OVER_S: Final = 10.0
 
 
 class DrainRequest:
-    """The source runner's end. Making it creates the folder; ``close`` removes it.
+    """The source runner's end. Making it creates the folder, or takes over that of an earlier start of the query,
+    ``before``, which is what the progress shows until a batch is planned; ``close`` removes it.
 
     ``_state`` is as of the last look, and as of what the runner has done: the files may be cleaned away, that not.
 
     Not thread-safe: it is the runner's, and others ask through the files.
     """
 
-    def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="rocketmq-spark-")
+    def __init__(self, before: Control | None = None) -> None:
+        self._folder = (before and taken_over(before)) or new_folder()
         self._is_folder_lost = False
         self._state = DrainState.GOING_ON
 
@@ -138,7 +138,7 @@ def _drain(query: StreamingQuery, name: str, asked: set[Control], deadline: floa
     drained: set[Control] = set()
     while query.isActive:
         offsets = latest_offsets(query)
-        controls = {control for offset in offsets if (control := _control(offset)) is not None}
+        controls = {control for offset in offsets if (control := Control.shown_in(offset)) is not None}
         _check_sources(name, offsets, controls)
         _check_machine(name, controls)
         asked |= controls
@@ -220,11 +220,3 @@ def _not_stopped(query: str, left: set[Control], timeout_s: int) -> MembershipEr
                 "NO_CONTROL_FOLDER", query=query, timeout_s=timeout_s, host=control.host, folder=control.folder
             )
     return MembershipError("NOT_DRAINED", query=query, timeout_s=timeout_s)
-
-
-def _control(offset: Any) -> Control | None:
-    """The one in a source's ``latestOffset``; None for a source that is not ours."""
-    try:
-        return Control(**offset[CONTROL])
-    except (TypeError, KeyError):
-        return None

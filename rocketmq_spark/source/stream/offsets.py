@@ -14,6 +14,8 @@ left out when it is 0.
 ``options`` are those of the query that planned the batch without which its numbers say something else, see
 ``checkpoint_changes``. Version 1 is the same without them, version 2 without the topics; they are read, and go on as
 version 3 with the next batch. Who knows an older version only refuses a newer one by its number.
+
+Spark 4.0 and 4.1 write ``shown`` beside them, see ``start_tracking``; it is ignored.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from typing import Any, Final, NamedTuple
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import MessageQueue, QueueRange, flat, nested
 from rocketmq_spark.options.receive import BY_MESSAGE, BY_QUEUE
+from rocketmq_spark.source.start_tracking import without_shown
 from rocketmq_spark.wire.bounds import CHECKPOINT_OFFSET
 
 WITHOUT_OPTIONS: Final = 1
@@ -126,6 +129,7 @@ class SourceOffset:
     def from_json(cls, value: object) -> SourceOffset:
         """Read back what ``to_json`` gave. Raises OptionError[BAD_OFFSET] for anything else: other versions, and other
         spellings, which Spark would take for other offsets; OptionError[CHECKPOINT_OF_ANOTHER] for ``PopOffset``'s."""
+        value = without_shown(value)
         try:
             offset = cls(dict(_queues(value)), _planned_with(value), _waited(value))
             if _text(offset.to_json()) != _text(value):

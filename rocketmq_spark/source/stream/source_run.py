@@ -29,6 +29,7 @@ from rocketmq_spark.remoting.waits import Wait
 from rocketmq_spark.said.log_lines import speak_as
 from rocketmq_spark.source.data_loss import LostRange
 from rocketmq_spark.source.stream.batch_planner import BatchPlanner
+from rocketmq_spark.source.stream.drain import Control
 from rocketmq_spark.source.stream.graceful_stop import DrainRequest
 from rocketmq_spark.source.stream.offsets import SourceOffset
 
@@ -100,13 +101,14 @@ class Run:
 
 
 class SourceRun(Run):
-    """A member that has joined, and the planner that works with it."""
+    """A member that has joined, and the planner that works with it. ``control_before``: where an earlier start of the
+    query could be asked to stop, where the progress still shows that."""
 
-    def __init__(self, options: ReadOptions) -> None:
+    def __init__(self, options: ReadOptions, control_before: Control | None = None) -> None:
         super().__init__()
         self._member = Member(options, self._parent.leave_as_orphan)
         speak_as(options.log_level, group=options.consumer_group, clientId=self._member.client_id)
-        self.drain = DrainRequest()
+        self.drain = DrainRequest(control_before)
         self.planner = BatchPlanner(self._member, options, self.drain, monotonic_ms)
         self._begin(self._member.start)
 

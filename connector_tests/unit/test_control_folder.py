@@ -1,0 +1,84 @@
+"""The folder of a source runner, new or an earlier start's, which a checkpoint names."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rocketmq_spark.source.stream.control_folder import PREFIX, ControlFolder, new_folder, taken_over
+from rocketmq_spark.source.stream.drain import FILES, Control
+
+
+def control(path: Path | str) -> Control:
+    return Control("host", str(path))
+
+
+def test_folder_of_an_earlier_start_is_made_again_for_its_user_alone() -> None:
+    before = new_folder()
+    before.cleanup()
+    again = taken_over(control(before.name))
+    assert again is not None
+    assert again.name == before.name
+    assert Path(again.name).stat().st_mode & 0o777 == 0o700
+    again.cleanup()
+    again.cleanup()
+    assert not Path(again.name).exists()
+
+
+def test_folder_of_a_killed_runner_is_taken_over_without_its_requests() -> None:
+    killed = Path(tempfile.mkdtemp(prefix=PREFIX))
+    for file in FILES.values():
+        (killed / file).touch()
+    folder = taken_over(control(killed))
+    assert folder is not None
+    assert list(killed.iterdir()) == []
+    folder.cleanup()
+
+
+def test_folder_of_a_living_runner_is_left_alone() -> None:
+    living = new_folder()
+    (Path(living.name) / "drain").touch()
+    assert taken_over(control(living.name)) is None
+    assert [file.name for file in Path(living.name).iterdir()] == ["drain"]
+    living.cleanup()
+
+
+def elsewhere(folder: Path) -> Path:
+    return folder / f"{PREFIX}abc"
+
+
+def of_another_name(folder: Path) -> Path:
+    return Path(tempfile.gettempdir()) / f"another-{folder.name}"
+
+
+def above(_folder: Path) -> Path:
+    return Path(tempfile.gettempdir()) / f"{PREFIX}abc" / ".." / ".."
+
+
+@pytest.mark.parametrize("path_of", [elsewhere, of_another_name, above])
+def test_checkpoint_cannot_name_any_other_folder(tmp_path: Path, path_of: Callable[[Path], Path]) -> None:
+    path = path_of(tmp_path)
+    assert taken_over(control(path)) is None
+    assert not elsewhere(tmp_path).exists()
+    assert not of_another_name(tmp_path).exists()
+
+
+def test_folder_that_is_open_to_others_is_not_taken_over() -> None:
+    path = Path(tempfile.mkdtemp(prefix=PREFIX))
+    path.chmod(0o777)
+    assert taken_over(control(path)) is None
+    with pytest.raises(PermissionError, match="open to other users"):
+        ControlFolder(str(path))
+    path.rmdir()
+
+
+def test_lock_ends_with_the_folder() -> None:
+    folder = new_folder()
+    folder.cleanup()
+    Path(folder.name).mkdir(mode=0o700)
+    again = taken_over(control(folder.name))
+    assert again is not None
+    again.cleanup()
