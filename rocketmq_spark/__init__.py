@@ -7,7 +7,8 @@ from rocketmq_spark._version import __version__
 from rocketmq_spark.model import RESERVED_PROPERTIES
 from rocketmq_spark.sink.failed_rows import send_back
 from rocketmq_spark.sink.sending import send
+from rocketmq_spark.source.stream.available_now_runs import run_available_now
 from rocketmq_spark.source.stream.graceful_stop import stop
 from rocketmq_spark.source.stream.shown_progress import progress_of
 
-__all__ = ["RESERVED_PROPERTIES", "__version__", "progress_of", "send", "send_back", "stop"]
+__all__ = ["RESERVED_PROPERTIES", "__version__", "progress_of", "run_available_now", "send", "send_back", "stop"]

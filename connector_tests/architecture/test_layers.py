@@ -63,6 +63,7 @@ SHELLS = {
         "remoting.pop_broker",
         "remoting.producer",
         "remoting.proxied_broker",
+        "remoting.offset_questions",
         "remoting.send_question",
         "remoting.settings_question",
         "remoting.send_result",

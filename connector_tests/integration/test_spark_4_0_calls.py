@@ -50,7 +50,7 @@ class Query:
         before = self.logged[-2:-1]
         return json.loads(before[0]) if before else self._reader.initialOffset()
 
-    def next_batch(self, *, commits: bool = True) -> list[str]:
+    def next_batch(self, *, commits: bool = True, meanwhile: Callable[[], object] = lambda: None) -> list[str]:
         """Ask for an offset, log it, run the batch; the bodies of its rows, none where nothing is new."""
         end = self._reader.latestOffset()
         if self.logged and json.loads(self.logged[-1]) == end:
@@ -59,6 +59,7 @@ class Query:
         start = self._start_of_last()
         if len(self.logged) > 1:
             self._reader.commit(start)
+        meanwhile()
         return self._run_batch(start, end, commits=commits)
 
     def _run_batch(self, start: Offset, end: Offset, *, commits: bool = True) -> list[str]:
@@ -152,6 +153,45 @@ def test_restart_is_asked_to_stop_where_the_progress_still_shows(
     query.start()
     query.next_batch()
     assert control.path.is_dir()
+
+
+@pytest.fixture
+def query_with_a_proven_batch(messages: Topic, query_of: Callable[..., Query]) -> Query:
+    query = query_of()
+    messages.send(SENT)
+    query.next_batch()
+    messages.send(SENT)
+    return query
+
+
+def test_reset_before_a_run_that_only_repeats_a_batch_is_obeyed(
+    messages: Topic, query_with_a_proven_batch: Query, group: str
+) -> None:
+    """``availableNow`` ends after the repeated batch: no plan obeys the reset, and its mark is taken by then."""
+    query = query_with_a_proven_batch
+    query.next_batch(commits=False)
+    query.stop()
+    messages.reset_to_the_beginning(group)
+    query.start()
+    query.committed = len(query.logged)
+    query.stop()
+    query.start()
+    assert len(query.next_batch()) == 2 * SENT
+    assert query.next_batch() == []
+    assert messages.lag(group) == 0
+
+
+def test_reset_during_the_last_batch_of_a_run_is_obeyed(
+    messages: Topic, query_with_a_proven_batch: Query, group: str
+) -> None:
+    """The pulls of the batch's tasks take the mark."""
+    query = query_with_a_proven_batch
+    query.next_batch(meanwhile=lambda: messages.reset_to_the_beginning(group))
+    query.stop()
+    query.start()
+    assert len(query.next_batch()) == 2 * SENT
+    assert query.next_batch() == []
+    assert messages.lag(group) == 0
 
 
 def test_row_limit_holds_for_each_batch(messages: Topic, query_of: Callable[..., Query]) -> None:

@@ -552,6 +552,10 @@ class BrokerDoor:
         _check_name(group)
         return self._ask("take mark", lambda: self._taken(queue))
 
+    def put_reset(self, group: str, queue: MessageQueue, offset: int) -> None:
+        _check_name(group)
+        self._ask("reset", lambda: self._broker.reset(self._own(queue), offset))
+
     def _taken(self, queue: MessageQueue) -> int | None:
         if self._broker.look_refusal is not None:
             raise self._broker.look_refusal

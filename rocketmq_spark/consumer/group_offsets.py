@@ -211,6 +211,10 @@ class GroupOffsets:
                 self._resets.note(queue, offset)
                 self._resets.take_mark(queue)
 
+    def look_for_resets(self, queues: Iterable[MessageQueue]) -> None:
+        """Note where an operator has reset ``queues`` to since they were planned, though a task has taken the mark."""
+        self._look_for_resets(self.keeper.stored_offsets(queues))
+
     def _is_still_connected(self, queue: MessageQueue) -> bool:
         link = self._link_to(queue.broker_name)
         return link is not None and link == self._links.get(queue)

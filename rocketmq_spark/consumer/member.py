@@ -98,6 +98,8 @@ class Member:
         self._has_news = False
         self._seen_changes = 0
         self._failures = Repeated()
+        self.puts_resets_back = False
+        """Whether an operator's reset that no plan has obeyed is to be the next start's: see ``Membership.leave``."""
         self._tails = TailWatch(self._long_poll, self._announce, clock)
         self._told_losses: SimpleQueue[tuple[QueueRange, ...]] = SimpleQueue()
         self._woken = threading.Event()
@@ -121,7 +123,7 @@ class Member:
         # A signal between a turn and its block leaves the turn taken: it is ours, and the thread waits for it in vain.
         self._thread.join(LAST_WORK_MS / 1000)
         with self.turn() as membership:
-            membership.leave()
+            membership.leave(puts_resets_back=self.puts_resets_back)
         log.info("left the group")
 
     def stop(self) -> None:

@@ -208,9 +208,13 @@ class Membership:
         if self._lives.those(QueueState.AWAITING_LOCK):
             self.rebalance()
 
-    def leave(self) -> None:
-        """Persist what is proven and unregister everywhere. A lock outlives us while its queue has unproven ranges."""
+    def leave(self, *, puts_resets_back: bool = False) -> None:
+        """Persist what is proven and unregister everywhere. A lock outlives us while its queue has unproven ranges.
+        ``puts_resets_back``: an operator's resets that no plan came after are the next start's."""
         self.offsets.persist()
+        if puts_resets_back:
+            self.offsets.look_for_resets(self._rebalance_impl.table)
+            self.resets.put_back()
         locked = [queue for queue in self._rebalance_impl.table if self._locks.is_held(queue)]
         self._locks.unlock([queue for queue in locked if self._is_settled(queue)])
         self.members.unregister()

@@ -7,12 +7,16 @@ first, and for who is connected without a break a stored offset below what it ha
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 
+from rocketmq_spark.consumer.ports import BrokerPort
 from rocketmq_spark.consumer.servers import Servers
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.remoting.retry import Outlook, outlook_of_pull
+
+log = logging.getLogger(__name__)
 
 
 class Resets:
@@ -55,6 +59,33 @@ class Resets:
             return
         if offset is not None:
             self.note(queue, offset)
+
+    def put_back(self) -> None:
+        """Let the brokers mark what nobody has acted on as they did before, for the next start of the query."""
+        for queue, offset in self.pending.items():
+            if self._is_put_back(queue, offset):
+                self.forget(queue)
+                log.info(
+                    "the reset of queue=%s to offset=%d is left to the next start: no plan came after it", queue, offset
+                )
+            else:
+                log.warning(
+                    "the reset of queue=%s to offset=%d is lost: no plan came after it, and the broker did not take it "
+                    "back. Reset the group again",
+                    queue,
+                    offset,
+                )
+
+    def _is_put_back(self, queue: MessageQueue, offset: int) -> bool:
+        def put(broker: BrokerPort) -> bool:
+            broker.put_reset(self._group, queue, offset)
+            return True
+
+        try:
+            return self._servers.ask(queue.broker_name, put) is True
+        except RocketMQError as error:
+            log.debug("reset not put back queue=%s offset=%d: %s", queue, offset, error)
+            return False
 
     def look_for(self, queues: Iterable[MessageQueue]) -> None:
         """Take the marks of queues before a pull of somebody else is told, and nobody again."""

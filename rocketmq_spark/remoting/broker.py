@@ -17,6 +17,7 @@ from rocketmq_spark.model import Message, MessageQueue, QueueBounds, StoredMessa
 from rocketmq_spark.remoting.answer import Answer
 from rocketmq_spark.remoting.looker import TOOLS, Looker
 from rocketmq_spark.remoting.looks import first_offsets, pull_question, stored_times
+from rocketmq_spark.remoting.offset_questions import reset_question, update_question
 from rocketmq_spark.remoting.peer import Peer, Question, ResponseFuture, code_only
 from rocketmq_spark.remoting.send_question import encoded_question, send_question
 from rocketmq_spark.remoting.send_result import SendResult, send_header
@@ -44,7 +45,6 @@ from rocketmq_spark.wire.remoting.headers import (
     QueryConsumerOffsetRequest,
     SearchOffsetRequest,
     UnregisterClientRequest,
-    UpdateConsumerOffsetRequest,
 )
 from rocketmq_spark.wire.remoting.meanings import Meaning, meaning_of
 from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullResult
@@ -206,25 +206,18 @@ class Broker(Peer):
         The broker takes any number, for a group that it knows. A failure is BrokerError[OFFSET_NOT_TAKEN] while an
         operator's reset waits for a pull to notice it.
         """
-        return Updates({queue: self.submit(self._update_offset(group, queue, at)) for queue, at in offsets.items()})
-
-    def _update_offset(self, group: str, queue: MessageQueue, offset: int) -> Question[None]:
-        header = UpdateConsumerOffsetRequest(
-            consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset
+        return Updates(
+            {queue: self.submit(update_question(self.address, group, queue, at)) for queue, at in offsets.items()}
         )
-
-        def read(answer: RemotingCommand) -> None:
-            if meaning_of(RequestCode.UPDATE_CONSUMER_OFFSET, answer) is Meaning.NOT_TAKEN:
-                raise BrokerError(
-                    "OFFSET_NOT_TAKEN", address=self.address, queue=str(queue), group=group, code=answer.code
-                )
-
-        return Question(_command(RequestCode.UPDATE_CONSUMER_OFFSET, header), read)
 
     def take_reset(self, group: str, queue: MessageQueue) -> int | None:
         """Where an operator has reset the group's offset to; None without a reset. Only the first to ask is told."""
         answer = self.pull(group, queue, 0, 1)
         return answer.next_begin_offset if answer.reason == OFFSET_RESET else None
+
+    def put_reset(self, group: str, queue: MessageQueue, offset: int) -> None:
+        """Reset the group's offset: what ``take_reset`` took is there again."""
+        self.ask(reset_question(group, queue, offset))
 
     def consume_stats(self, group: str) -> dict[MessageQueue, ConsumeProgress]:
         """Return the group's progress in each queue of all its topics."""

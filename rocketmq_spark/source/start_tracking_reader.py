@@ -28,6 +28,8 @@ class LimitedReader(Protocol):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]: ...
 
+    def rest(self) -> None: ...
+
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]: ...
 
     def commit(self, end: dict[str, Any]) -> None: ...
@@ -65,9 +67,13 @@ class StartTrackingReader(DataSourceStreamReader):
         start = self._tracker.start
         if start is not None and not asks:
             return start
+        if start is None:
+            self._reader.resume({})
         begin = self._reader.initialOffset() if start is None else start
         end = self._reader.latestOffset(begin, limit)
-        if end != begin:
+        if end == begin:
+            self._reader.rest()
+        else:
             end = showing(end, self._reader.reportLatestOffset())
         self._tracker.answered(end)
         return end
@@ -77,7 +83,7 @@ class StartTrackingReader(DataSourceStreamReader):
         is_restart = self._tracker.start is None
         is_batch = self._tracker.partitions(start, end)
         if is_restart:
-            self._reader.resume(end.get(SHOWN, {}))
+            self._reader.resume(end.get(SHOWN) or {})
         return self._reader.partitions(start, end) if is_batch else []
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -7,7 +7,7 @@ it, and on executors only ``read`` runs.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +21,8 @@ from rocketmq_spark.said.shown_errors import iterating_alone, raising_alone
 from rocketmq_spark.source.pop.message_tasks import Part, tasks_of, texts_beside_columns
 from rocketmq_spark.source.pop.pop_offsets import PopOffset
 from rocketmq_spark.source.schema import canonical_names, check_schema
-from rocketmq_spark.source.stream.drain import Control
 from rocketmq_spark.source.stream.read_limit import max_rows, read_limit
+from rocketmq_spark.source.stream.resumable import Resumable
 from rocketmq_spark.spark_version import ReadLimit, SupportsTriggerAvailableNow
 from rocketmq_spark.wire.arrow.column_table import RECEIPT_HANDLE
 
@@ -39,18 +39,18 @@ class MessagesPartition(InputPartition):
     parts: tuple[Part, ...]
 
 
-class RocketMQPopReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A streaming reader. Building it opens nothing and starts nothing.
 
     Not thread-safe: Spark's source runner is one thread.
     """
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        super().__init__()
         self._options = options
         self._schema = schema
         self._run: PopRun | None = None
         self._looks_once = False
-        self._control_before: Control | None = None
         self._last: tuple[dict[str, Any], PopOffset] | None = None
 
     def __reduce__(self) -> tuple[type[RocketMQPopReader], tuple[ReadOptions, StructType]]:
@@ -67,10 +67,6 @@ class RocketMQPopReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._looks_once = True
-
-    def resume(self, shown: Mapping[str, Any]) -> None:
-        """As of ``RocketMQStreamReader``."""
-        self._control_before = Control.shown_in(shown)
 
     def initialOffset(self) -> dict[str, Any]:
         """No messages: the first ``latestOffset`` receives some."""
@@ -122,7 +118,7 @@ class RocketMQPopReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._run is None:
             from rocketmq_spark.source.pop.pop_run import PopRun
 
-            self._run = PopRun(self._options, self._control_before, looks_once=self._looks_once)
+            self._run = PopRun(self._options, self.control_before, looks_once=self._looks_once)
         return self._run
 
     # ------------------------------------------------------------------------------------------ executors

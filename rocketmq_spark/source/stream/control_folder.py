@@ -1,4 +1,5 @@
 """The folder in which a source runner is asked to stop: a new one, or that of an earlier start of the same query.
+``run_available_now`` asks the next start in it to end where the queues end now.
 
 Before Spark 4.2 the query progress of a restart shows the last logged offset until a batch is planned, and with it the
 folder of the start that planned it. So the next start takes that folder over, unless its runner is still alive: a
@@ -19,6 +20,11 @@ from rocketmq_spark.pull.private_folder import private_folder
 from rocketmq_spark.source.stream.drain import FILES, Control
 
 PREFIX: Final = "rocketmq-spark-"
+
+ASKED: Final = "end"
+FOUND: Final = "ending"
+REACHED: Final = "ended"
+"""Files of an ``EndRequest``: each state has the next one's file beside or instead of its own."""
 
 
 class ControlFolder:
@@ -54,7 +60,7 @@ def taken_over(before: Control) -> ControlFolder | None:
     """The folder of an earlier start, without what it was asked then; None where that is not possible. A checkpoint
     may come from anywhere: nothing is taken that could not have been made here by ``new_folder``."""
     path = before.path
-    if path.parent != Path(tempfile.gettempdir()) or not path.name.startswith(PREFIX):
+    if not is_ours(path):
         return None
     with suppress(OSError):
         path.mkdir(mode=0o700, exist_ok=True)
@@ -63,3 +69,58 @@ def taken_over(before: Control) -> ControlFolder | None:
             (path / file).unlink(missing_ok=True)
         return folder
     return None
+
+
+def is_ours(path: Path) -> bool:
+    """Whether ``new_folder`` may have made it on this machine."""
+    return path.parent == Path(tempfile.gettempdir()) and path.name.startswith(PREFIX)
+
+
+class EndRequest:
+    """That the next start of a query ends where the queues end when it looks first.
+
+    The asker makes the folder of the start before again, with a file ``end``; the next start renames that to
+    ``ending``, and makes ``ended`` when it has read, and proven, all that there was.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @classmethod
+    def made(cls, before: Control) -> EndRequest | None:
+        """The asker's: made for the start after the one of ``before``. None where that one has not left yet, or the
+        driver is not on this machine."""
+        if not is_ours(before.path):
+            return None
+        with suppress(OSError):
+            before.path.mkdir(mode=0o700)
+            (before.path / ASKED).touch()
+            return cls(before.path)
+        return None
+
+    @classmethod
+    def found(cls, before: Control) -> EndRequest | None:
+        """The next start's; None where nobody has made one."""
+        if not is_ours(before.path):
+            return None
+        with suppress(OSError), private_folder(before.path) as descriptor:
+            os.rename(ASKED, FOUND, src_dir_fd=descriptor, dst_dir_fd=descriptor)
+            return cls(before.path)
+        return None
+
+    def answer(self) -> None:
+        """All that there was is read and proven."""
+        with suppress(OSError):
+            (self._path / REACHED).touch()
+
+    @property
+    def is_found(self) -> bool:
+        return (self._path / FOUND).exists()
+
+    @property
+    def is_reached(self) -> bool:
+        return (self._path / REACHED).exists()
+
+    def withdraw(self) -> None:
+        """Remove the folder; also a start's that is still there."""
+        shutil.rmtree(self._path, ignore_errors=True)

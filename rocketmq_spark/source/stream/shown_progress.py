@@ -33,8 +33,25 @@ def latest_offsets(query: StreamingQuery | StreamingQueryProgress | dict[str, An
     """What a progress has of each source as ``latestOffset``; None where that is no value, or one of ours that shows
     nothing."""
     progress: Any = query if isinstance(query, dict) else query.lastProgress
-    sources = [] if progress is None else _field(progress, "sources")
-    return [_parsed(_field(source, "latestOffset")) for source in sources]
+    return [_parsed(_field(source, "latestOffset")) for source in _sources(progress)]
+
+
+def _sources(progress: Any) -> list[Any]:
+    return [] if progress is None else _field(progress, "sources")
+
+
+def has_advanced(progress: StreamingQueryProgress) -> bool:
+    """Whether one of our sources has had a batch in it."""
+    ends = [
+        (_value(_field(source, "startOffset")), _value(_field(source, "endOffset"))) for source in _sources(progress)
+    ]
+    return any(is_place(end) and start != end for start, end in ends)
+
+
+def ends_show(query: StreamingQuery) -> list[Any]:
+    """What the end offset of each source of ours shows, before Spark 4.2; None where one shows nothing."""
+    ends = [_value(_field(source, "endOffset")) for source in _sources(query.lastProgress)]
+    return [end.get(SHOWN) for end in ends if is_place(end)]
 
 
 def _field(of: Any, name: str) -> Any:
@@ -43,11 +60,15 @@ def _field(of: Any, name: str) -> Any:
 
 def _parsed(latest_offset: Any) -> Any:
     """Spark 4.2 has JSON here. Before, there is the end offset, as Python writes a dict."""
-    value = latest_offset  # of a progress that was stored as JSON
-    if isinstance(latest_offset, str):
-        value = _read(json.loads, latest_offset)
-        value = _read(ast.literal_eval, latest_offset) if value is None else value
+    value = _value(latest_offset)
     return value.get(SHOWN) if is_place(value) else value
+
+
+def _value(offset: Any) -> Any:
+    if not isinstance(offset, str):  # of a progress that was stored as JSON
+        return offset
+    value = _read(json.loads, offset)
+    return _read(ast.literal_eval, offset) if value is None else value
 
 
 def _read(parse: Callable[[str], Any], text: str) -> Any:

@@ -102,11 +102,15 @@ class Run:
 
 class SourceRun(Run):
     """A member that has joined, and the planner that works with it. ``control_before``: where an earlier start of the
-    query could be asked to stop, where the progress still shows that."""
+    query could be asked to stop, where the progress still shows that. ``may_end_unasked``: Spark may end the query
+    without a further call for an offset, as 4.0 and 4.1 do."""
 
-    def __init__(self, options: ReadOptions, control_before: Control | None = None) -> None:
+    def __init__(
+        self, options: ReadOptions, control_before: Control | None = None, *, may_end_unasked: bool = False
+    ) -> None:
         super().__init__()
         self._member = Member(options, self._parent.leave_as_orphan)
+        self._member.puts_resets_back = may_end_unasked
         speak_as(options.log_level, group=options.consumer_group, clientId=self._member.client_id)
         self.drain = DrainRequest(control_before)
         self.planner = BatchPlanner(self._member, options, self.drain, monotonic_ms)

@@ -29,10 +29,10 @@ from rocketmq_spark.source.given_up import check_skipped, named_together, withou
 from rocketmq_spark.source.partitioning import Task, tasks_of
 from rocketmq_spark.source.schema import check_schema
 from rocketmq_spark.source.stream.checkpoint_changes import planned_with, warnings_of
-from rocketmq_spark.source.stream.drain import Control
 from rocketmq_spark.source.stream.offsets import OffsetReader, SourceOffset
 from rocketmq_spark.source.stream.progress import ProgressReporter, told_waits
 from rocketmq_spark.source.stream.read_limit import max_rows, read_limit
+from rocketmq_spark.source.stream.resumable import Resumable
 from rocketmq_spark.spark_version import ReadLimit, SupportsTriggerAvailableNow
 
 if TYPE_CHECKING:
@@ -60,20 +60,20 @@ class RocketMQInputPartition(InputPartition):
     told_lost: tuple[LostRange, ...]
 
 
-class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A streaming reader. Building it opens nothing, starts nothing and joins nothing.
 
     Not thread-safe: Spark's source runner is one thread.
     """
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        super().__init__()
         self._options = options
         self._schema = schema
         self._run: SourceRun | None = None
         self._offsets = OffsetReader()
         self._progress = ProgressReporter()
         self._stops_at_what_is_there = False
-        self._control_before: Control | None = None
         self._notes: set[tuple[str, str]] = set()
         """Plans of the batch that runs, and whom they wait for, of which tasks on this machine may have left notes."""
         self._planned_end: dict[str, Any] | None = None
@@ -94,11 +94,6 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._stops_at_what_is_there = True
-
-    def resume(self, shown: Mapping[str, Any]) -> None:
-        """Before Spark 4.2: the progress shows what an earlier start of the query has shown, until a batch is planned.
-        To be called before all that joins the group."""
-        self._control_before = Control.shown_in(shown)
 
     def initialOffset(self) -> dict[str, Any]:
         """No positions: the first ``latestOffset`` finds them, and the offset that it answers is the durable one."""
@@ -189,7 +184,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             from rocketmq_spark.source.stream.source_run import SourceRun
 
             warnings = warnings_of(checkpoint, self._options)
-            self._run = SourceRun(self._options, self._control_before)
+            self._run = SourceRun(self._options, self.control_before, may_end_unasked=self.may_end_unasked)
             for warning in warnings:
                 log.warning("%s", warning)
             if self._stops_at_what_is_there:

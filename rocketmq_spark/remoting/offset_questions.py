@@ -1,0 +1,40 @@
+"""How a broker is asked to store a group's offset, by members and by operators' tools."""
+
+from __future__ import annotations
+
+from rocketmq_spark.errors import BrokerError
+from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.remoting.peer import Question, code_only
+from rocketmq_spark.wire.remoting.codes import RequestCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
+from rocketmq_spark.wire.remoting.headers import UpdateConsumerOffsetRequest
+from rocketmq_spark.wire.remoting.meanings import Meaning, meaning_of
+
+
+def update_question(address: str, group: str, queue: MessageQueue, offset: int) -> Question[None]:
+    """As members ask it. See ``Broker.submit_update_offsets``."""
+    header = UpdateConsumerOffsetRequest(
+        consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset
+    )
+
+    def read(answer: RemotingCommand) -> None:
+        if meaning_of(RequestCode.UPDATE_CONSUMER_OFFSET, answer) is Meaning.NOT_TAKEN:
+            raise BrokerError("OFFSET_NOT_TAKEN", address=address, queue=str(queue), group=group, code=answer.code)
+
+    return Question(RemotingCommand(RequestCode.UPDATE_CONSUMER_OFFSET, fields=header.to_fields()), read)
+
+
+def reset_question(group: str, queue: MessageQueue, offset: int) -> Question[None]:
+    """As operators' tools ask it: of one queue, to ``offset``. Wants the right UPDATE on topic and group, where there are rights.
+
+    Source: ``broker/processor/AdminBrokerProcessor.java#resetOffset``.
+    """
+    fields = {
+        "group": group,
+        "topic": queue.topic,
+        "queueId": str(queue.queue_id),
+        "timestamp": "-1",
+        "offset": str(offset),
+        "isForce": "true",
+    }
+    return Question(RemotingCommand(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields=fields), code_only)
