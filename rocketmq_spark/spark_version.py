@@ -7,17 +7,28 @@ version. Importing this module raises OptionError[SPARK_TOO_OLD] on Spark 3.5 an
 
 from __future__ import annotations
 
+import platform
+import sys
 from dataclasses import dataclass
-from importlib.metadata import version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
+import pyspark.version
+
 from rocketmq_spark.errors import OptionError
+
+SPARK_VERSION: Final[str] = pyspark.version.__version__
 
 try:
     from pyspark.sql import datasource
 except ImportError as problem:
-    raise OptionError("SPARK_TOO_OLD", version=version("pyspark"), missing="pyspark.sql.datasource") from problem
+    raise OptionError(
+        "SPARK_TOO_OLD",
+        version=SPARK_VERSION,
+        host=platform.node(),
+        python=f"Python {platform.python_version()} ({sys.executable})",
+        missing="pyspark.sql.datasource",
+    ) from problem
 
 HAS_READ_LIMITS: Final = find_spec("pyspark.sql.streaming.datasource") is not None
 """Whether Spark passes ``latestOffset`` where the batch begins, and how much it may hold."""

@@ -33,6 +33,7 @@ from rocketmq_spark.sink.columns import SINK_COLUMNS
 from rocketmq_spark.source.schema import spark_type
 from rocketmq_spark.source.stream import drain
 from rocketmq_spark.source.stream.checkpoint_changes import CHANGES
+from rocketmq_spark.spark_features import FEATURES, PYTHONS, SPARKS
 from rocketmq_spark.wire.arrow.column_table import COLUMNS, DEFAULT_COLUMNS, PROPERTIES, RECEIVED_COLUMNS
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode, code_name
 from rocketmq_spark.wire.remoting.meanings import MEANINGS
@@ -236,6 +237,13 @@ def checkpoint_changes_table() -> str:
     return table(("change", "option", "is", "what it loses"), lines)
 
 
+def sparks_table() -> str:
+    """For docs/guide/sparks.md: what each Spark has, and what holds without it."""
+    lines = ((one.name, *map(one.cell, SPARKS), one.instead) for one in FEATURES)
+    pythons = ("Python", *PYTHONS.values(), "")
+    return table(("", *(f"Spark {spark}" for spark in SPARKS), "where it says no"), [pythons, *lines])
+
+
 def options_table() -> str:
     """For README.md: the ones to begin with, first those that are required."""
     return table(
@@ -374,6 +382,7 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
     "standing_steps": standing_table,
     "drain": drain_diagram,
     "checkpoint_changes": checkpoint_changes_table,
+    "sparks": sparks_table,
 }
 MARKED: Final = re.compile(
     r"(?P<begin><!-- (?P<name>\w+): written by tools/generate_docs\.py -->\n).*?(?P<end><!-- end of (?P=name) -->)",
@@ -389,6 +398,7 @@ PAGES: Final[Mapping[str, Callable[[str], str]]] = {
     "docs/design/orderly.md": with_tables,
     "docs/design/other-members.md": with_tables,
     "docs/guide/groups-and-offsets.md": with_tables,
+    "docs/guide/sparks.md": with_tables,
     "docs/design/processes-threads-locks.md": with_tables,
     "docs/design/pulling.md": with_tables,
     "README.md": with_tables,

@@ -94,10 +94,12 @@ SHELLS = {
         "source.pop.pop_run",
         "source.schema",
         "source.start_tracking_reader",
+        "source.stream.available_now_runs",
         "source.stream.control_folder",
         "source.stream.graceful_stop",
         "source.stream.read_limit",
         "source.stream.refused_reader",
+        "source.stream.resumable",
         "source.stream.source_run",
         "source.stream.stream_reader",
     )

@@ -38,6 +38,21 @@ SHAPES: Final = {
         r"going on where the group is, of which the checkpoint knows nothing, wherever the options would begin; \d+ of "
         rf"\d+ offsets are to be read: {_QUEUE} at \d+ of \[\d+, \d+\).*"
     ),
+    "one batch": re.compile(
+        r"Spark 4\.[01]\.\d+ runs availableNow and once as one batch, which the next start commits to the group; "
+        r"rocketmq_spark\.run_available_now reads and commits all that is there"
+    ),
+    "messages left": re.compile(
+        r"the batch does not hold all that is there: (?:some|\d+) messages are in none yet, and with availableNow or "
+        r"once Spark 4\.[01]\.\d+ ends the run here; rocketmq_spark\.run_available_now reads on"
+    ),
+    "reset left": re.compile(
+        rf"the reset of queue={_QUEUE} to offset=\d+ is left to the next start: no plan came after it"
+    ),
+    "reset lost": re.compile(
+        rf"the reset of queue={_QUEUE} to offset=\d+ is lost: no plan came after it, and the broker did not take it "
+        r"back\. Reset the group again"
+    ),
     "moved": re.compile(
         rf"the group has been moved to where this query begins, as 'groupOffsets' says: {_QUEUE} from \d+ to \d+.*"
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -16,6 +17,7 @@ from rocketmq_spark.spark_version import HAS_READ_LIMITS, ReadMaxRows
 ROOT = Path(__file__).parents[2]
 OF_3_5 = {
     "__init__.py": "",
+    "version.py": '__version__ = "3.5.9"\n',
     "sql/__init__.py": "",
     "sql/types.py": "class StructType: pass\n",
     "sql/streaming/__init__.py": "",
@@ -28,9 +30,6 @@ def path_of_3_5(tmp_path: Path) -> str:
         file = tmp_path / "pyspark" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
-    metadata = tmp_path / "pyspark-3.5.9.dist-info" / "METADATA"
-    metadata.parent.mkdir()
-    metadata.write_text("Metadata-Version: 2.1\nName: pyspark\nVersion: 3.5.9\n", encoding="utf-8")
     return os.pathsep.join((str(tmp_path), str(ROOT)))
 
 
@@ -45,9 +44,11 @@ def test_spark_without_python_sources_names_the_version_needed(path_of_3_5: str)
     )
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
-        "rocketmq_spark.errors.OptionError: [ROCKETMQ_SPARK_TOO_OLD] PySpark 3.5.9 is installed, and it has no "
-        "pyspark.sql.datasource. rocketmq_spark needs PySpark 4.0 or newer, on the driver and on the cluster: "
-        "pip install 'pyspark>=4.0,<4.4'."
+        f"rocketmq_spark.errors.OptionError: [ROCKETMQ_SPARK_TOO_OLD] PySpark 3.5.9 runs on {platform.node()}, by "
+        f"Python {platform.python_version()} ({sys.executable}), and it has no pyspark.sql.datasource: Python data "
+        "sources came with Spark 4.0. On the driver and on every executor rocketmq_spark needs Spark 4.0 to 4.3 and Python 3.11 to "
+        "3.13: pip install 'pyspark>=4.0,<4.4' for the Python that 'spark.pyspark.python' or PYSPARK_PYTHON names. "
+        "There is no version for Spark 3.5."
     )
 
 

@@ -41,7 +41,7 @@ def make(tracker: StartTracker, call: Call, end: Offset = X) -> bool | None:
 
 
 def tracker_in(state: State) -> StartTracker:
-    tracker = StartTracker()
+    tracker = StartTracker("4.1.4")
     for call in CALLS_TO[state]:
         make(tracker, call)
     assert tracker.state is state
@@ -66,7 +66,7 @@ def test_illegal_call_is_an_error_that_names_it(state: State, call: Call) -> Non
 
 
 def test_new_query_begins_unknown_then_where_it_ended() -> None:
-    tracker = StartTracker()
+    tracker = StartTracker("4.1.4")
     assert tracker.latest()
     assert tracker.start is None
     tracker.answered(X)
@@ -77,7 +77,7 @@ def test_new_query_begins_unknown_then_where_it_ended() -> None:
 
 
 def test_restart_begins_at_the_last_logged_offset() -> None:
-    tracker = StartTracker()
+    tracker = StartTracker("4.1.4")
     assert not tracker.partitions(X, X)
     assert tracker.latest()
     assert tracker.start == X
@@ -89,7 +89,7 @@ def test_restart_begins_at_the_last_logged_offset() -> None:
 
 @pytest.mark.parametrize("start", [INITIAL, {"at": 1}])
 def test_restart_replays_the_uncommitted_batch_first(start: Offset) -> None:
-    tracker = StartTracker()
+    tracker = StartTracker("4.1.4")
     assert not tracker.partitions(X, X)
     if start == INITIAL:
         tracker.initial()
@@ -109,7 +109,7 @@ def test_first_answer_completes_nothing_when_asked_for_twice() -> None:
 
 def test_new_query_without_messages_has_an_empty_first_batch() -> None:
     """A member that owns no queue, or a group that shares messages and has none, answers the initial offset first."""
-    tracker = StartTracker()
+    tracker = StartTracker("4.1.4")
     assert tracker.latest()
     tracker.answered(INITIAL)
     tracker.initial()

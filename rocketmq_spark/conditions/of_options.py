@@ -80,14 +80,18 @@ OF_OPTIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "needs 'tlsKeyPassword'.",
         ),
         "SPARK_TOO_OLD": Condition(
-            "PySpark {version} is installed, and it has no {missing}.",
-            "rocketmq_spark needs PySpark 4.0 or newer, on the driver and on the cluster: pip install "
-            "'pyspark>=4.0,<4.4'.",
+            "PySpark {version} runs on {host}, by {python}, and it has no {missing}: Python data sources came with "
+            "Spark 4.0.",
+            "On the driver and on every executor rocketmq_spark needs Spark 4.0 to 4.3 and Python 3.11 to 3.13: pip "
+            "install 'pyspark>=4.0,<4.4' for the Python that 'spark.pyspark.python' or PYSPARK_PYTHON names. There is "
+            "no version for Spark 3.5.",
         ),
         "CALL_OUT_OF_ORDER": Condition(
-            "Spark called {call} of the source where Spark 4.0 and 4.1 never do: where the batch begins is unknown.",
-            "Unset 'spark.sql.streaming.triggerAvailableNowWrapper.enabled', or use Spark 4.2 or newer. No batch was "
-            "planned; the checkpoint remains valid.",
+            "This query cannot run with 'spark.sql.streaming.triggerAvailableNowWrapper.enabled': Spark {version} then "
+            "fixes where the run ends before it reads the checkpoint, and its call {call} does not show where the "
+            "batch begins.",
+            "Unset that setting. To read all that is there in several batches, call rocketmq_spark.run_available_now, "
+            "or use Spark 4.2 or newer. Nothing was read; the checkpoint remains valid.",
         ),
         "NO_BATCH_ID": Condition(
             "Ids need query and batch, of which Spark says {query} and {batch}.", "Set 'messageIdColumns'."

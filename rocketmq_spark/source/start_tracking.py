@@ -26,10 +26,8 @@ SIZED_BY_QUEUES: Final = frozenset({"maxOffsets", "lagByQueue", "waitingFor"})
 """What is not carried: each has an entry a queue, and the checkpoint keeps every offset."""
 
 
-def showing(end: Offset, report: Mapping[str, Any] | None) -> Offset:
+def showing(end: Offset, report: Mapping[str, Any]) -> Offset:
     """A new end with what ``reportLatestOffset`` returns where Spark calls it."""
-    if report is None:
-        return end
     return {**end, SHOWN: {name: value for name, value in report.items() if name not in SIZED_BY_QUEUES}}
 
 
@@ -87,7 +85,8 @@ before the checkpoint is known, or of a Spark that nobody has seen."""
 class StartTracker:
     """The state machine. ``start`` is where the next batch begins; None: it is not known yet. Not thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, spark_version: str) -> None:
+        self._spark_version = spark_version
         self.state = State.NEW
         self.start: Offset | None = None
 
@@ -122,5 +121,5 @@ class StartTracker:
     def _advance(self, call: Call) -> None:
         following = TRANSITIONS.get((self.state, call))
         if following is None:
-            raise OptionError("CALL_OUT_OF_ORDER", call=call.value)
+            raise OptionError("CALL_OUT_OF_ORDER", version=self._spark_version, call=call.value)
         self.state = following

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from rocketmq_spark.source.start_tracking import SHOWN, StartTracker, showing
+from rocketmq_spark.spark_version import SPARK_VERSION
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from rocketmq_spark.spark_version import ReadLimit
+
+
+log = logging.getLogger(__name__)
 
 
 class LimitedReader(Protocol):
@@ -47,7 +52,9 @@ class StartTrackingReader(DataSourceStreamReader):
 
     def __init__(self, reader: LimitedReader) -> None:
         self._reader = reader
-        self._tracker = StartTracker()
+        self._tracker = StartTracker(SPARK_VERSION)
+        self._has_logged_one_batch = False
+        self._has_logged_messages_left = False
 
     def __reduce__(self) -> tuple[type[StartTrackingReader], tuple[LimitedReader]]:
         """What executors need; where the query is stays in the source runner."""
@@ -71,10 +78,13 @@ class StartTrackingReader(DataSourceStreamReader):
             self._reader.resume({})
         begin = self._reader.initialOffset() if start is None else start
         end = self._reader.latestOffset(begin, limit)
+        self._log_one_batch()
         if end == begin:
             self._reader.rest()
         else:
-            end = showing(end, self._reader.reportLatestOffset())
+            report = self._reader.reportLatestOffset() or {}
+            self._log_messages_left(report.get("lag", report.get("waiting")))
+            end = showing(end, report)
         self._tracker.answered(end)
         return end
 
@@ -84,7 +94,34 @@ class StartTrackingReader(DataSourceStreamReader):
         is_batch = self._tracker.partitions(start, end)
         if is_restart:
             self._reader.resume(end.get(SHOWN) or {})
-        return self._reader.partitions(start, end) if is_batch else []
+        if not is_batch:
+            return []
+        tasks = self._reader.partitions(start, end)
+        self._log_one_batch()
+        return tasks
+
+    def _log_one_batch(self) -> None:
+        """Once: which trigger the query has is unknown here."""
+        if self._has_logged_one_batch:
+            return
+        self._has_logged_one_batch = True
+        log.info(
+            "Spark %s runs availableNow and once as one batch, which the next start commits to the group; "
+            "rocketmq_spark.run_available_now reads and commits all that is there",
+            SPARK_VERSION,
+        )
+
+    def _log_messages_left(self, messages: int | None) -> None:
+        """Once. None: their number is unknown."""
+        if messages == 0 or self._has_logged_messages_left:
+            return
+        self._has_logged_messages_left = True
+        log.info(
+            "the batch does not hold all that is there: %s messages are in none yet, and with availableNow or once "
+            "Spark %s ends the run here; rocketmq_spark.run_available_now reads on",
+            "some" if messages is None else messages,
+            SPARK_VERSION,
+        )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return self._reader.read(partition)

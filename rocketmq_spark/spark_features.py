@@ -1,0 +1,88 @@
+"""What differs between the Sparks that run this connector: one table, which the guide shows. Pure."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+SPARKS: Final = ("4.0", "4.1", "4.2", "4.3")
+
+PYTHONS: Final = dict.fromkeys(SPARKS, "3.11 to 3.13")
+"""Versions of Python on which the connector runs with each."""
+
+
+class Feature(NamedTuple):
+    """``since``: the first Spark that has it; None where none has. ``instead``: what holds without it."""
+
+    name: str
+    since: str | None
+    instead: str
+
+    def cell(self, spark: str) -> str:
+        """What the table has below ``spark``."""
+        return "yes" if self.since is not None and SPARKS.index(spark) >= SPARKS.index(self.since) else "no"
+
+
+RUN_TO_THE_END: Final = "rocketmq_spark.run_available_now"
+
+FEATURES: Final = (
+    Feature(
+        "`availableNow` reads all that is there, in as many batches as `maxOffsetsPerTrigger` makes",
+        "4.2",
+        "One batch of at most `maxOffsetsPerTrigger` offsets; with `loadBalance=message` one batch of what arrives first. A "
+        f"line names what was left. `{RUN_TO_THE_END}(writer)` reads all, on every Spark.",
+    ),
+    Feature(
+        "the group's lag is 0 after `availableNow`",
+        "4.2",
+        "The last batch is committed to the group by the next start. Until then the group's lag includes it, and another "
+        f"member that joins reads it again. `{RUN_TO_THE_END}(writer)` commits it.",
+    ),
+    Feature(
+        "the group's lag is 0 after `once`",
+        None,
+        "As above: Spark asks nothing after the batch of `once`. Use `availableNow`.",
+    ),
+    Feature(
+        "an operator's reset during the last batch of a run is obeyed",
+        "4.2",
+        "The next start obeys it: a run that ends sets the mark at the broker again. With ACL that takes the right "
+        "UPDATE on topic and group; without it a line names the reset that is lost.",
+    ),
+    Feature(
+        "`spark.sql.streaming.triggerAvailableNowWrapper.enabled` may be set",
+        "4.2",
+        "The query fails before anything is read, with `CALL_OUT_OF_ORDER`.",
+    ),
+    Feature(
+        "`progress_of(query)` has `maxOffsets`, `lagByQueue` and `waitingFor`, and is as of now",
+        "4.2",
+        "It has `clientId`, `lag`, `lateProofs`, `lost` and `control`, as of the last batch that was planned. Log lines "
+        "name what is waited for.",
+    ),
+    Feature(
+        "`rocketmq_spark.stop(query)` before the first batch of a new query",
+        "4.2",
+        "`NOT_DRAINED` after `timeout_s`. Such a query has read nothing: use `query.stop()`. So it is with a checkpoint "
+        "whose last batch a newer Spark has planned, until there is a batch.",
+    ),
+    Feature(
+        "streaming writers get Arrow by `DataSourceStreamArrowWriter`",
+        "4.1",
+        "Spark 4.0 has no such class, and passes Arrow all the same.",
+    ),
+    Feature(
+        "Unix domain sockets between the JVM and Python",
+        "4.1",
+        "TCP on the loopback interface.",
+    ),
+    Feature(
+        "Spark Declarative Pipelines",
+        "4.1",
+        "Spark 4.0 does not have them.",
+    ),
+    Feature(
+        "filters of a stream are passed to a Python source",
+        None,
+        "Spark filters rows that were read; `subExpression` filters tags at the broker.",
+    ),
+)
