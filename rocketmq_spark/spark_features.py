@@ -28,14 +28,14 @@ FEATURES: Final = (
     Feature(
         "`availableNow` reads all that is there, in as many batches as `maxOffsetsPerTrigger` makes",
         "4.2",
-        "One batch of at most `maxOffsetsPerTrigger` offsets; with `loadBalance=message` one batch of what arrives first. A "
-        f"line names what was left. `{RUN_TO_THE_END}(writer)` reads all, on every Spark.",
+        "One batch of at most `maxOffsetsPerTrigger` offsets; with `loadBalance=message` one batch of what arrives "
+        f"first. A line names what was left. `{RUN_TO_THE_END}(writer)` reads all, on every Spark.",
     ),
     Feature(
         "the group's lag is 0 after `availableNow`",
         "4.2",
-        "The last batch is committed to the group by the next start. Until then the group's lag includes it, and another "
-        f"member that joins reads it again. `{RUN_TO_THE_END}(writer)` commits it.",
+        "The last batch is committed to the group by the next start. Until then the group's lag includes it, and "
+        f"another member that joins reads it again. `{RUN_TO_THE_END}(writer)` commits it.",
     ),
     Feature(
         "the group's lag is 0 after `once`",
@@ -56,14 +56,14 @@ FEATURES: Final = (
     Feature(
         "`progress_of(query)` has `maxOffsets`, `lagByQueue` and `waitingFor`, and is as of now",
         "4.2",
-        "It has `clientId`, `lag`, `lateProofs`, `lost` and `control`, as of the last batch that was planned. Log lines "
-        "name what is waited for.",
+        "It has `clientId`, `lag`, `lateProofs`, `lost` and `control`, as of the last batch that was planned. Log "
+        "lines name what is waited for.",
     ),
     Feature(
         "`rocketmq_spark.stop(query)` before the first batch of a new query",
         "4.2",
-        "`NOT_DRAINED` after `timeout_s`. Such a query has read nothing: use `query.stop()`. So it is with a checkpoint "
-        "whose last batch a newer Spark has planned, until there is a batch.",
+        "`NOT_DRAINED` after `timeout_s`. Such a query has read nothing: use `query.stop()`. So it is with a "
+        "checkpoint whose last batch a newer Spark has planned, until there is a batch.",
     ),
     Feature(
         "streaming writers get Arrow by `DataSourceStreamArrowWriter`",

@@ -21,6 +21,8 @@ SPARK_VERSION: Final[str] = pyspark.version.__version__
 
 try:
     from pyspark.sql import datasource
+    from pyspark.sql.datasource import DataSource as DataSource
+    from pyspark.sql.datasource import DataSourceStreamReader as DataSourceStreamReader
 except ImportError as problem:
     raise OptionError(
         "SPARK_TOO_OLD",

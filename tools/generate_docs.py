@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from file_map import file_map
 from mutation_page import mutation_page
+from sparks_table import sparks_table
 
 from rocketmq_spark.conditions import CONDITIONS
 from rocketmq_spark.consumer import queue_life, standing
@@ -33,7 +34,6 @@ from rocketmq_spark.sink.columns import SINK_COLUMNS
 from rocketmq_spark.source.schema import spark_type
 from rocketmq_spark.source.stream import drain
 from rocketmq_spark.source.stream.checkpoint_changes import CHANGES
-from rocketmq_spark.spark_features import FEATURES, PYTHONS, SPARKS
 from rocketmq_spark.wire.arrow.column_table import COLUMNS, DEFAULT_COLUMNS, PROPERTIES, RECEIVED_COLUMNS
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode, code_name
 from rocketmq_spark.wire.remoting.meanings import MEANINGS
@@ -233,15 +233,8 @@ def with_tables(text: str) -> str:
 
 def checkpoint_changes_table() -> str:
     """For docs/guide/groups-and-offsets.md: what becomes of a checkpoint whose query has other options."""
-    lines = ((change.what, f"`{change.option}`", change.outcome.value, change.loses) for change in CHANGES)
-    return table(("change", "option", "is", "what it loses"), lines)
-
-
-def sparks_table() -> str:
-    """For docs/guide/sparks.md: what each Spark has, and what holds without it."""
-    lines = ((one.name, *map(one.cell, SPARKS), one.instead) for one in FEATURES)
-    pythons = ("Python", *PYTHONS.values(), "")
-    return table(("", *(f"Spark {spark}" for spark in SPARKS), "where it says no"), [pythons, *lines])
+    head = ("change", "option", "is", "what it loses")
+    return table(head, ((one.what, f"`{one.option}`", one.outcome.value, one.loses) for one in CHANGES))
 
 
 def options_table() -> str:
@@ -389,19 +382,15 @@ MARKED: Final = re.compile(
     re.DOTALL,
 )
 
+PAGES_OF_DESIGN: Final = ("orderly", "other-members", "processes-threads-locks", "pulling")
 PAGES: Final[Mapping[str, Callable[[str], str]]] = {
     "docs/reference/options.md": options_page,
     "docs/reference/errors.md": errors_page,
     "docs/reference/columns.md": columns_page,
     "docs/design/file-map.md": file_map_page,
     "docs/design/mutation.md": lambda _: mutation_page(),
-    "docs/design/orderly.md": with_tables,
-    "docs/design/other-members.md": with_tables,
-    "docs/guide/groups-and-offsets.md": with_tables,
-    "docs/guide/sparks.md": with_tables,
-    "docs/design/processes-threads-locks.md": with_tables,
-    "docs/design/pulling.md": with_tables,
-    "README.md": with_tables,
+    **dict.fromkeys((f"docs/design/{page}.md" for page in PAGES_OF_DESIGN), with_tables),
+    **dict.fromkeys(("docs/guide/groups-and-offsets.md", "docs/guide/sparks.md", "README.md"), with_tables),
     "conf/connector.options.example": options_example,
 }
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import rocketmq_spark
 from connector_tests.spark.conftest import StreamOf
 from connector_tests.support.streams import Stream, Topic, steady_messages
+from rocketmq_spark.spark_version import HAS_READ_LIMITS
 
 pytestmark = pytest.mark.full
+
+WRAPPER = "spark.sql.streaming.triggerAvailableNowWrapper.enabled"
 
 
 def run(stream: Stream) -> StreamingQuery:
@@ -59,5 +65,34 @@ def test_messages_that_are_shared_come_once(messages: Topic, stream: StreamOf) -
     sent = messages.send(50)
     run(query_of)
     assert query_of.bodies() == sorted(sent)
+    run(query_of)
+    assert query_of.bodies() == sorted(sent)
+
+
+@pytest.fixture
+def wrapper(spark: SparkSession) -> Iterator[None]:
+    spark.conf.set(WRAPPER, "true")
+    yield
+    spark.conf.unset(WRAPPER)
+
+
+@pytest.mark.skipif(HAS_READ_LIMITS, reason="from Spark 4.2 on the setting changes nothing for this source")
+@pytest.mark.parametrize("has_checkpoint", [False, True], ids=["new", "restart"])
+def test_wrapper_of_available_now_is_refused_by_its_name(
+    messages: Topic, stream: StreamOf, spark: SparkSession, wrapper: None, has_checkpoint: bool
+) -> None:
+    query_of = stream()
+    sent = messages.send(10)
+    if has_checkpoint:
+        spark.conf.set(WRAPPER, "false")
+        query_of.run_to_end()
+        spark.conf.set(WRAPPER, "true")
+    before = query_of.bodies()
+    sent += messages.send(10)
+    with pytest.raises(StreamingQueryException) as raised:
+        query_of.start(availableNow=True).awaitTermination()
+    assert f"[ROCKETMQ_CALL_OUT_OF_ORDER] This query cannot run with '{WRAPPER}'" in str(raised.value)
+    assert query_of.bodies() == before
+    spark.conf.set(WRAPPER, "false")
     run(query_of)
     assert query_of.bodies() == sorted(sent)

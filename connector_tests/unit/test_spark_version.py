@@ -33,9 +33,12 @@ def path_of_3_5(tmp_path: Path) -> str:
     return os.pathsep.join((str(tmp_path), str(ROOT)))
 
 
-def test_spark_without_python_sources_names_the_version_needed(path_of_3_5: str) -> None:
+@pytest.mark.parametrize(
+    "module", ["rocketmq_spark.spark_version", "rocketmq_spark.source.datasource", "pyspark_rocketmq"]
+)
+def test_spark_without_python_sources_names_the_version_needed(path_of_3_5: str, module: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", "import rocketmq_spark.spark_version"],
+        [sys.executable, "-c", f"import {module}"],
         env=os.environ | {"PYTHONPATH": path_of_3_5},
         capture_output=True,
         text=True,
@@ -46,9 +49,9 @@ def test_spark_without_python_sources_names_the_version_needed(path_of_3_5: str)
     assert done.stderr.splitlines()[-1] == (
         f"rocketmq_spark.errors.OptionError: [ROCKETMQ_SPARK_TOO_OLD] PySpark 3.5.9 runs on {platform.node()}, by "
         f"Python {platform.python_version()} ({sys.executable}), and it has no pyspark.sql.datasource: Python data "
-        "sources came with Spark 4.0. On the driver and on every executor rocketmq_spark needs Spark 4.0 to 4.3 and Python 3.11 to "
-        "3.13: pip install 'pyspark>=4.0,<4.4' for the Python that 'spark.pyspark.python' or PYSPARK_PYTHON names. "
-        "There is no version for Spark 3.5."
+        "sources came with Spark 4.0. On the driver and on every executor rocketmq_spark needs Spark 4.0 to 4.3 and "
+        "Python 3.11 to 3.13: pip install 'pyspark>=4.0,<4.4' for the Python that 'spark.pyspark.python' or "
+        "PYSPARK_PYTHON names. There is no version for Spark 3.5."
     )
 
 

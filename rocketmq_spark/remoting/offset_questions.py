@@ -25,8 +25,8 @@ def update_question(address: str, group: str, queue: MessageQueue, offset: int) 
 
 
 def reset_question(group: str, queue: MessageQueue, offset: int) -> Question[None]:
-    """As operators' tools ask it: of one queue, to ``offset``. Wants the right UPDATE on topic and group, where there are
-    rights.
+    """As operators' tools ask it: of one queue, to ``offset``. Wants the right UPDATE on topic and group, where there
+    are rights.
 
     Source: ``broker/processor/AdminBrokerProcessor.java#resetOffset``.
     """

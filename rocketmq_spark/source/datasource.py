@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from rocketmq_spark.consumer.consume_from_where import starting_point
@@ -17,7 +16,7 @@ from rocketmq_spark.consumer.strategy_names import strategy_of
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.options import ReadOptions, WriteOptions
 from rocketmq_spark.said.shown_errors import alone, raising_alone
-from rocketmq_spark.spark_version import HAS_READ_LIMITS
+from rocketmq_spark.spark_version import HAS_READ_LIMITS, DataSource, DataSourceStreamReader
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter

@@ -42,8 +42,8 @@ def run_available_now(
     4.0 and 4.1 there are further ones after a batch, on the same checkpoint. What comes meanwhile may be read too.
 
     ``start`` starts the query, of the ``writer`` with the trigger set: ``lambda writer: writer.toTable("orders")``. By
-    default it is ``writer.start()``. Returns the last run, which has ended. Raises StreamingQueryException as soon as a
-    run fails.
+    default it is ``writer.start()``. Returns the last run, which has ended. A run that fails ends the call by Spark's
+    own exception.
     """
     from rocketmq_spark.spark_version import HAS_READ_LIMITS
 
@@ -93,7 +93,7 @@ def _made(control: Control) -> EndRequest | None:
 
 def _is_ended(query: StreamingQuery, requests: Sequence[EndRequest]) -> bool:
     """Whether all sources have reached their ends; the query is stopped in any case. False: one did not find its
-    request. Raises StreamingQueryException where the query fails."""
+    request. A query that fails raises what it failed with."""
     deadline = time.monotonic() + FOUND_S
     try:
         while query.isActive:

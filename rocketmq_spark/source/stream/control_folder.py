@@ -30,7 +30,7 @@ REACHED: Final = "ended"
 class ControlFolder:
     """``name``: its path, which exists and is this user's alone when it is made. ``cleanup`` removes it.
 
-    Raises OSError where it is not, or another process holds it.
+    Raises OSError where it is not, or another process holds it. Not thread-safe: it is the runner's.
     """
 
     def __init__(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""What both stream readers do where Spark does not pass ``latestOffset`` the start of a batch (4.0 and 4.1)."""
+"""What both stream readers do where Spark passes ``latestOffset`` no start of a batch: on 4.0 and 4.1."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Resumable(ABC):
     """A reader that an earlier start of the query may have left something to do.
 
     ``control_before``: where that start could be asked to stop, and the progress still shows it. ``may_end_unasked``:
-    nothing may be called after the last batch of a run.
+    nothing may be called after the last batch of a run. Not thread-safe: Spark's source runner is one thread.
     """
 
     def __init__(self) -> None:

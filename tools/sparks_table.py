@@ -1,0 +1,13 @@
+"""The table of docs/guide/sparks.md: what each Spark has, and what holds without it."""
+
+from __future__ import annotations
+
+from rocketmq_spark.spark_features import FEATURES, PYTHONS, SPARKS
+
+
+def sparks_table() -> str:
+    """In Markdown."""
+    head = ("", *(f"Spark {spark}" for spark in SPARKS), "where it says no")
+    lines = [(one.name, *map(one.cell, SPARKS), one.instead) for one in FEATURES]
+    cells = [head, ("---",) * len(head), ("Python", *PYTHONS.values(), ""), *lines]
+    return "".join(f"| {' | '.join(line)} |\n" for line in cells)
