@@ -16,19 +16,24 @@ SENTENCES = (
     "the dog sleeps",
     "a fox is quick and a dog is not",
 )
+ORDERS = (
+    '{"orderNo": "A-1", "version": 1, "status": "paid"}',
+    '{"orderNo": "A-2", "version": 1, "status": "paid"}',
+    '{"orderNo": "A-1", "version": 2, "status": "shipped"}',
+)
 
 
-def parser(description: str | None) -> argparse.ArgumentParser:
-    """Arguments that every example has."""
+def parser(description: str | None, topic: str = "sentences") -> argparse.ArgumentParser:
+    """Arguments that every example has; ``topic`` is their default."""
     new = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     new.add_argument("--namesrv", default=os.environ.get("NAMESRV_ADDR"), help="default: an embedded broker")
-    new.add_argument("--topic", default="sentences")
+    new.add_argument("--topic", default=topic)
     new.add_argument("--group", default="examples")
     return new
 
 
 @contextmanager
-def name_server(given: str | None, topic: str, *empty: str) -> Iterator[str]:
+def name_server(given: str | None, topic: str, *empty: str, bodies: tuple[str, ...] = SENTENCES) -> Iterator[str]:
     """The given address; without one that of an embedded broker, with messages in ``topic``, and ``empty`` topics."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if given is not None:
@@ -38,6 +43,6 @@ def name_server(given: str | None, topic: str, *empty: str) -> Iterator[str]:
     with EmbeddedCluster() as cluster:
         for name in (topic, *empty):
             cluster.create_topic(name)
-        keys = [f"sentence-{number}" for number in range(len(SENTENCES))]
-        rocketmq_spark.send(cluster.namesrv_addr, topic, SENTENCES, tags="english", keys=keys)
+        keys = [f"key-{number}" for number in range(len(bodies))]
+        rocketmq_spark.send(cluster.namesrv_addr, topic, bodies, tags="example", keys=keys)
         yield cluster.namesrv_addr

@@ -1,0 +1,67 @@
+"""Keep the newest version of each order in a Delta table: MERGE by key, in foreachBatch.
+
+python examples/07_delta_merge.py                        an embedded broker with a few orders
+python examples/07_delta_merge.py --namesrv HOST:PORT --topic orders --folder orders --every "10 seconds"
+
+A batch that is merged again changes nothing, because a row gives way only to a larger version. So the table is right
+whatever was killed, also beside other members of the group, and with a copy of the checkpoint.
+"""
+
+from pathlib import Path
+from tempfile import mkdtemp
+
+import pyspark
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import expr
+from sample import ORDERS, name_server, parser
+
+arguments = parser(__doc__, "orders")
+arguments.add_argument("--folder", type=Path, help="for the table and the checkpoint (default: a temporary one)")
+arguments.add_argument("--every", help="keep running, a batch so often, such as '10 seconds' (default: read and end)")
+given = arguments.parse_args()
+folder = (given.folder or Path(mkdtemp(prefix="delta-merge-"))).absolute()
+trigger = {"processingTime": given.every} if given.every else {"availableNow": True}
+table = f"delta.`{folder}/table`"
+
+
+def merge(batch: DataFrame, batch_id: int) -> None:
+    newest = batch.groupBy("orderNo").agg(expr("max_by(struct(version, status), version)").alias("o"))
+    newest.select("orderNo", "o.*").createOrReplaceTempView("newest")
+    batch.sparkSession.sql(
+        f"MERGE INTO {table} AS t USING newest AS n ON t.orderNo = n.orderNo "
+        "WHEN MATCHED AND n.version > t.version THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+
+
+with name_server(given.namesrv, given.topic, bodies=ORDERS) as namesrv_addr:
+    spark = (
+        SparkSession.builder.appName("merge into a Delta table")
+        .config("spark.jars.packages", f"io.delta:delta-spark_{pyspark.__version__[:3]}_2.13:4.4.0")
+        .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
+        .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    columns = "orderNo STRING NOT NULL, version LONG NOT NULL, status STRING"
+    spark.sql(f"CREATE TABLE IF NOT EXISTS {table} ({columns}) USING delta")
+    messages = (
+        spark.readStream.format("rocketmq")
+        .option("namesrvAddr", namesrv_addr)
+        .option("consumerGroup", given.group)
+        .option("subscribe", given.topic)
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", 10_000)
+        .load()
+    )
+    json = "from_json(CAST(body AS STRING), 'orderNo STRING, version LONG, status STRING', map('mode', 'FAILFAST'))"
+    orders = messages.select(expr(json).alias("o")).select("o.*")
+    query = (
+        orders.writeStream.foreachBatch(merge)
+        .option("checkpointLocation", f"{folder}/checkpoint")
+        .trigger(**trigger)
+        .start()
+    )
+    query.awaitTermination()
+    spark.table(table).orderBy("orderNo").show()
+    print(f"{spark.table(table).count()} orders in {folder}")
+    spark.stop()

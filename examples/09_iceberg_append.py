@@ -1,0 +1,64 @@
+"""Append a topic to an Iceberg table: each message is there once, whatever was killed meanwhile.
+
+python examples/09_iceberg_append.py                        an embedded broker with a few orders
+python examples/09_iceberg_append.py --namesrv HOST:PORT --topic orders --folder orders --every "10 seconds"
+
+Iceberg notes in the table which batch of which query it has, and skips one that comes again. So each query needs a
+checkpoint of its own: a copy of a checkpoint is the same query to Iceberg.
+"""
+
+from pathlib import Path
+from tempfile import mkdtemp
+
+from pyspark.sql import SparkSession
+from sample import ORDERS, name_server, parser
+
+arguments = parser(__doc__, "orders")
+arguments.add_argument("--folder", type=Path, help="for the table and the checkpoint (default: a temporary one)")
+arguments.add_argument("--every", help="keep running, a batch so often, such as '10 seconds' (default: read and end)")
+given = arguments.parse_args()
+folder = (given.folder or Path(mkdtemp(prefix="iceberg-append-"))).absolute()
+trigger = {"processingTime": given.every} if given.every else {"availableNow": True}
+
+with name_server(given.namesrv, given.topic, bodies=ORDERS) as namesrv_addr:
+    spark = (
+        SparkSession.builder.appName("append to an Iceberg table")
+        .config("spark.jars.packages", "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0")
+        .config("spark.sql.extensions", "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions")
+        .config("spark.sql.catalog.lake", "org.apache.iceberg.spark.SparkCatalog")
+        .config("spark.sql.catalog.lake.type", "hadoop")
+        .config("spark.sql.catalog.lake.warehouse", f"file:{folder}/lake")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    spark.sql(
+        "CREATE TABLE IF NOT EXISTS lake.shop.orders (orderNo STRING, version LONG, status STRING, "
+        "brokerName STRING, queueId INT, queueOffset LONG) USING iceberg"
+    )
+    messages = (
+        spark.readStream.format("rocketmq")
+        .option("namesrvAddr", namesrv_addr)
+        .option("consumerGroup", given.group)
+        .option("subscribe", given.topic)
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", 10_000)
+        .load()
+    )
+    orders = messages.selectExpr(
+        "from_json(CAST(body AS STRING), 'orderNo STRING, version LONG, status STRING', map('mode', 'FAILFAST')) AS o",
+        "brokerName",
+        "queueId",
+        "queueOffset",
+    ).select("o.*", "brokerName", "queueId", "queueOffset")
+    query = (
+        orders.writeStream.format("iceberg")
+        .outputMode("append")
+        .option("checkpointLocation", f"{folder}/checkpoint")
+        .trigger(**trigger)
+        .toTable("lake.shop.orders")
+    )
+    query.awaitTermination()
+    table = spark.table("lake.shop.orders")
+    table.orderBy("orderNo", "version").show()
+    print(f"{table.count()} rows in {folder}")
+    spark.stop()
