@@ -16,7 +16,7 @@ SPARK_CLASSES := build/spark-classes.jsa
 
 NATIVE_WHERE_CARGO_IS := $(if $(shell command -v cargo 2>/dev/null),native)
 
-.PHONY: demo test test-all test-rest test-versions test-long mutate mutate-sample bench bench-quick compiled check docs stubs native wheel check-native \
+.PHONY: demo test test-all test-rest test-versions test-tables test-long mutate mutate-sample bench bench-quick compiled check docs stubs native wheel check-native \
 	fuzz-native clean
 
 $(STAMP): setup.py
@@ -41,13 +41,17 @@ test: $(STAMP) ## whether a change is sound: all promises, the short way
 	$(PYTEST) $(TESTS)
 
 test-all: $(STAMP) $(SPARK_CLASSES) ## the same and groups, outages, crashes, security, examples and the demo; all but the long forms
-	$(PYTEST) -m "not long and not versions" $(TESTS)
+	$(PYTEST) -m "not long and not versions and not tables" $(TESTS)
 
 test-rest: $(STAMP) $(SPARK_CLASSES) ## what test-all has and test has not, and what needs the native decoder
-	$(PYTEST) -m "(full or native) and not long and not versions" $(TESTS)
+	$(PYTEST) -m "(full or native) and not long and not versions and not tables" $(TESTS)
 
 test-versions: $(STAMP) ## the core stories on all versions of RocketMQ, one after the other
 	$(BIN)/python -m pytest -m versions $(TESTS)
+
+test-tables: $(STAMP) ## the jobs of Delta and Iceberg, killed, on Sparks below build/sparks that it makes
+	$(BIN)/python -m pytest -m tables $(TESTS)
+	cat build/tables.txt
 
 test-long: $(STAMP) ## the long forms of fuzz, soak and kill sweeps
 	$(BIN)/python -m pytest -m long $(TESTS)

@@ -1,0 +1,118 @@
+"""The jobs that write to Delta and Iceberg tables and read them, killed between the table's commit and the
+checkpoint's: ``make test-tables``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from connector_tests.support.streams import Topic, eventually
+from connector_tests.support.table_job import TableJob, steady_orders
+from connector_tests.support.table_sparks import ROOT
+from connector_tests.support.written_rows import stored
+from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.remoting.pool import ConnectionPool
+
+pytestmark = [pytest.mark.tables, pytest.mark.timeout(3600)]
+
+Note = Callable[[str], None]
+FIGURES: Final = ROOT / "build" / "tables.txt"
+KILLS: Final = 2
+ROWS: Final = 100_000
+NOW: Final = ("--every", "0 seconds")
+
+APPEND: Final = {"delta": "06_delta_append.py", "iceberg": "09_iceberg_append.py"}
+MERGE: Final = {"delta": "07_delta_merge.py", "iceberg": "10_iceberg_merge.py"}
+TO_TOPIC: Final = {"delta": "08_delta_to_topic.py", "iceberg": "11_iceberg_to_topic.py"}
+
+
+@pytest.fixture(
+    params=[("delta", "4.1.4"), ("delta", "4.2.0"), ("iceberg", "4.1.4")], ids=lambda param: f"{param[0]}-{param[1]}"
+)
+def job(request: pytest.FixtureRequest, tmp_path: Path) -> TableJob:
+    table_format, version = request.param
+    return TableJob(table_format, version, tmp_path / "job")
+
+
+@pytest.fixture
+def note(request: pytest.FixtureRequest) -> Note:
+    """Keep the figures of a story in ``build/tables.txt``, where ``make test-tables`` shows them."""
+
+    def append(figures: str) -> None:
+        with FIGURES.open("a", encoding="utf-8") as file:
+            file.write(f"{request.node.name}: {figures}\n")
+
+    return append
+
+
+def given(cluster: EmbeddedCluster, topic: str, group: str) -> tuple[str, ...]:
+    return ("--namesrv", cluster.namesrv_addr, "--topic", topic, "--group", group)
+
+
+def written_with_kills(
+    job: TableJob, example: str, cluster: EmbeddedCluster, messages: Topic, group: str
+) -> list[tuple[str, int]]:
+    """What was sent to the example's topic until it had written all, killed in between."""
+    arguments = (*given(cluster, messages.name, group), *NOW)
+    with steady_orders(messages) as sent:
+        for _ in range(KILLS):
+            job.killed_when(example, job.has_table_ahead_of_checkpoint, *arguments)
+    with job.running(example, *arguments) as process:
+        eventually(lambda: process.poll() is not None or messages.lag(group) == 0, "a group without lag", 600)
+        assert process.poll() is None
+    return sent
+
+
+def test_a_topic_appended_to_a_table_is_there_once(
+    job: TableJob, cluster: EmbeddedCluster, messages: Topic, group: str, note: Note
+) -> None:
+    sent = written_with_kills(job, APPEND[job.table_format], cluster, messages, group)
+    rows = Counter((row["orderNo"], row["version"]) for row in job.rows())
+    note(f"{len(sent)} sent, {len(set(sent) - set(rows))} lost, {rows.total() - len(rows)} twice")
+    assert rows == Counter(sent)
+
+
+def test_a_merged_table_has_the_newest_version_of_each_key(
+    job: TableJob, cluster: EmbeddedCluster, messages: Topic, group: str, note: Note
+) -> None:
+    sent = written_with_kills(job, MERGE[job.table_format], cluster, messages, group)
+    rows = [(row["orderNo"], row["version"]) for row in job.rows()]
+    note(f"{len(sent)} sent, {len(rows)} keys, {len(set(rows) - set(dict(sent).items()))} wrong")
+    assert sorted(rows) == sorted(dict(sent).items())
+    assert all(row["status"] == f"status {row['version']}" for row in job.rows())
+
+
+def test_rows_of_a_table_keep_their_ids_on_other_cores(
+    job: TableJob, cluster: EmbeddedCluster, messages: Topic, group: str, note: Note
+) -> None:
+    example, arguments = TO_TOPIC[job.table_format], given(cluster, messages.name, group)
+    job.fill(0, ROWS, 3)
+    for master, split in (("local[1]", "128m"), ("local[3]", "100k")):
+        before = offsets_of(messages)
+
+        def has_sent_some(before: int = before) -> bool:
+            return job.is_in_a_batch() and offsets_of(messages) > before
+
+        job.killed_when(
+            example, has_sent_some, *arguments, *NOW, spark_master=master, spark_sql_files_maxPartitionBytes=split
+        )
+    job.fill(ROWS, ROWS, 2)
+    job.run_to_end(example, *arguments)
+    pool = ConnectionPool(15_000)
+    try:
+        rows = stored(cluster, messages.name, pool)
+    finally:
+        pool.close()
+    bodies_of_ids = {(row["msgId"], row["body"]) for row in rows}
+    ids, bodies = {one for one, _ in bodies_of_ids}, {body for _, body in bodies_of_ids}
+    note(f"{2 * ROWS} rows, {len(rows)} stored, {len(ids)} ids, {len(bodies_of_ids) - len(ids)} ids of two rows")
+    assert len(rows) > 2 * ROWS, "no row was written twice: the kills came too late"
+    assert len(bodies) == len(ids) == len(bodies_of_ids) == 2 * ROWS
+
+
+def offsets_of(messages: Topic) -> int:
+    return sum(held.max_offset for held in messages.bounds().values())

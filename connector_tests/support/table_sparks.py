@@ -1,0 +1,35 @@
+"""Virtual environments with the Sparks that table formats run on, below ``build/sparks``; made once, by pip."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import venv
+from importlib.metadata import requires
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[2]
+SPARKS: Final = ROOT / "build" / "sparks"
+INSTALL_S: Final = 900
+
+
+def python_of(version: str) -> Path:
+    """Return the Python of the environment with this PySpark and what the package needs beside it."""
+    folder = SPARKS / version
+    python = folder / "bin" / "python"
+    stamp = folder / ".installed"
+    if not stamp.exists():
+        venv.create(folder, with_pip=True, clear=True, symlinks=True)
+        wanted = [f"pyspark=={version}", *_other_requirements()]
+        subprocess.run([python, "-m", "pip", "install", "--quiet", *wanted], check=True, timeout=INSTALL_S)
+        stamp.touch()
+    return python
+
+
+def _other_requirements() -> list[str]:
+    """What the package that is installed here needs of others than PySpark."""
+    plain = [one for one in requires("rocketmq-spark") or () if "extra ==" not in one]
+    assert plain, f"the package is not installed in {sys.prefix}"
+    return [one for one in plain if not re.match(r"pyspark\b", one)]
