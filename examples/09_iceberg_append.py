@@ -11,11 +11,12 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from pyspark.sql import SparkSession
-from sample import ORDERS, name_server, parser
+from sample import ORDERS, name_server, pair, parser
 
 arguments = parser(__doc__, "orders")
 arguments.add_argument("--folder", type=Path, help="for the table and the checkpoint (default: a temporary one)")
 arguments.add_argument("--every", help="keep running, a batch so often, such as '10 seconds' (default: read and end)")
+arguments.add_argument("--option", type=pair, action="append", default=[], help="another of the source, NAME=VALUE")
 given = arguments.parse_args()
 folder = (given.folder or Path(mkdtemp(prefix="iceberg-append-"))).absolute()
 trigger = {"processingTime": given.every} if given.every else {"availableNow": True}
@@ -42,6 +43,7 @@ with name_server(given.namesrv, given.topic, bodies=ORDERS) as namesrv_addr:
         .option("subscribe", given.topic)
         .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", 10_000)
+        .options(**dict(given.option))
         .load()
     )
     orders = messages.selectExpr(

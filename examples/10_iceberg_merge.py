@@ -12,11 +12,12 @@ from tempfile import mkdtemp
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
-from sample import ORDERS, name_server, parser
+from sample import ORDERS, name_server, pair, parser
 
 arguments = parser(__doc__, "orders")
 arguments.add_argument("--folder", type=Path, help="for the table and the checkpoint (default: a temporary one)")
 arguments.add_argument("--every", help="keep running, a batch so often, such as '10 seconds' (default: read and end)")
+arguments.add_argument("--option", type=pair, action="append", default=[], help="another of the source, NAME=VALUE")
 given = arguments.parse_args()
 folder = (given.folder or Path(mkdtemp(prefix="iceberg-merge-"))).absolute()
 trigger = {"processingTime": given.every} if given.every else {"availableNow": True}
@@ -52,6 +53,7 @@ with name_server(given.namesrv, given.topic, bodies=ORDERS) as namesrv_addr:
         .option("subscribe", given.topic)
         .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", 10_000)
+        .options(**dict(given.option))
         .load()
     )
     json = "from_json(CAST(body AS STRING), 'orderNo STRING, version LONG, status STRING', map('mode', 'FAILFAST'))"

@@ -32,6 +32,12 @@ def parser(description: str | None, topic: str = "sentences") -> argparse.Argume
     return new
 
 
+def pair(text: str) -> tuple[str, str]:
+    """An option of the connector, ``name=value``."""
+    name, _, value = text.partition("=")
+    return name, value
+
+
 @contextmanager
 def name_server(given: str | None, topic: str, *empty: str, bodies: tuple[str, ...] = SENTENCES) -> Iterator[str]:
     """The given address; without one that of an embedded broker, with messages in ``topic``, and ``empty`` topics."""

@@ -6,15 +6,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from shutil import copytree, rmtree
 from typing import Final
 
 import pytest
 
 from connector_tests.support.streams import Topic, eventually
-from connector_tests.support.table_job import TableJob, steady_orders
+from connector_tests.support.table_job import KEYS, REACHED_S, TableJob, body_of, steady_orders
 from connector_tests.support.table_sparks import ROOT
 from connector_tests.support.written_rows import stored
 from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.model import Message
 from rocketmq_spark.remoting.pool import ConnectionPool
 
 pytestmark = [pytest.mark.tables, pytest.mark.timeout(3600)]
@@ -23,6 +25,8 @@ Note = Callable[[str], None]
 FIGURES: Final = ROOT / "build" / "tables.txt"
 KILLS: Final = 2
 ROWS: Final = 100_000
+ROWS_BEFORE: Final = 400
+ROWS_AFTER: Final = 300
 NOW: Final = ("--every", "0 seconds")
 
 APPEND: Final = {"delta": "06_delta_append.py", "iceberg": "09_iceberg_append.py"}
@@ -61,10 +65,26 @@ def written_with_kills(
     with steady_orders(messages) as sent:
         for _ in range(KILLS):
             job.killed_when(example, job.has_table_ahead_of_checkpoint, *arguments)
-    with job.running(example, *arguments) as process:
-        eventually(lambda: process.poll() is not None or messages.lag(group) == 0, "a group without lag", 600)
-        assert process.poll() is None
+    read_to_end(job, example, messages, group, *arguments)
     return sent
+
+
+def read_to_end(job: TableJob, example: str, messages: Topic, group: str, *arguments: str) -> None:
+    """Run it until the group has all that is there. A group that has it already is left behind first."""
+    batches = job.batches_logged()
+
+    def is_at_the_end() -> bool:
+        return job.batches_logged() > batches and not job.is_in_a_batch() and messages.lag(group) == 0
+
+    with job.running(example, *arguments) as process:
+        eventually(lambda: process.poll() is not None or is_at_the_end(), "a group without lag", REACHED_S)
+        assert process.poll() is None
+
+
+def send_orders(messages: Topic, first: int, count: int) -> list[tuple[str, int]]:
+    orders = [(f"A-{version % KEYS}", version) for version in range(first, first + count)]
+    messages.send_as_they_are([Message(messages.name, body_of(*order)) for order in orders])
+    return orders
 
 
 def test_a_topic_appended_to_a_table_is_there_once(
@@ -73,6 +93,32 @@ def test_a_topic_appended_to_a_table_is_there_once(
     sent = written_with_kills(job, APPEND[job.table_format], cluster, messages, group)
     rows = Counter((row["orderNo"], row["version"]) for row in job.rows())
     note(f"{len(sent)} sent, {len(set(sent) - set(rows))} lost, {rows.total() - len(rows)} twice")
+    assert rows == Counter(sent)
+
+
+def test_a_restored_table_gets_its_rows_again(
+    job: TableJob, cluster: EmbeddedCluster, messages: Topic, group: str, note: Note
+) -> None:
+    """And a new checkpoint goes on from the group's offsets, into the same table."""
+    example, arguments = APPEND[job.table_format], (*given(cluster, messages.name, group), *NOW)
+    sent = send_orders(messages, 0, ROWS_BEFORE)
+    read_to_end(job, example, messages, group, *arguments)
+    copytree(job.folder, kept := job.folder.with_name("yesterday"))
+    sent += send_orders(messages, len(sent), ROWS_AFTER)
+    read_to_end(job, example, messages, group, *arguments)
+    rmtree(job.folder)
+    kept.rename(job.folder)
+    sent += send_orders(messages, len(sent), 1)
+    read_to_end(job, example, messages, group, *arguments, "--option", "groupOffsets=checkpoint")
+    rows = Counter((row["orderNo"], row["version"]) for row in job.rows())
+    note(f"{len(sent)} sent, {len(set(sent) - set(rows))} lost, {rows.total() - len(rows)} twice after a restore")
+    assert rows == Counter(sent)
+
+    rmtree(job.folder / "checkpoint")
+    sent += send_orders(messages, len(sent), ROWS_AFTER)
+    read_to_end(job, example, messages, group, *arguments)
+    rows = Counter((row["orderNo"], row["version"]) for row in job.rows())
+    note(f"{len(sent)} sent, {len(set(sent) - set(rows))} lost, {rows.total() - len(rows)} twice with a new checkpoint")
     assert rows == Counter(sent)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from shutil import copytree
 
 import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
@@ -81,3 +82,27 @@ def test_two_streams_of_one_application_with_one_group_and_different_topics(
         "or this one another group. Each stream is a member by itself: two streams of one application that read "
         "different topics want a group each."
     ) in told
+
+
+@pytest.mark.full
+def test_a_copy_of_a_checkpoint_beside_the_first(
+    cluster: EmbeddedCluster, messages: Topic, stream: StreamOf, group: str
+) -> None:
+    """The copy ends and names both members; the first query reads on."""
+    sent = messages.send(8)
+    first, second = stream("first", instanceName="first"), stream("second", instanceName="second")
+    first.run_to_end()
+    copytree(first.folder / "checkpoint", second.folder / "checkpoint")
+    with first.running() as query:
+        query.processAllAvailable()
+        copy = second.start()
+        try:
+            with pytest.raises(StreamingQueryException, match="CHECKPOINT_SHARED") as raised:
+                copy.awaitTermination(FAILURE_TIMEOUT_S)
+        finally:
+            copy.stop()
+        sent += messages.send(8)
+        query.processAllAvailable()
+    assert first.bodies() == sorted(sent)
+    assert second.rows() == []
+    assert re.search(rf"'\S+@second' and '\S+@first' of group '{group}' run from one checkpoint", str(raised.value))

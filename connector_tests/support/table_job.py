@@ -116,6 +116,11 @@ class TableJob:
         begun_ns = logged.stat().st_mtime_ns
         return any(file.stat().st_mtime_ns > begun_ns for file in self.folder.glob(COMMITS[self.table_format]))
 
+    def batches_logged(self) -> int:
+        """How many batches the checkpoint has planned; of a new one, 0."""
+        logged = _newest(self.folder / "checkpoint" / "offsets")
+        return 0 if logged is None else int(logged.name) + 1
+
     def is_in_a_batch(self) -> bool:
         """Whether a batch is logged and not committed."""
         logged = _newest(self.folder / "checkpoint" / "offsets")
@@ -135,7 +140,9 @@ class TableJob:
 
 def _stopped_while(process: subprocess.Popen[bytes], is_so: Callable[[], bool]) -> bool:
     """Whether it is still so when the JVM stands still, which it then does; else it goes on."""
-    (jvm,) = [child for child in psutil.Process(process.pid).children(recursive=True) if is_jvm(child)]
+    jvms = [child for child in psutil.Process(process.pid).children(recursive=True) if is_jvm(child)]
+    assert jvms, "the job is about to end by itself"
+    jvm = jvms[0]
     jvm.send_signal(signal.SIGSTOP)
     if is_so():
         return True

@@ -10,7 +10,8 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.source.stream.checkpoint_changes import CHANGES, Outcome, planned_with, warnings_of
 from rocketmq_spark.source.stream.offsets import PlannedWith, QueueProgress, SourceOffset
 
-BEFORE = PlannedWith("g", "CLUSTERING", "*", "orders,payments", "false")
+NAME = "6f1e8d0c2b5a4f73"
+BEFORE = PlannedWith("g", "CLUSTERING", "*", "orders,payments", "false", NAME)
 QUEUES = {queue(0): QueueProgress(0, 5), queue(0, topic="payments"): QueueProgress(0, 7)}
 CHECKPOINT = SourceOffset(QUEUES, BEFORE)
 NOTHING_YET = (
@@ -26,9 +27,9 @@ def options(**given: str) -> ReadOptions:
 
 
 def test_an_offset_tells_the_options_that_count() -> None:
-    assert planned_with(options(subExpression="TagA")) == replace_filter("TagA")
+    assert planned_with(options(subExpression="TagA"), NAME) == replace_filter("TagA")
     given = {"subscribe": "payments,orders", "retryTopic": "true"}
-    assert planned_with(options(**given)) == BEFORE._replace(retry_topic="true")
+    assert planned_with(options(**given), NAME) == BEFORE._replace(retry_topic="true")
 
 
 def replace_filter(text: str) -> PlannedWith:
@@ -60,7 +61,7 @@ def test_a_topic_that_is_left_out_is_a_warning() -> None:
 
 def test_a_topic_that_was_left_out_before_is_no_news() -> None:
     """It was said at each start, of a checkpoint that had been written with the same topics as these."""
-    since = replace(CHECKPOINT, planned_with=planned_with(options(subscribe="orders")))
+    since = replace(CHECKPOINT, planned_with=planned_with(options(subscribe="orders"), NAME))
     assert warnings_of(since, options(subscribe="orders")) == []
     assert warnings_of(since, options(subscribe="orders,payments")) == []
 

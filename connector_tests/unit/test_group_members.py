@@ -27,6 +27,7 @@ from rocketmq_spark.consumer.standing import (
 from rocketmq_spark.errors import BrokerError, MembershipError, TransportError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.retry import ASKING, broker_subject
+from rocketmq_spark.wire.body.running_info import PROP_CHECKPOINT
 
 
 @pytest.mark.parametrize(
@@ -352,6 +353,18 @@ def test_of_addresses_that_do_not_answer_one_is_told_again_each_round() -> None:
         rounds.append([address.partition(":")[0].rpartition("-")[2] for address in heartbeats.addresses])
         member.members.heartbeats_answered(heartbeats, heartbeats.send(door))
     assert rounds == [["1", "2", "3", "a"], ["a", "1"], ["a", "2"], ["2", "a", "3"], ["2", "a", "1"]]
+
+
+def test_a_newcomer_with_a_copied_checkpoint_owns_nothing_and_fails_soon() -> None:
+    group = Group("you", subscriptions={"you": {"orders": "*"}})
+    group.cluster.manners = {"you": {PROP_CHECKPOINT: "6f1e"}}
+    options = ReadOptions.parse({"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders"})
+    door = ClusterDoor(group.cluster, "our connection")
+    newcomer = Membership(options, "me", door, group.clock, group.clock, started_ms=1, checkpoint_id="6f1e")
+    assert newcomer.survey().owned == set()
+    group.clock.advance(NEWCOMER_LIMIT_MS)
+    with pytest.raises(MembershipError, match=r"CHECKPOINT_SHARED.*'me' and 'you' of group 'g'"):
+        newcomer.survey()
 
 
 JAVA: Final = "org.apache.rocketmq.client.consumer.rebalance."

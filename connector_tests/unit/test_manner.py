@@ -7,7 +7,7 @@ import pytest
 from rocketmq_spark.consumer.allocation import AllocateMessageQueueAveragely
 from rocketmq_spark.consumer.manner import MESSAGE_MODEL, STRATEGY, differences, manner_of, told_manner
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.wire.body.running_info import PROP_CONSUME_ORDERLY
+from rocketmq_spark.wire.body.running_info import PROP_CHECKPOINT, PROP_CONSUME_ORDERLY
 
 AVG = "AllocateMessageQueueAveragely"
 OF_JAVA = f"org.apache.rocketmq.client.consumer.rebalance.{AVG}@1b2c6ec2"
@@ -25,6 +25,14 @@ def test_a_member_tells_its_model_order_and_strategy(orderly: str) -> None:
         PROP_CONSUME_ORDERLY: orderly,
         STRATEGY: AVG,
     }
+
+
+@pytest.mark.parametrize(("model", "is_told"), [("CLUSTERING", True), ("BROADCASTING", False)])
+def test_the_checkpoint_is_told_where_members_share_the_queues(model: str, is_told: bool) -> None:
+    required = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders", "instanceName": "one"}
+    options = ReadOptions.parse(required | {"messageModel": model})
+    properties = told_manner(options, AllocateMessageQueueAveragely(), "6f1e")
+    assert properties.get(PROP_CHECKPOINT) == ("6f1e" if is_told else None)
 
 
 def test_in_broadcasting_there_is_no_strategy() -> None:

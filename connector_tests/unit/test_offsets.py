@@ -55,6 +55,18 @@ def test_checkpoints_of_version_3_stay_readable() -> None:
     assert json.dumps(offset.to_json()) == text
 
 
+def test_checkpoints_of_version_4_stay_readable() -> None:
+    """As the text above."""
+    text = (
+        '{"v": 4, "queues": {"orders": {"broker-a": {"0": [120, 180, 1763712000000], "1": [7, 7, 1763712000123]}}}, '
+        '"options": {"consumerGroup": "g", "messageModel": "CLUSTERING", "subExpression": "TagA || TagB", '
+        '"subscribe": "orders,payments", "retryTopic": "true"}, "checkpoint": "6f1e8d0c"}'
+    )
+    offset = SourceOffset.from_json(json.loads(text))
+    assert (offset, offset.planned_with) == (OFFSET, PLANNED_WITH_TOPICS._replace(checkpoint_id="6f1e8d0c"))
+    assert json.dumps(offset.to_json()) == text
+
+
 def test_with_which_options_a_batch_was_planned_is_no_part_of_the_place() -> None:
     assert SourceOffset(OFFSET.queues, PLANNED_WITH) == OFFSET
 
@@ -99,7 +111,10 @@ def with_numbers(*numbers: object, queue_id: str = "0") -> dict[str, Any]:
 @pytest.mark.parametrize(
     "value",
     [
-        pytest.param({"v": 4, "queues": {}}, id="a later version"),
+        pytest.param({"v": 5, "queues": {}}, id="a later version"),
+        pytest.param({"v": 4, "queues": {}, "options": ALL_OPTIONS}, id="version 4 without a name"),
+        pytest.param({"v": 4, "queues": {}, "options": ALL_OPTIONS, "checkpoint": 1}, id="a name that is no text"),
+        pytest.param({"v": 3, "queues": {}, "options": ALL_OPTIONS, "checkpoint": "x"}, id="version 3 with a name"),
         pytest.param({"v": 3, "queues": {}, "options": OPTIONS}, id="version 3 without topics"),
         pytest.param({"v": 2, "queues": {}, "options": ALL_OPTIONS}, id="version 2 with topics"),
         pytest.param({"v": 3, "queues": {}, "options": {**ALL_OPTIONS, "retryTopic": True}}, id="no text"),
@@ -188,8 +203,8 @@ def test_a_batchs_ranges_are_in_javas_order_of_names() -> None:
 
 
 def test_a_refusal_shows_the_versions() -> None:
-    with pytest.raises(OptionError, match=r"version 4, not 1 to 3, in \{'v': 4"):
-        SourceOffset.from_json({"v": 4, "queues": {"orders": {}}})
+    with pytest.raises(OptionError, match=r"version 5, not 1 to 4, in \{'v': 5"):
+        SourceOffset.from_json({"v": 5, "queues": {"orders": {}}})
 
 
 def test_a_refusal_of_a_huge_value_stays_short() -> None:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import pytest
+
 from rocketmq_spark.consumer.subscription_check import MOST_QUESTIONS, SubscriptionCheck
-from rocketmq_spark.wire.body.running_info import PROP_CONSUME_ORDERLY, ConsumerRunningInfo
+from rocketmq_spark.wire.body.running_info import PROP_CHECKPOINT, PROP_CONSUME_ORDERLY, ConsumerRunningInfo
 from rocketmq_spark.wire.body.subscription import SubscriptionData, build_subscription
 
 RETRY = "%RETRY%g"
@@ -170,3 +172,34 @@ def test_the_error_names_both_and_says_that_each_stream_wants_a_group_of_its_own
         "group. Each stream is a member by itself: two streams of one application that read different topics want a "
         "group each."
     )
+
+
+OURS = {PROP_CHECKPOINT: "6f1e"}
+
+
+@pytest.mark.parametrize("theirs", [{}, {PROP_CHECKPOINT: "8d0c"}])
+def test_members_of_different_or_unknown_checkpoints_agree(theirs: dict[str, str]) -> None:
+    subject = SubscriptionCheck("g", "me", [tags("orders")], OURS, RETRY)
+    told(subject, {"a": theirs})
+    assert subject.difference() is None
+
+
+def test_members_without_a_checkpoint_agree() -> None:
+    subject = SubscriptionCheck("g", "me", [tags("orders")], {}, RETRY)
+    told(subject, {"a": {}})
+    assert subject.difference() is None
+
+
+def test_a_member_with_our_checkpoint_is_named_and_asked_again() -> None:
+    subject = SubscriptionCheck("g", "10.0.0.1@7#1", [tags("orders")], OURS, RETRY)
+    subject.to_ask(["a", "10.0.0.5@8#2"])
+    told(subject, {"a": {}, "10.0.0.5@8#2": OURS})
+    assert str(subject.difference()) == (
+        "[ROCKETMQ_CHECKPOINT_SHARED] Members '10.0.0.1@7#1' and '10.0.0.5@8#2' of group 'g' run from one checkpoint, "
+        "or from a copy of it. A sink that skips batch numbers of a query that it has already, such as Delta's or "
+        "Iceberg's, loses rows. Stop one of them, and start it with a new checkpoint location (and, for a file "
+        "sink, a new path). If one is a former run of this query, wait until it has ended."
+    )
+    assert subject.to_ask(["a", "10.0.0.5@8#2", "b"]) == {"10.0.0.5@8#2", "b"}
+    subject.to_ask(["a", "b"])
+    assert subject.difference() is None

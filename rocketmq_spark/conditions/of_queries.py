@@ -53,6 +53,12 @@ OF_QUERIES: Final[Mapping[str, Condition]] = MappingProxyType(
             "Members of group {group!r} consume differently: {client_id!r} with {ours}; {other!r} with {theirs}.",
             "Give all members the same settings, or this one another group.",
         ),
+        "CHECKPOINT_SHARED": Condition(
+            "Members {client_id!r} and {other!r} of group {group!r} run from one checkpoint, or from a copy of it. A "
+            "sink that skips batch numbers of a query that it has already, such as Delta's or Iceberg's, loses rows.",
+            "Stop one of them, and start it with a new checkpoint location (and, for a file sink, a new path). If one is a "
+            "former run of this query, wait until it has ended.",
+        ),
         "NOT_DRAINED": Condition(
             "Query {query!r} was not drained within {timeout_s} s.",
             "Allow more time than one micro-batch and one trigger interval take; the query goes on.",

@@ -53,6 +53,7 @@ class GroupMembers:
         outages: Outages,
         *,
         started_ms: int,
+        checkpoint_id: str | None = None,
     ) -> None:
         self._options = options
         self._group = options.consumer_group
@@ -67,8 +68,8 @@ class GroupMembers:
         self._standing = GroupStanding()
         self.we = self._consumer_data()
         """What we subscribe to and how we consume, for whoever asks."""
-        self.manner = told_manner(options, strategy_of(options))
-        """The same, as far as all members must do alike."""
+        self.manner = told_manner(options, strategy_of(options), checkpoint_id)
+        """The same, as far as all members must do alike; and the checkpoint, which no two may share."""
         self._subscriptions = SubscriptionCheck(
             self._group, client_id, self.we.subscriptions, self.manner, options.retry_topic
         )

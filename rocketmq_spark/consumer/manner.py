@@ -4,6 +4,9 @@ A member tells it among the properties of its running info. Those of Java's push
 (``MixAll#object2Properties``): the message model, and the strategy as its class and an address,
 ``org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely@1b2c6ec2``. What is not told is not
 compared.
+
+A query also tells which checkpoint it goes on from. A sink that skips batches that it has, as Delta's, takes the
+batches of a copy for those of the original.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from typing import Final
 
 from rocketmq_spark.consumer import allocation
 from rocketmq_spark.options import BROADCASTING, ReadOptions
-from rocketmq_spark.wire.body.running_info import PROP_CONSUME_ORDERLY
+from rocketmq_spark.wire.body.running_info import PROP_CHECKPOINT, PROP_CONSUME_ORDERLY
 
 MESSAGE_MODEL: Final = "messageModel"
 STRATEGY: Final = "allocateMessageQueueStrategy"
@@ -35,13 +38,15 @@ KNOWN_STRATEGIES: Final = frozenset(
 """By the names of their classes, which are Java's. Of others nobody knows whether they divide alike."""
 
 
-def told_manner(options: ReadOptions, strategy: object) -> dict[str, str]:
-    """The properties of our own."""
+def told_manner(options: ReadOptions, strategy: object, checkpoint_id: str | None = None) -> dict[str, str]:
+    """The properties of our own. In BROADCASTING members share nothing: a copy of a checkpoint is another reader."""
     told = {
         MESSAGE_MODEL: options.message_model,
         PROP_CONSUME_ORDERLY: "true" if options.consume_orderly else "false",
     }
-    return told if options.message_model == BROADCASTING else told | {STRATEGY: type(strategy).__name__}
+    if options.message_model == BROADCASTING:
+        return told
+    return told | {STRATEGY: type(strategy).__name__} | ({PROP_CHECKPOINT: checkpoint_id} if checkpoint_id else {})
 
 
 def manner_of(properties: Mapping[str, str]) -> dict[str, str]:

@@ -67,7 +67,12 @@ class Member:
     """
 
     def __init__(
-        self, options: ReadOptions, watch: Callable[[], None] = watch_nothing, clock: Clock = monotonic_ms
+        self,
+        options: ReadOptions,
+        watch: Callable[[], None] = watch_nothing,
+        clock: Clock = monotonic_ms,
+        *,
+        checkpoint_id: str | None = None,
     ) -> None:
         self._options = options
         self._watch = watch
@@ -90,6 +95,7 @@ class Member:
                 clock,
                 awake_or_asleep_ms,
                 started_ms=int(time.time() * 1000),
+                checkpoint_id=checkpoint_id,
                 local_offsets=_local_offsets(options),
             ),
             threading.RLock(),

@@ -72,6 +72,7 @@ class Membership:
     clock : milliseconds that never go back
     lease_clock : the same, and it goes on while the machine sleeps
     started_ms : epoch milliseconds; the version of the subscription, of which brokers keep the newest
+    checkpoint_id : that nobody else in the group may have; None: not compared
     local_offsets : in BROADCASTING; else the brokers keep the offsets
     """
 
@@ -84,6 +85,7 @@ class Membership:
         lease_clock: Clock,
         *,
         started_ms: int,
+        checkpoint_id: str | None = None,
         local_offsets: OffsetKeeper | None = None,
     ) -> None:
         group = options.consumer_group
@@ -99,7 +101,13 @@ class Membership:
         self._outages = Outages(options.read_topics, self._routes, clock)
         self.servers = Servers(options, cluster, self._routes, self._outages)
         self.members = GroupMembers(
-            options, client_id, self.servers, self._routes, self._outages, started_ms=started_ms
+            options,
+            client_id,
+            self.servers,
+            self._routes,
+            self._outages,
+            started_ms=started_ms,
+            checkpoint_id=checkpoint_id,
         )
         self.resets = Resets(group, self.servers)
         self.servers.hand_resets_to(self.resets.note)
@@ -122,7 +130,8 @@ class Membership:
 
         What does not answer is left out and tried again by a later survey; what has not answered for its whole limit is
         raised: TransportError[CLUSTER_UNREACHABLE], RouteError[TOPIC_NOT_FOUND | TOPIC_AWAY | NO_READABLE_QUEUE],
-        MembershipError[NOT_LISTED | NOT_ALONE | DUPLICATE_CLIENT_ID | SUBSCRIPTIONS_DIFFER | MEMBERS_DIFFER]. What no
+        MembershipError[NOT_LISTED | NOT_ALONE | DUPLICATE_CLIENT_ID | SUBSCRIPTIONS_DIFFER | MEMBERS_DIFFER |
+        CHECKPOINT_SHARED]. What no
         waiting changes is raised at once: MembershipError[NO_MACHINE_ROOM], BrokerError for a refusal, and
         OptionError[NOT_A_NAME_SERVER]. How long queues of ``known`` may be away is the caller's to say. Raises
         ``crash`` too: nobody lives on unseen without timed work.

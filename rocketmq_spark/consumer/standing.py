@@ -41,7 +41,7 @@ class Told(Enum):
     NOT_LISTED = "a broker that answers does not list us"
     LISTED_TWICE = "all that answer list us, and more than one connection has our client id"
     LISTED = "all that answer list us, once"
-    DIFFERS = "a member is known to subscribe to something else, or to consume in another manner"
+    DIFFERS = "a member is known to subscribe to something else, consume in another manner, or share our checkpoint"
     AGREES = "no member is known to"
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from rocketmq_spark.consumer.manner import differences, manner_of
 from rocketmq_spark.errors import MembershipError
-from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo
+from rocketmq_spark.wire.body.running_info import PROP_CHECKPOINT, ConsumerRunningInfo
 from rocketmq_spark.wire.body.subscription import TAG, SubscriptionData
 
 Wanted = dict[str, tuple[str, frozenset[str] | str]]
@@ -47,6 +47,8 @@ class SubscriptionCheck:
         self._retry_topic = retry_topic
         self._ours = _wanted(subscriptions)
         self._our_manner = manner_of(manner)
+        self._our_checkpoint = manner.get(PROP_CHECKPOINT)
+        self._checkpoints: dict[str, str | None] = {}
         self._manners: dict[str, dict[str, str]] = {}
         self._listed: frozenset[str] = frozenset()
         self._theirs: dict[str, Wanted] = {}
@@ -65,7 +67,8 @@ class SubscriptionCheck:
 
     def _is_to_be_asked(self, client_id: str) -> bool:
         if client_id in self._theirs:
-            return self._differs(self._theirs[client_id]) or bool(self._other_manner(client_id))
+            differs = self._differs(self._theirs[client_id]) or bool(self._other_manner(client_id))
+            return differs or self._shares_checkpoint(client_id)
         return self._asked[client_id] < MOST_QUESTIONS
 
     def answered(self, infos: Mapping[str, ConsumerRunningInfo]) -> None:
@@ -73,13 +76,18 @@ class SubscriptionCheck:
         for client_id, info in infos.items():
             self._theirs[client_id] = _wanted(info.subscriptions)
             self._manners[client_id] = manner_of(info.properties)
+            self._checkpoints[client_id] = info.properties.get(PROP_CHECKPOINT)
             del self._asked[client_id]
 
     def _other_manner(self, client_id: str) -> list[str]:
         return differences(self._our_manner, self._manners[client_id])
 
+    def _shares_checkpoint(self, client_id: str) -> bool:
+        return self._our_checkpoint is not None and self._checkpoints[client_id] == self._our_checkpoint
+
     def difference(self) -> MembershipError | None:
-        """The error that names a member which differs, and what both subscribe to; None if there is none."""
+        """The error that names a member which differs, and what both subscribe to, or which shares our checkpoint; None
+        if there is none."""
         for client_id, theirs in sorted(self._theirs.items()):
             if self._differs(theirs):
                 return MembershipError(
@@ -98,6 +106,10 @@ class SubscriptionCheck:
                     ours=_settings(self._our_manner, options),
                     other=client_id,
                     theirs=_settings(self._manners[client_id], options),
+                )
+            if self._shares_checkpoint(client_id):
+                return MembershipError(
+                    "CHECKPOINT_SHARED", group=self._group, client_id=self._client_id, other=client_id
                 )
         return None
 

@@ -44,11 +44,15 @@ class Change:
     between: Callable[[SourceOffset, PlannedWith | None, ReadOptions], Difference | None]
 
 
-def planned_with(options: ReadOptions) -> PlannedWith:
+def planned_with(options: ReadOptions, checkpoint_id: str) -> PlannedWith:
     """What offsets of these options tell."""
-    reads_retries = "true" if options.reads_retry_topic else "false"
     return PlannedWith(
-        options.consumer_group, options.message_model, options.sub_expression, _subscribe(options), reads_retries
+        options.consumer_group,
+        options.message_model,
+        options.sub_expression,
+        _subscribe(options),
+        "true" if options.reads_retry_topic else "false",
+        checkpoint_id,
     )
 
 

@@ -1,6 +1,7 @@
 """The offset that Spark's checkpoint keeps: canonical, versioned, and enough by itself to read its batch.
 
-    {"v": 3, "queues": {"orders": {"broker-a": {"0": [120, 180, 1763712000000], "1": [7, 7, 1763712000123]}}},
+    {"v": 4, "queues": {"orders": {"broker-a": {"0": [120, 180, 1763712000000], "1": [7, 7, 1763712000123]}}},
+     "checkpoint": "6f1e8d0c2b5a4f7390d1c2e3f4a5b6c7",
      "options": {"consumerGroup": "orders-app", "messageModel": "CLUSTERING", "subExpression": "*",
                  "subscribe": "orders,payments", "retryTopic": "false"}}
 
@@ -12,8 +13,9 @@ Spark compares offsets as text, so there is exactly one spelling: sorted keys, a
 left out when it is 0.
 
 ``options`` are those of the query that planned the batch without which its numbers say something else, see
-``checkpoint_changes``. Version 1 is the same without them, version 2 without the topics; they are read, and go on as
-version 3 with the next batch. Who knows an older version only refuses a newer one by its number.
+``checkpoint_changes``. ``checkpoint`` is a random name, given with the first batch; copies of a checkpoint share it.
+Version 1 is the same without options, version 2 without the topics, version 3 without the name; they are read, and go
+on as version 4 with the next batch. Who knows an older version only refuses a newer one by its number.
 
 Spark 4.0 and 4.1 write ``shown`` beside them, see ``start_tracking``; it is ignored.
 """
@@ -33,7 +35,9 @@ from rocketmq_spark.wire.bounds import CHECKPOINT_OFFSET
 
 WITHOUT_OPTIONS: Final = 1
 WITHOUT_TOPICS: Final = 2
-VERSION: Final = 3
+WITHOUT_NAME: Final = 3
+VERSION: Final = 4
+CHECKPOINT: Final = "checkpoint"
 
 
 MESSAGES_BEFORE: Final = (
@@ -61,26 +65,31 @@ class QueueProgress(NamedTuple):
 
 class PlannedWith(NamedTuple):
     """Options of the query that planned a batch, as the user writes them; topics in order, and None for both options in
-    offsets of version 2."""
+    offsets of version 2. ``checkpoint_id``: the name of its checkpoint, None in offsets of version 3 and below."""
 
     consumer_group: str
     message_model: str
     sub_expression: str
     subscribe: str | None = None
     retry_topic: str | None = None
+    checkpoint_id: str | None = None
 
     @property
     def version(self) -> int:
         """Of the offset that tells them."""
-        return WITHOUT_TOPICS if self.subscribe is None else VERSION
+        if self.subscribe is None:
+            return WITHOUT_TOPICS
+        return WITHOUT_NAME if self.checkpoint_id is None else VERSION
 
-    def to_json(self) -> dict[str, str]:
-        """By the options' names."""
-        return {name: text for name, text in zip(_OPTIONS[VERSION], self, strict=True) if text is not None}
+    def to_json(self) -> dict[str, object]:
+        """What an offset has of them."""
+        texts = dict(zip(_OPTIONS[self.version], self, strict=False))
+        return {"options": texts} if self.checkpoint_id is None else {"options": texts, CHECKPOINT: self.checkpoint_id}
 
 
 _OPTIONS: Final = {
     WITHOUT_TOPICS: ("consumerGroup", "messageModel", "subExpression"),
+    WITHOUT_NAME: ("consumerGroup", "messageModel", "subExpression", "subscribe", "retryTopic"),
     VERSION: ("consumerGroup", "messageModel", "subExpression", "subscribe", "retryTopic"),
 }
 
@@ -122,8 +131,7 @@ class SourceOffset:
         waited = {"waited": self.waited} if self.waited else {}
         if self.planned_with is None:
             return {"v": WITHOUT_OPTIONS, "queues": nested(numbers), **waited}
-        options = self.planned_with.to_json()
-        return {"v": self.planned_with.version, "queues": nested(numbers), "options": options, **waited}
+        return {"v": self.planned_with.version, "queues": nested(numbers), **self.planned_with.to_json(), **waited}
 
     @classmethod
     def from_json(cls, value: object) -> SourceOffset:
@@ -179,7 +187,7 @@ def _queues(value: Any) -> Iterator[tuple[MessageQueue, QueueProgress]]:
             loses=MESSAGES_BEFORE,
             or_else=OR_ELSE,
         )
-    if value["v"] not in (WITHOUT_OPTIONS, WITHOUT_TOPICS, VERSION):
+    if value["v"] not in (WITHOUT_OPTIONS, *_OPTIONS):
         raise ValueError(f"version {value['v']!r}, not {WITHOUT_OPTIONS} to {VERSION},")
     for queue, numbers in flat(value["queues"]):
         yield queue, _progress(numbers)
@@ -196,6 +204,8 @@ def _planned_with(value: Any) -> PlannedWith | None:
     if value["v"] == WITHOUT_OPTIONS:
         return None
     texts = [value["options"][name] for name in _OPTIONS[value["v"]]]
+    if value["v"] == VERSION:
+        texts.append(value[CHECKPOINT])
     if not all(isinstance(text, str) for text in texts):
         raise TypeError(f"not texts: {texts}")
     return PlannedWith(*texts)

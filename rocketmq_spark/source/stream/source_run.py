@@ -106,10 +106,15 @@ class SourceRun(Run):
     without a further call for an offset, as 4.0 and 4.1 do."""
 
     def __init__(
-        self, options: ReadOptions, control_before: Control | None = None, *, may_end_unasked: bool = False
+        self,
+        options: ReadOptions,
+        control_before: Control | None = None,
+        *,
+        checkpoint_id: str | None = None,
+        may_end_unasked: bool = False,
     ) -> None:
         super().__init__()
-        self._member = Member(options, self._parent.leave_as_orphan)
+        self._member = Member(options, self._parent.leave_as_orphan, checkpoint_id=checkpoint_id)
         self._member.puts_resets_back = may_end_unasked
         speak_as(options.log_level, group=options.consumer_group, clientId=self._member.client_id)
         self.drain = DrainRequest(control_before)

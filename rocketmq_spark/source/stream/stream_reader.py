@@ -71,6 +71,8 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
         self._options = options
         self._schema = schema
         self._run: SourceRun | None = None
+        self._checkpoint_id = uuid4().hex
+        """The checkpoint's own, once the query has begun, if it has one."""
         self._offsets = OffsetReader()
         self._progress = ProgressReporter()
         self._stops_at_what_is_there = False
@@ -108,7 +110,9 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
         """
         begin = self._offsets.read(start)
         end = self._running(begin).latest_offset(begin, max_rows(limit))
-        return start if end is begin else self._offsets.write(replace(end, planned_with=planned_with(self._options)))
+        if end is begin:
+            return start
+        return self._offsets.write(replace(end, planned_with=planned_with(self._options, self._checkpoint_id)))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """What the query progress shows as ``latestOffset``, see ``ProgressReporter.report``; asks nobody."""
@@ -184,7 +188,14 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
             from rocketmq_spark.source.stream.source_run import SourceRun
 
             warnings = warnings_of(checkpoint, self._options)
-            self._run = SourceRun(self._options, self.control_before, may_end_unasked=self.may_end_unasked)
+            noted = None if checkpoint.planned_with is None else checkpoint.planned_with.checkpoint_id
+            self._checkpoint_id = noted or self._checkpoint_id
+            self._run = SourceRun(
+                self._options,
+                self.control_before,
+                checkpoint_id=self._checkpoint_id,
+                may_end_unasked=self.may_end_unasked,
+            )
             for warning in warnings:
                 log.warning("%s", warning)
             if self._stops_at_what_is_there:
