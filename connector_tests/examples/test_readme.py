@@ -54,6 +54,8 @@ RUN_ELSEWHERE: Final = {
     "pip install --editable '.[dev]'",
     "python",
     "SPARK_CONF_DIR=conf spark-submit examples/04_spark_submit_job.py",
+    "pip install .",
+    "python examples/06_delta_append.py",
     'export PYSPARK_PYTHON="$VIRTUAL_ENV/bin/rocketmq-spark-python"',
 }
 PARSERS: Final = {
