@@ -16,8 +16,8 @@ SPARK_CLASSES := build/spark-classes.jsa
 
 NATIVE_WHERE_CARGO_IS := $(if $(shell command -v cargo 2>/dev/null),native)
 
-.PHONY: demo test test-all test-rest test-versions test-tables test-long mutate mutate-sample bench bench-quick compiled check docs stubs native wheel check-native \
-	fuzz-native clean
+.PHONY: demo test test-all test-rest test-versions test-tables test-long mutate mutate-sample bench bench-quick compiled check docs \
+	stubs native wheel check-native fuzz-native clean
 
 $(STAMP): setup.py
 	$(PYTHON) -m venv $(VENV)

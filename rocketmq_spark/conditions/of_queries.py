@@ -56,8 +56,8 @@ OF_QUERIES: Final[Mapping[str, Condition]] = MappingProxyType(
         "CHECKPOINT_SHARED": Condition(
             "Members {client_id!r} and {other!r} of group {group!r} run from one checkpoint, or from a copy of it. A "
             "sink that skips batch numbers of a query that it has already, such as Delta's or Iceberg's, loses rows.",
-            "Stop one of them, and start it with a new checkpoint location (and, for a file sink, a new path). If one is "
-            "a former run of this query, wait until it has ended.",
+            "Stop one of them, and start it with a new checkpoint location (and, for a file sink, a new path). If one "
+            "is a former run of this query, wait until it has ended.",
         ),
         "NOT_DRAINED": Condition(
             "Query {query!r} was not drained within {timeout_s} s.",

@@ -83,8 +83,8 @@ class WriteOptions(ConnectionOptions):
         doc="Columns that the message ID of a row is made of, separated by commas; also columns that are not sent. By "
         "default the ID is made of the query, the batch, the partition, the row's number there and what is sent of the "
         "row. Set it where a replayed batch may have other rows or another order, as behind a "
-        "shuffle, and where rows come from files or a table: otherwise the rows get other IDs, and consumers cannot recognise them as duplicates. Rows with equal "
-        "values have the same ID, in all queries.",
+        "shuffle, and where rows come from files or a table: otherwise the rows get other IDs, and consumers cannot "
+        "recognise them as duplicates. Rows with equal values have the same ID, in all queries.",
     )
 
     dead_letter_topic: str | None = option(
