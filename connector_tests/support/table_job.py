@@ -50,6 +50,7 @@ class TableJob:
 
     def __post_init__(self) -> None:
         self._python = python_of(self.version)
+        self._started_ns = 0
         self.folder.mkdir(parents=True, exist_ok=True)
 
     @property
@@ -60,6 +61,7 @@ class TableJob:
     def running(self, example: str, *arguments: str, **settings: str) -> Iterator[subprocess.Popen[bytes]]:
         """The example, until the block ends; ``settings`` are Spark's, with ``_`` for the dots."""
         command = [str(self._python), str(ROOT / "examples" / example), "--folder", str(self.folder), *arguments]
+        self._started_ns = time.time_ns()
         with (self.folder / "log").open("wb") as log:
             process = subprocess.Popen(
                 command, env=self._environment(settings), stdout=log, stderr=log, cwd=self.folder
@@ -109,11 +111,12 @@ class TableJob:
         return inherited | own
 
     def has_table_ahead_of_checkpoint(self) -> bool:
-        """Whether the table has a commit since the batch was logged that the checkpoint has not committed yet."""
+        """Whether the table has a commit of this run since the batch was logged, which the checkpoint has not committed
+        yet."""
         logged = _newest(self.folder / "checkpoint" / "offsets")
         if logged is None or (self.folder / "checkpoint" / "commits" / logged.name).exists():
             return False
-        begun_ns = logged.stat().st_mtime_ns
+        begun_ns = max(logged.stat().st_mtime_ns, self._started_ns)
         return any(file.stat().st_mtime_ns > begun_ns for file in self.folder.glob(COMMITS[self.table_format]))
 
     def batches_logged(self) -> int:
