@@ -1,7 +1,7 @@
 """What becomes of a checkpoint whose query has other options now: decided by what it would lose. Pure.
 
 An offset tells of which topics it has positions, since version 2 the group, message model and filter that it was
-planned with, and since version 3 the topics.
+planned with, since version 3 the topics, and since version 4 the checkpoint's name, which options do not change.
 The guide's table is made from this one; what is not in it may change without a word.
 """
 
