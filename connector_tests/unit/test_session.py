@@ -254,10 +254,13 @@ def test_responses_beyond_the_limit_are_an_error(
 
 
 def test_compressed_responses_are_not_unpacked(session: SessionOf) -> None:
-    """700 kB of gzip are 2.3 GB; we ask for none."""
+    """700 kB of gzip are 2.3 GB; we ask for none. On a busy machine gRPC passes the bytes on, still packed, before it
+    refuses them."""
+    refused, still_packed = "it is compressed, which we do not accept", "Error parsing message with type"
     with ScriptedProxy(compression=grpc.Compression.Gzip) as proxy:
         error = failure(session(proxy.address).keep)
-        assert (error.condition, error.context["problem"]) == ("BAD_BODY", "it is compressed, which we do not accept")
+        assert error.condition == "BAD_BODY"
+        assert str(error.context["problem"]).startswith((refused, still_packed))
 
 
 def test_commands_after_the_settings_are_not_kept(proxy: ScriptedProxy, session: SessionOf) -> None:
