@@ -16,7 +16,7 @@ SPARK_CLASSES := build/spark-classes.jsa
 
 NATIVE_WHERE_CARGO_IS := $(if $(shell command -v cargo 2>/dev/null),native)
 
-.PHONY: demo test test-all test-rest test-versions test-tables test-long mutate mutate-sample bench bench-quick compiled check docs \
+.PHONY: demo test test-all test-rest test-versions test-sparks test-tables test-long mutate mutate-sample bench bench-quick compiled check docs \
 	stubs native wheel check-native fuzz-native clean
 
 $(STAMP): setup.py
@@ -41,13 +41,17 @@ test: $(STAMP) ## whether a change is sound: all promises, the short way
 	$(PYTEST) $(TESTS)
 
 test-all: $(STAMP) $(SPARK_CLASSES) ## the same and groups, outages, crashes, security, examples and the demo; all but the long forms
-	$(PYTEST) -m "not long and not versions and not tables" $(TESTS)
+	$(PYTEST) -m "not long and not versions and not tables and not sparks" $(TESTS)
 
 test-rest: $(STAMP) $(SPARK_CLASSES) ## what test-all has and test has not, and what needs the native decoder
-	$(PYTEST) -m "(full or native) and not long and not versions and not tables" $(TESTS)
+	$(PYTEST) -m "(full or native) and not long and not versions and not tables and not sparks" $(TESTS)
 
 test-versions: $(STAMP) ## the core stories on all versions of RocketMQ, one after the other
 	$(BIN)/python -m pytest -m versions $(TESTS)
+
+test-sparks: $(STAMP) ## the main stories on Spark 4.0 to 4.3, which it makes below build/sparks; prints their figures
+	$(BIN)/python -m pytest -m "sparks and not long" $(TESTS)
+	cat build/sparks.txt
 
 test-tables: $(STAMP) ## the jobs of Delta and Iceberg, killed, on Sparks below build/sparks that it makes
 	$(BIN)/python -m pytest -m tables $(TESTS)

@@ -11,9 +11,9 @@ from typing import Final
 
 import pytest
 
+from connector_tests.support.other_sparks import ROOT
 from connector_tests.support.streams import Topic, eventually
 from connector_tests.support.table_job import KEYS, REACHED_S, TableJob, body_of, steady_orders
-from connector_tests.support.table_sparks import ROOT
 from connector_tests.support.written_rows import stored
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.model import Message

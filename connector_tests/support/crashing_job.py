@@ -12,16 +12,20 @@ import time
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from connector_tests.support.spark_session import test_session
+from rocketmq_spark import run_available_now
 from rocketmq_spark.source.datasource import RocketMQDataSource
 from rocketmq_spark.source.stream.stream_reader import RocketMQStreamReader
+from rocketmq_spark.spark_version import HAS_READ_LIMITS
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.datasource import ReadLimit
 
 POINTS: Final = (
     "before offsets/N",
@@ -67,9 +71,11 @@ class CrashingSource(RocketMQDataSource):
         return "crashing_rocketmq"
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Where messages are shared only the points inside the batch are passed."""
+        """Where messages are shared, and on Spark 4.0 and 4.1, only the points inside the batch are passed."""
         options = self.read_options()
-        return super().streamReader(schema) if options.shares_messages else CrashingStreamReader(options, schema)
+        if options.shares_messages or not HAS_READ_LIMITS:
+            return super().streamReader(schema)
+        return CrashingStreamReader(options, schema)
 
 
 def run(
@@ -88,7 +94,7 @@ def run(
     reader = reader.options(**dict(option.split("=") for option in more))
     writer = reader.option("maxOffsetsPerTrigger", "500").load().writeStream.foreachBatch(write)
     writer = writer.option("checkpointLocation", f"{folder}/checkpoint")
-    query = writer.trigger(availableNow=True).start() if until_end == "yes" else writer.start()
+    query = run_available_now(writer) if until_end == "yes" else writer.start()
     query.awaitTermination()
 
 

@@ -17,10 +17,10 @@ from typing import Any, Final
 
 import psutil
 
+from connector_tests.support.other_sparks import ROOT, python_of
 from connector_tests.support.patience import PROCESS_S
 from connector_tests.support.process_tree import is_jvm, kill_tree
 from connector_tests.support.streams import Topic
-from connector_tests.support.table_sparks import ROOT, python_of
 from rocketmq_spark.model import Message
 
 POLL_S: Final = 0.002

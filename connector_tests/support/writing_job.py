@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
+from connector_tests.support.killed_job import environment_of
 from connector_tests.support.process_tree import kill_tree
 from connector_tests.support.spark_session import test_session
 from connector_tests.support.streams import eventually
@@ -84,6 +85,8 @@ class WritingJob:
     def __init__(self, namesrv_addr: str, topic: str, rows: FiledRows, folder: Path) -> None:
         self._arguments = (namesrv_addr, topic, str(folder), str(rows.an_arrow_batch))
         self._folder = folder
+        self.python = Path(sys.executable)
+        """Runs the next start; it may have another PySpark than ours."""
         self._stops = folder / "stops"
         self._stops.mkdir(parents=True)
         rows.write(folder / "source")
@@ -111,11 +114,11 @@ class WritingJob:
     @contextmanager
     def started(self) -> Iterator[subprocess.Popen[bytes]]:
         """With everything that it starts killed at the end of the block; a test that fails says what it has written."""
-        command = [sys.executable, "-m", "connector_tests.support.writing_job", *self._arguments]
+        command = [str(self.python), "-m", "connector_tests.support.writing_job", *self._arguments]
         settings = {"PYTHONPATH": str(REPOSITORY), "TMPDIR": str(self._folder), STOPS: str(self._stops)}
         with (self._folder / "log").open("wb") as log:
             process = subprocess.Popen(
-                command, env={**os.environ, **settings}, stdout=log, stderr=log, cwd=self._folder
+                command, env={**environment_of(self.python), **settings}, stdout=log, stderr=log, cwd=self._folder
             )
         try:
             yield process

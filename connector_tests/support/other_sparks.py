@@ -1,4 +1,4 @@
-"""Virtual environments with the Sparks that table formats run on, below ``build/sparks``; made once, by pip."""
+"""Virtual environments with Sparks that are not ours, below ``build/sparks``; made once, by pip."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import subprocess
 import sys
 import venv
 from importlib.metadata import requires
+from importlib.metadata import version as installed
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +17,10 @@ INSTALL_S: Final = 900
 
 
 def python_of(version: str) -> Path:
-    """Return the Python of the environment with this PySpark and what the package needs beside it."""
+    """Return the Python of the environment with this PySpark and what the package needs beside it; our own if it is
+    ours."""
+    if version == installed("pyspark"):
+        return Path(sys.executable)
     folder = SPARKS / version
     python = folder / "bin" / "python"
     stamp = folder / ".installed"
