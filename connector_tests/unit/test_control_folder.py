@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketmq_spark.source.stream.control_folder import PREFIX, ControlFolder, new_folder, taken_over
+from rocketmq_spark.source.stream.control_folder import PREFIX, ControlFolder, EndRequest, new_folder, taken_over
 from rocketmq_spark.source.stream.drain import FILES, Control
 
 
@@ -73,6 +73,17 @@ def test_folder_that_is_open_to_others_is_not_taken_over() -> None:
     with pytest.raises(PermissionError, match="open to other users"):
         ControlFolder(str(path))
     path.rmdir()
+
+
+def test_folder_that_is_made_after_the_end_is_left_alone() -> None:
+    """A runner is stopped twice: by the signal, and by PySpark. The second time took an end request away."""
+    folder = new_folder()
+    folder.cleanup()
+    request = EndRequest.made(control(folder.name))
+    assert request is not None
+    folder.cleanup()
+    assert Path(folder.name, "end").exists()
+    request.withdraw()
 
 
 def test_lock_ends_with_the_folder() -> None:

@@ -134,6 +134,12 @@ class Receiver:
             return self._polls.have_all_answered
 
     @property
+    def expects_again(self) -> bool:
+        """Whether that may still come."""
+        with self._news:
+            return self._polls.expects_again
+
+    @property
     def is_dry(self) -> bool:
         """Whether there is nothing: neither at the brokers, nor here, nor on its way back to us."""
         with self._news:
@@ -205,14 +211,15 @@ class Receiver:
                 raise TransportError("RUN_ENDED", ended_for_ms=0)
             with self._news:
                 self._news.wait(TICK_S)
-        self._await_again()
+        self.expect_again()
 
     def try_to_give_back(self, handles: Sequence[AnyHandle]) -> None:
         """Once, by a worker; what fails comes again when its time is over."""
         self._workers.begin(LEFT_OVER, partial(self._errands.try_to_give_back, handles))
-        self._await_again()
+        self.expect_again()
 
-    def _await_again(self) -> None:
+    def expect_again(self) -> None:
+        """Something went back to its broker, and comes again soon: until then there may be more than is seen."""
         with self._news:
             self._polls.expect_again(self._clock())
 

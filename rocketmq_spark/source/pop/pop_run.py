@@ -44,6 +44,7 @@ class PopRun(Run):
         speak_as(options.log_level, group=options.consumer_group)
         self._options = options
         self._looks_once = looks_once
+        self._is_resumed = control_before is not None
         self._epoch = uuid4().hex
         self._number = 0
         self._frozen: tuple[Received, ...] = ()
@@ -51,6 +52,9 @@ class PopRun(Run):
         self._receiver = Receiver(
             options, transport_of(options, self._report), looks_once=looks_once, watch=self._parent.leave_as_orphan
         )
+        if control_before is not None:
+            # Spark 4.0 and 4.1 may end that run at the first idle answer, and the start before gave back what it held.
+            self._receiver.expect_again()
         self._earlier = EarlierBatch(self._receiver, self._spool)
         self._drain = DrainRequest(control_before)
         self._begin(lambda: None)
@@ -93,7 +97,7 @@ class PopRun(Run):
     def _may_rest(self) -> bool:
         if self._looks_once:
             return self._receiver.is_dry
-        if self._receiver.has_begun:
+        if self._receiver.has_begun and not (self._is_resumed and self._receiver.expects_again):
             self._receiver.wait(IDLE_WAIT_S)
             return not self._receiver.count(State.RECEIVED)
         return False

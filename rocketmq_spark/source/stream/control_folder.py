@@ -44,9 +44,9 @@ class ControlFolder:
             raise
 
     def cleanup(self) -> None:
-        """Remove it. May be called again."""
-        shutil.rmtree(self.name, ignore_errors=True)
+        """Remove it, once: a folder of this name that is made afterwards is the next start's."""
         if self._lock >= 0:
+            shutil.rmtree(self.name, ignore_errors=True)
             os.close(self._lock)
             self._lock = -1
 
