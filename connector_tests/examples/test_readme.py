@@ -138,6 +138,7 @@ RUN: Final = (
     Page(f"{GUIDE}/message-granularity.md", send_books, {"proxy": True}),
     Page(f"{GUIDE}/failed-messages.md", send_good_and_failing, more=COUNT_GOOD_ROWS),
     Page(f"{GUIDE}/production.md", send_books, more=CALL_THE_TEST),
+    Page(f"{GUIDE}/sparks.md", send_books),
     Page(f"{GUIDE}/security.md", save_options, {"acl": True, "tls": True}),
 )
 
