@@ -28,6 +28,7 @@ REACHED_S: Final = 2 * PROCESS_S
 KEYS: Final = 500
 COMMITS: Final = {"delta": "table/_delta_log/*.json", "iceberg": "lake/shop/orders/metadata/v*.metadata.json"}
 """Where a commit of a table is a new file."""
+OF_OTHER_SPARKS: Final = ("PYSPARK_PYTHON", "SPARK_HOME", "SPARK_SUBMIT_OPTS")
 DEFAULTS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -107,8 +108,7 @@ class TableJob:
         lines = [f"{name} {value}" for name, value in (DEFAULTS | given).items()]
         (conf / "spark-defaults.conf").write_text("\n".join(lines), encoding="utf-8")
         own = {"PYTHONPATH": str(ROOT), "SPARK_CONF_DIR": str(conf), "TMPDIR": str(self.folder)}
-        inherited = {name: value for name, value in os.environ.items() if name not in ("PYSPARK_PYTHON", "SPARK_HOME")}
-        return inherited | own
+        return {name: value for name, value in os.environ.items() if name not in OF_OTHER_SPARKS} | own
 
     def has_table_ahead_of_checkpoint(self) -> bool:
         """Whether the table has a commit of this run since the batch was logged, which the checkpoint has not committed
