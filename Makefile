@@ -54,6 +54,7 @@ test-sparks: $(STAMP) ## the main stories on Spark 4.0 to 4.3, which it makes be
 	cat build/sparks.txt
 
 test-tables: $(STAMP) ## the jobs of Delta and Iceberg, killed, on Sparks below build/sparks that it makes
+	rm -f build/tables.txt
 	$(BIN)/python -m pytest -m tables $(TESTS)
 	cat build/tables.txt
 
