@@ -130,6 +130,14 @@ def test_a_broker_that_fails_is_asked_once_and_others_all_the_same(
     assert len([line for line in caplog.messages if "could not be moved" in line]) == 1, "said once"
 
 
+def test_a_broker_that_fails_again_is_logged_again(cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture) -> None:
+    answers = [answer(ResponseCode.SYSTEM_BUSY), answer(), answer(ResponseCode.SYSTEM_BUSY)]
+    cluster.brokers["a"].on(SEND_BACK, lambda _request: answers.pop(0))
+    one = mover(cluster)
+    assert [one.move([spent("a", 1)]) for _ in range(3)] == [[Move.LATER], [Move.DONE], [Move.LATER]]
+    assert len([line for line in caplog.messages if "could not be moved" in line]) == 2
+
+
 def test_of_a_refusal_that_is_final_other_messages_may_know_nothing(cluster: ScriptedCluster) -> None:
     answers = [answer(ResponseCode.NO_PERMISSION), answer()]
     cluster.brokers["a"].on(SEND_BACK, lambda _request: answers.pop(0))

@@ -17,6 +17,7 @@ from rocketmq_spark.pull.executor_client import ExecutorClient
 from rocketmq_spark.pull.pull_request import PullRequest
 from rocketmq_spark.pull.range_puller import puller_of
 from rocketmq_spark.remoting.clock import monotonic_ms
+from rocketmq_spark.remoting.looker import TOOLS_GROUP
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.pull import PullAnswer, PullResult
@@ -152,6 +153,27 @@ def test_bounds_behind_a_proxy_are_asked_for_one_by_one(two: ScriptedCluster) ->
     two.brokers["a"].on(RequestCode.GET_MAX_OFFSET, answer(fields={"offset": "7"}))
     two.brokers["a"].on(RequestCode.PULL_MESSAGE, answer(ResponseCode.PULL_NOT_FOUND, told_by("a").fields))
     assert client_of(two).bounds([QUEUE]) == {QUEUE: QueueBounds(3, 7)}
+
+
+@pytest.mark.parametrize(
+    ("credentials", "group"), [({}, TOOLS_GROUP), ({"accessKey": "key", "secretKey": "secret"}, "G")]
+)
+def test_bounds_behind_a_proxy_use_a_permitted_group(
+    two: ScriptedCluster, credentials: dict[str, str], group: str
+) -> None:
+    """A user who signs requests seldom has the right to the group of tools."""
+    two.route_fields = {"MSG_REGION": "", "TRACE_ON": "false"}
+    groups: list[str] = []
+
+    def pull(request: RemotingCommand) -> RemotingCommand:
+        groups.append(request.fields["consumerGroup"])
+        return answer(ResponseCode.PULL_NOT_FOUND, told_by("a").fields)
+
+    for code in (RequestCode.GET_MIN_OFFSET, RequestCode.GET_MAX_OFFSET):
+        two.brokers["a"].on(code, answer(fields={"offset": "3"}))
+    two.brokers["a"].on(RequestCode.PULL_MESSAGE, pull)
+    ExecutorClient(options(**credentials), two.pool, two.pulling).bounds([QUEUE])
+    assert groups == [group]
 
 
 def test_another_broker_at_the_address_is_noticed_and_named(two: ScriptedCluster) -> None:

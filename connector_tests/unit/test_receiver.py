@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 
 import pytest
@@ -37,8 +37,8 @@ SLACK_S = 20.0 * PATIENCE
 
 
 @contextmanager
-def receiver(options: ReadOptions, *, starts: bool = True) -> Iterator[Receiver]:
-    one = Receiver(options, transport_of(options))
+def receiver(options: ReadOptions, *, starts: bool = True, looks_once: bool = False) -> Iterator[Receiver]:
+    one = Receiver(options, transport_of(options), looks_once=looks_once)
     try:
         if starts:
             one.start()
@@ -84,6 +84,25 @@ def test_an_earlier_batch_is_given_back_once_its_broker_answers_and_nothing_is_r
             waiting.result(SLACK_S)
             assert one.counts.given_back == 2
             has(one, 3)
+
+
+def test_a_run_to_the_end_awaits_what_went_back() -> None:
+    """Brokers deliver it again some seconds later; the query would have ended without it."""
+    with SharingServers("a") as servers:
+        servers.brokers["a"].server.on(RequestCode.POP_MESSAGE, answer(ResponseCode.POLLING_TIMEOUT))
+        with receiver(servers.options(), looks_once=True) as one:
+            eventually(lambda: one.is_dry, "a broker without messages")
+            one.give_back_logged([handle_of("a", 0)])
+            assert not one.is_dry
+
+
+def test_handles_of_an_unreachable_broker_are_not_changed() -> None:
+    """None would be a topic that is gone, and each message counted as released."""
+    with SharingServers("a") as servers, closing(transport_of(servers.options())) as transport:
+        servers.move("a", "127.0.0.1:1")
+        transport.look()
+        outcomes = transport.change([handle_of("a", 0), handle_of("a", 1)], 1, suspend=True)
+        assert [type(outcome) for outcome in outcomes] == [TransportError, TransportError]
 
 
 def test_what_cannot_be_given_back_is_an_error_and_may_be_tried_again() -> None:

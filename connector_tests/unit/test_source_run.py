@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 
 import pytest
 
-from rocketmq_spark.source.stream.source_run import ParentWatch, ignore_signals, unwind_on_signals
+from rocketmq_spark.source.stream.source_run import (
+    OUTLIVED_PAUSE_S,
+    ParentWatch,
+    Run,
+    ignore_signals,
+    unwind_on_signals,
+)
 
 
 @pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGHUP])
@@ -32,6 +39,29 @@ def test_what_was_started_to_outlive_its_terminal_does() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     unwind_on_signals()
     os.kill(os.getpid(), signal.SIGHUP)
+
+
+class EndedRun(Run):
+    """Which a signal has ended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stop()
+
+    def latest_offset(self) -> str:
+        self._outlive()
+        return self._answer(lambda: "next", "start")
+
+    def _leave(self) -> None:
+        """It has nothing."""
+
+
+def test_an_ended_run_pauses_before_each_answer() -> None:
+    """Spark asks again at once, for up to 30 s."""
+    run = EndedRun()
+    begin_s = time.monotonic()
+    assert run.latest_offset() == "start"
+    assert time.monotonic() - begin_s >= OUTLIVED_PAUSE_S
 
 
 def test_who_has_its_parent_goes_on() -> None:
