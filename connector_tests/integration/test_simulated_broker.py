@@ -190,6 +190,17 @@ def test_a_reset_is_told_to_one_alone_and_its_offset_stays(stand: Stand, broker:
     assert broker.submit_query_offsets(stand.group, [a]).result() == {a: 4}
 
 
+def test_a_reset_that_is_put_back_is_taken_again(stand: Stand, broker: BrokerPort) -> None:
+    """Spark 4.0 and 4.1 end a run without a plan after the reset."""
+    a, *_ = stand.queues
+    stand.produce(a, 10)
+    stand.reset(a, 4)
+    assert broker.take_reset(stand.group, a) == 4
+    broker.put_reset(stand.group, a, 4)
+    assert broker.take_reset(stand.group, a) == 4
+    assert broker.take_reset(stand.group, a) is None
+
+
 def test_of_two_resets_the_later_is_told(stand: Stand, broker: BrokerPort) -> None:
     a, *_ = stand.queues
     stand.produce(a, 10)

@@ -161,7 +161,7 @@ class Witness:
     def logged(self, owner: Owner, batch_id: int, end: SourceOffset) -> None:
         """``offsets/N`` is written."""
         ranges = list(end.ranges())
-        if not ranges and owner.query in self._positioned:
+        if not ranges and not end.waited and owner.query in self._positioned:
             raise BrokenPromiseError(Harm.EMPTY_BATCH, f"batch {batch_id} of {owner.query}")
         if end.queues:
             self._positioned.add(owner.query)
