@@ -74,14 +74,10 @@ class Polls:
         return self._have_all_answered
 
     @property
-    def expects_again(self) -> bool:
-        """Whether something that went back is to come."""
-        return self._again_until_ms is not None
-
-    @property
     def are_dry(self) -> bool:
         """Each target had nothing when it was last asked, and nothing is on its way from there or back there."""
-        return not self.expects_again and bool(self._known) and all(one.is_dry for one in self._known.values())
+        is_awaited = self._again_until_ms is not None
+        return not is_awaited and bool(self._known) and all(one.is_dry for one in self._known.values())
 
     @property
     def on_the_way(self) -> int:

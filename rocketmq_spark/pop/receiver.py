@@ -134,12 +134,6 @@ class Receiver:
             return self._polls.have_all_answered
 
     @property
-    def expects_again(self) -> bool:
-        """Whether that may still come."""
-        with self._news:
-            return self._polls.expects_again
-
-    @property
     def is_dry(self) -> bool:
         """Whether there is nothing: neither at the brokers, nor here, nor on its way back to us."""
         with self._news:

@@ -16,6 +16,7 @@ from rocketmq_spark.model import QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.handles import Received
 from rocketmq_spark.pop.ledger import State
+from rocketmq_spark.pop.polls import HANDED_OUT_AGAIN_MS
 from rocketmq_spark.pop.receiver import MOST_WAITING, Receiver
 from rocketmq_spark.pop.spool import spool_of
 from rocketmq_spark.pop.transports import transport_of
@@ -44,7 +45,6 @@ class PopRun(Run):
         speak_as(options.log_level, group=options.consumer_group)
         self._options = options
         self._looks_once = looks_once
-        self._is_resumed = control_before is not None
         self._epoch = uuid4().hex
         self._number = 0
         self._frozen: tuple[Received, ...] = ()
@@ -52,8 +52,10 @@ class PopRun(Run):
         self._receiver = Receiver(
             options, transport_of(options, self._report), looks_once=looks_once, watch=self._parent.leave_as_orphan
         )
+        self._rests_from_ms = 0
         if control_before is not None:
             # Spark 4.0 and 4.1 may end that run at the first idle answer, and the start before gave back what it held.
+            self._rests_from_ms = monotonic_ms() + HANDED_OUT_AGAIN_MS
             self._receiver.expect_again()
         self._earlier = EarlierBatch(self._receiver, self._spool)
         self._drain = DrainRequest(control_before)
@@ -97,7 +99,7 @@ class PopRun(Run):
     def _may_rest(self) -> bool:
         if self._looks_once:
             return self._receiver.is_dry
-        if self._receiver.has_begun and not (self._is_resumed and self._receiver.expects_again):
+        if self._receiver.has_begun and monotonic_ms() >= self._rests_from_ms:
             self._receiver.wait(IDLE_WAIT_S)
             return not self._receiver.count(State.RECEIVED)
         return False
