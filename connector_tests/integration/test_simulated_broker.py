@@ -166,6 +166,14 @@ def test_offsets_are_the_group_s_whoever_writes_and_reads_them(stand: Stand, bro
 # ------------------------------------------------------------------------------------------------------------ resets
 
 
+def test_reset_that_was_taken_can_be_put_again(stand: Stand, broker: BrokerPort) -> None:
+    a, *_ = stand.queues
+    stand.produce(a, 10)
+    broker.put_reset(stand.group, a, 4)
+    assert broker.submit_query_offsets(stand.group, [a]).result() == {a: 4}
+    assert [stand.connect().take_reset(stand.group, a), broker.take_reset(stand.group, a)] == [4, None]
+
+
 def test_no_offset_of_a_reset_queue_is_taken_until_somebody_is_told(stand: Stand, broker: BrokerPort) -> None:
     a, b, *_ = stand.queues
     stand.produce(a, 10)

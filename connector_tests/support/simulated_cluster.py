@@ -102,6 +102,7 @@ class SimulatedBroker:
     hears_nothing: bool = False
     slaves: int = 0
     look_refusal: RocketMQError | None = None
+    reset_refusal: RocketMQError | None = None
     group_refusal: RocketMQError | None = None
     unanswered_searches: set[MessageQueue] = field(default_factory=set)
     hint_deficit: int = 0
@@ -554,7 +555,12 @@ class BrokerDoor:
 
     def put_reset(self, group: str, queue: MessageQueue, offset: int) -> None:
         _check_name(group)
-        self._ask("reset", lambda: self._broker.reset(self._own(queue), offset))
+        self._ask("reset", lambda: self._put(queue, offset))
+
+    def _put(self, queue: MessageQueue, offset: int) -> None:
+        if self._broker.reset_refusal is not None:
+            raise self._broker.reset_refusal
+        self._broker.reset(self._own(queue), offset)
 
     def _taken(self, queue: MessageQueue) -> int | None:
         if self._broker.look_refusal is not None:

@@ -125,3 +125,46 @@ def test_a_queue_that_a_broker_does_not_serve_has_no_mark(code: int) -> None:
     group.broker.look_refusal = refused(ResponseCode.MESSAGE_ILLEGAL)
     with pytest.raises(BrokerError, match=str(ResponseCode.MESSAGE_ILLEGAL.value)):
         member.resets.look_for(QUEUES)
+
+
+@pytest.mark.parametrize("has_mark", [True, False], ids=["mark", "no mark"])
+def test_reset_that_no_plan_came_after_is_marked_again_by_a_member_that_leaves(
+    has_mark: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """On Spark 4.0 and 4.1 a run may end after its batch, whose pulls have taken the mark."""
+    group = Group()
+    member = committed_to(group, 10)
+    group.broker.reset(QUEUES[0], 3)
+    if not has_mark:
+        group.broker.marks.clear()
+    with caplog.at_level("INFO"):
+        member.leave(puts_resets_back=True)
+    assert (group.broker.marks, group.broker.offsets) == ({QUEUES[0]: 3}, {QUEUES[0]: 3})
+    assert f"the reset of queue={QUEUES[0]} to offset=3 is left to the next start" in caplog.text
+
+
+def test_later_reset_is_not_overwritten_by_the_one_before() -> None:
+    group = Group()
+    member = committed_to(group, 10)
+    member.resets.note(QUEUES[0], 3)
+    group.broker.reset(QUEUES[0], 5)
+    member.leave(puts_resets_back=True)
+    assert group.broker.marks == {QUEUES[0]: 5}
+
+
+def test_member_of_a_newer_spark_marks_nothing_again() -> None:
+    group = Group()
+    member = committed_to(group, 10)
+    member.resets.note(QUEUES[0], 3)
+    member.leave()
+    assert group.broker.marks == {}
+
+
+def test_reset_that_the_broker_does_not_take_back_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    group = Group()
+    member = committed_to(group, 10)
+    group.broker.reset(QUEUES[0], 3)
+    group.broker.reset_refusal = refused(ResponseCode.NO_PERMISSION)
+    member.leave(puts_resets_back=True)
+    assert f"the reset of queue={QUEUES[0]} to offset=3 is lost" in caplog.text
+    assert "Reset the group again" in caplog.text

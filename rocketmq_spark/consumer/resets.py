@@ -62,8 +62,10 @@ class Resets:
 
     def put_back(self) -> None:
         """Let the brokers mark what nobody has acted on as they did before, for the next start of the query."""
-        for queue, offset in self.pending.items():
-            if self._is_put_back(queue, offset):
+        for queue in self.pending:
+            is_put_back = self._is_put_back(queue)
+            offset = self._offsets[queue]
+            if is_put_back:
                 self.forget(queue)
                 log.info(
                     "the reset of queue=%s to offset=%d is left to the next start: no plan came after it", queue, offset
@@ -76,15 +78,18 @@ class Resets:
                     offset,
                 )
 
-    def _is_put_back(self, queue: MessageQueue, offset: int) -> bool:
+    def _is_put_back(self, queue: MessageQueue) -> bool:
+        """The later one, where an operator has spoken again."""
+
         def put(broker: BrokerPort) -> bool:
-            broker.put_reset(self._group, queue, offset)
+            broker.put_reset(self._group, queue, self._offsets[queue])
             return True
 
         try:
+            self.take_mark(queue)
             return self._servers.ask(queue.broker_name, put) is True
         except RocketMQError as error:
-            log.debug("reset not put back queue=%s offset=%d: %s", queue, offset, error)
+            log.debug("reset not put back queue=%s: %s", queue, error)
             return False
 
     def look_for(self, queues: Iterable[MessageQueue]) -> None:
