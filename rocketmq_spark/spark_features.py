@@ -46,7 +46,7 @@ FEATURES: Final = (
         "an operator's reset during the last batch of a run is obeyed",
         "4.2",
         "The next start obeys it: a run that ends sets the mark at the broker again. With ACL that takes the right "
-        "UPDATE on topic and group; without it a line names the reset that is lost.",
+        "UPDATE on topic and group; without it the reset is lost: look at the lag, and reset again.",
     ),
     Feature(
         "`spark.sql.streaming.triggerAvailableNowWrapper.enabled` may be set",
