@@ -10,7 +10,7 @@ import argparse
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 from textwrap import fill
@@ -19,6 +19,7 @@ from typing import Final, TypeVar
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from file_map import file_map
+from markdown_table import table
 from mutation_page import mutation_page
 from sparks_table import sparks_table
 
@@ -335,12 +336,6 @@ def state_diagram(
     of_events = table(("event", "which means"), ((event.name, event.value) for event in events))
     first = next(iter(states)).name
     return f"```mermaid\nstateDiagram-v2\n    [*] --> {first}\n{''.join(arrows)}```\n\n{of_states}\n{of_events}"
-
-
-def table(header: tuple[str, ...], lines: Iterable[tuple[str, ...]]) -> str:
-    """In Markdown."""
-    cells = [header, ("---",) * len(header), *lines]
-    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in cells)
 
 
 def options_example(_: str) -> str:

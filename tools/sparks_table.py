@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from markdown_table import table
+
 from rocketmq_spark.spark_features import FEATURES, PYTHONS, SPARKS
 
 
 def sparks_table() -> str:
     """In Markdown."""
     head = ("", *(f"Spark {spark}" for spark in SPARKS), "where it says no")
-    lines = [(one.name, *map(one.cell, SPARKS), one.instead) for one in FEATURES]
-    cells = [head, ("---",) * len(head), ("Python", *PYTHONS.values(), ""), *lines]
-    return "".join(f"| {' | '.join(line)} |\n" for line in cells)
+    lines = ((one.name, *map(one.cell, SPARKS), one.instead) for one in FEATURES)
+    return table(head, [("Python", *PYTHONS.values(), ""), *lines])
