@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -10,18 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from connector_tests.support.other_sparks import environment_of
 from connector_tests.support.process_tree import is_jvm, kill_tree, written_bodies
 from rocketmq_spark.embedded import EmbeddedCluster
 
 REPOSITORY = Path(__file__).parents[2]
 REACHED_WITHIN_S = 300
-
-
-def environment_of(python: Path) -> dict[str, str]:
-    """Ours, without what names our own PySpark where ``python`` is another one."""
-    if python == Path(sys.executable):
-        return dict(os.environ)
-    return {name: value for name, value in os.environ.items() if name not in ("PYSPARK_PYTHON", "SPARK_HOME")}
 
 
 class KilledJob:

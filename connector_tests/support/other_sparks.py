@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[2]
 SPARKS: Final = ROOT / "build" / "sparks"
 INSTALL_S: Final = 900
+OF_OUR_SPARK: Final = ("PYSPARK_PYTHON", "SPARK_HOME", "SPARK_SUBMIT_OPTS")
 
 
 def python_of(version: str) -> Path:
@@ -37,3 +39,10 @@ def _other_requirements() -> list[str]:
     plain = [one for one in requires("rocketmq-spark") or () if "extra ==" not in one]
     assert plain, f"the package is not installed in {sys.prefix}"
     return [one for one in plain if not re.match(r"pyspark\b", one)]
+
+
+def environment_of(python: Path) -> dict[str, str]:
+    """Ours, without what is for our own PySpark where ``python`` has another one."""
+    if python == Path(sys.executable):
+        return dict(os.environ)
+    return {name: value for name, value in os.environ.items() if name not in OF_OUR_SPARK}

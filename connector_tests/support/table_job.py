@@ -4,7 +4,6 @@ outside: the table's files, the checkpoint's, and what the broker has."""
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import threading
@@ -17,7 +16,7 @@ from typing import Any, Final
 
 import psutil
 
-from connector_tests.support.other_sparks import ROOT, python_of
+from connector_tests.support.other_sparks import ROOT, environment_of, python_of
 from connector_tests.support.patience import PROCESS_S
 from connector_tests.support.process_tree import is_jvm, kill_tree
 from connector_tests.support.streams import Topic
@@ -28,7 +27,6 @@ REACHED_S: Final = 2 * PROCESS_S
 KEYS: Final = 500
 COMMITS: Final = {"delta": "table/_delta_log/*.json", "iceberg": "lake/shop/orders/metadata/v*.metadata.json"}
 """Where a commit of a table is a new file."""
-OF_OTHER_SPARKS: Final = ("PYSPARK_PYTHON", "SPARK_HOME", "SPARK_SUBMIT_OPTS")
 DEFAULTS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -108,7 +106,7 @@ class TableJob:
         lines = [f"{name} {value}" for name, value in (DEFAULTS | given).items()]
         (conf / "spark-defaults.conf").write_text("\n".join(lines), encoding="utf-8")
         own = {"PYTHONPATH": str(ROOT), "SPARK_CONF_DIR": str(conf), "TMPDIR": str(self.folder)}
-        return {name: value for name, value in os.environ.items() if name not in OF_OTHER_SPARKS} | own
+        return environment_of(self._python) | own
 
     def has_table_ahead_of_checkpoint(self) -> bool:
         """Whether the table has a commit of this run since the batch was logged, which the checkpoint has not committed

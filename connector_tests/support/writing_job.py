@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
-from connector_tests.support.killed_job import environment_of
+from connector_tests.support.other_sparks import environment_of
 from connector_tests.support.process_tree import kill_tree
 from connector_tests.support.spark_session import test_session
 from connector_tests.support.streams import eventually
