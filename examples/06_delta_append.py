@@ -3,7 +3,7 @@
 python examples/06_delta_append.py                        an embedded broker with a few orders
 python examples/06_delta_append.py --namesrv HOST:PORT --topic orders --folder orders --every "10 seconds"
 
-Delta notes in the table which batch of which query it has, and skips one that comes again. So each query needs a
+Delta notes in the table which batch of which query it has, and skips one that is replayed. So each query needs a
 checkpoint of its own: a copy of a checkpoint is the same query to Delta.
 """
 

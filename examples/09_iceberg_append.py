@@ -3,7 +3,7 @@
 python examples/09_iceberg_append.py                        an embedded broker with a few orders
 python examples/09_iceberg_append.py --namesrv HOST:PORT --topic orders --folder orders --every "10 seconds"
 
-Iceberg notes in the table which batch of which query it has, and skips one that comes again. So each query needs a
+Iceberg notes in the table which batch of which query it has, and skips one that is replayed. So each query needs a
 checkpoint of its own: a copy of a checkpoint is the same query to Iceberg.
 """
 

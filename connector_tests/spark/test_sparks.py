@@ -34,7 +34,7 @@ WRITTEN_S: Final = 300
 
 @dataclass
 class Figures:
-    """By story and Spark. The table is written anew with each."""
+    """By story and Spark. The table is rewritten with each."""
 
     cells: dict[str, dict[str, str]] = field(default_factory=dict)
 

@@ -72,7 +72,7 @@ class Membership:
     clock : milliseconds that never go back
     lease_clock : the same, and it goes on while the machine sleeps
     started_ms : epoch milliseconds; the version of the subscription, of which brokers keep the newest
-    checkpoint_id : that nobody else in the group may have; None: not compared
+    checkpoint_id : that no other member of the group may have; None: not compared
     local_offsets : in BROADCASTING; else the brokers keep the offsets
     """
 

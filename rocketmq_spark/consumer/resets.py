@@ -61,7 +61,7 @@ class Resets:
             self.note(queue, offset)
 
     def put_back(self) -> None:
-        """Let the brokers mark what nobody has acted on as they did before, for the next start of the query."""
+        """Let the brokers mark resets that no plan has obeyed as they did before, for the next start of the query."""
         for queue in self.pending:
             is_put_back = self._is_put_back(queue)
             offset = self._offsets[queue]

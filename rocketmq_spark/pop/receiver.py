@@ -213,7 +213,7 @@ class Receiver:
         self.expect_again()
 
     def expect_again(self) -> None:
-        """Something went back to its broker, and comes again soon: until then there may be more than is seen."""
+        """Something went back to its broker, and is redelivered soon: until then there may be more than is seen."""
         with self._news:
             self._polls.expect_again(self._clock())
 

@@ -229,7 +229,7 @@ class PullWindow:
         first.end_offset = self._opened_to = max(self._opened_to, min(to, self._end_offset))
 
     def _vacant(self, request: PullRequest, since: int, to: int) -> None:
-        """There is no message in ``[since, to)``: none of this request, nor of what nobody has been asked for yet."""
+        """There is no message in ``[since, to)``: none of this request, nor of what has not been requested yet."""
         self._done(request, to, NO_BODY, is_vacant=True)
         request.pulled[-1] = request.pulled[-1]._replace(reaches_to=since)
         if self._opened_to < min(to, self._end_offset):

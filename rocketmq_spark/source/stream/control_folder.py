@@ -100,7 +100,7 @@ class EndRequest:
 
     @classmethod
     def found(cls, before: Control) -> EndRequest | None:
-        """The next start's; None where nobody has made one."""
+        """The next start's; None where there is none."""
         if not is_ours(before.path):
             return None
         with suppress(OSError), private_folder(before.path) as descriptor:
