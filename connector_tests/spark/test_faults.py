@@ -109,10 +109,6 @@ def assert_reads_once(stream: Stream, sent: list[str], messages: Topic, group: s
     assert messages.lag(group) == 0
 
 
-def batches_done(stream: Stream) -> int:
-    return sum(path.name.isdigit() for path in (stream.folder / "checkpoint" / "commits").iterdir())
-
-
 # ------------------------------------------------------------------------------------------- at the start
 
 
@@ -200,7 +196,7 @@ def test_a_broker_that_restarts_in_the_middle_of_a_batch_costs_nothing(
     with shut_gate(network.broker, free_pulls=FREE_PULLS) as gate:
         query = several.start(availableNow=True)
         gate.await_pull()
-        assert 0 < batches_done(several) < BATCH_COUNT - 1
+        assert 0 < several.batches_done() < BATCH_COUNT - 1
         network.cluster.restart_broker(clean=clean)
     assert query.awaitTermination(FAILURE_TIMEOUT_S)
     assert several.bodies() == sorted(sent)
@@ -260,7 +256,7 @@ def test_after_an_executor_was_killed_a_restart_reads_every_message_once(
     with shut_gate(network.broker, free_pulls=FREE_PULLS) as gate:
         query = several.start(availableNow=True)
         gate.await_pull()
-        assert 0 < batches_done(several) < BATCH_COUNT - 1
+        assert 0 < several.batches_done() < BATCH_COUNT - 1
         assert kill_executor_workers(network.broker.address) > 0
         failure_of(query)
     assert_reads_once(several, sent, messages, group)

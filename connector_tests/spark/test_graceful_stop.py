@@ -45,6 +45,8 @@ def test_restarted_query_stops_gracefully_before_it_has_new_messages(
     query_of = stream(**options)
     with query_of.running() as query:
         eventually(lambda: len(query_of.places()) == 20, "all rows in the sink")
+        # a batch of messages that was cut off here would be another one at its replay
+        eventually(lambda: query_of.batches_done() == len(list(query_of.folder.glob("out/*"))), "the batches committed")
     with query_of.running() as query:
         control_folder(query)
         rocketmq_spark.stop(query, timeout_s=TIMEOUT_S)

@@ -243,6 +243,10 @@ class Stream:
         finally:
             query.stop()
 
+    def batches_done(self) -> int:
+        """How many batches the checkpoint has as committed; the rows of one more may be in the sink."""
+        return sum(path.name.isdigit() for path in self.folder.glob("checkpoint/commits/*"))
+
     def rows(self) -> list[Row]:
         """Everything that was written, in no particular order."""
         if not any(self.folder.glob("out/batch=*/*.parquet")):
