@@ -63,6 +63,7 @@ _SQL: Final = re.compile(
 """What stands in a filter by properties, and hardly in a tag: comparisons, but for ``a=1`` alone."""
 _SEPARATOR: Final = re.compile(r"[\x01\x02]")
 """What stands between properties, and so in none."""
+_QUEUE_ID: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 _LOCAL_TIME: Final = re.compile(r"(19|2[0-9])[0-9]{12}")
 
 
@@ -144,7 +145,7 @@ def _parse_starting_offsets(text: str) -> str | tuple[tuple[MessageQueue, int], 
         return text.lower()
     try:
         offsets = tuple(_listed_offsets(json.loads(text)))
-    except (AttributeError, TypeError):
+    except (AttributeError, TypeError, RecursionError):
         raise ValueError from None
     return offsets or _refuse()
 
@@ -153,7 +154,7 @@ def _listed_offsets(topics: Any) -> Iterator[tuple[MessageQueue, int]]:
     for topic, brokers in topics.items():
         for broker_name, by_id in brokers.items():
             for queue_id, offset in by_id.items():
-                if type(offset) is not int or offset < -2:
+                if type(offset) is not int or not -2 <= offset < 2**63 or not _QUEUE_ID.fullmatch(queue_id):
                     _refuse()
                 yield MessageQueue(topic, broker_name, int(queue_id)), offset
 
