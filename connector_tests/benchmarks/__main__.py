@@ -16,6 +16,7 @@ from connector_tests.benchmarks import (
     planning,
     reading,
     small_batches,
+    sparks,
     starting,
     writing,
 )
@@ -40,6 +41,7 @@ def run_reading(scale: Scale, jars: Sequence[Path]) -> Iterator[Outcome]:
 PARTS: Final[Mapping[str, Part]] = {
     reading.PART: run_reading,
     writing.PART: lambda scale, jars: writing.run_writing(scale.writing, scale.rounds, jars),
+    sparks.PART: lambda scale, _jars: sparks.run_sparks(scale.bases[0], scale.rounds),
     starting.PART: lambda scale, _jars: starting.run_starting(scale.rounds),
     small_batches.PART: lambda scale, jars: small_batches.run_small_batches(scale.small_batches, scale.rounds, jars),
     latency.PART: lambda scale, jars: latency.run_latencies(

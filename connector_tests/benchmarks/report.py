@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Final
 
@@ -88,6 +88,7 @@ def report(runs: Sequence[Run], failures: Sequence[Failure], environment: Mappin
         _bounds(runs),
         f"![Rows a second]({chart})\n" if cases(runs, "reading") else "",
         *(section(runs, case) for case in cases(runs, "reading") for section in (_reading, _wall)),
+        *(_sparks(runs, case) for case in cases(runs, "sparks")),
         *(section(runs, case) for case in cases(runs, "writing") for section in (_writing, _writing_parts)),
         *(
             _figures(runs, part, case)
@@ -187,6 +188,23 @@ def _reader_row(name: str, racing: Mapping[str, list[Run]]) -> Row:
         _middle(a_million(mine, "broker written_mb")),
         _middle(values(mine, "worker peak_rss_mib")),
     )
+
+
+def _sparks(runs: Sequence[Run], case: str) -> str:
+    """Rates on each Spark, to those on the last one."""
+    racing = contestants(runs, "sparks", case)
+    *_, newest = racing
+    header = ("reader", "M rows/s", f"to {newest}", "M rows/s in batches", f"to {newest}")
+    return f"## Reading {case}, other Sparks\n\n" + table(
+        header, ((name, *_rates_to(mine, racing[newest])) for name, mine in racing.items())
+    )
+
+
+def _rates_to(mine: Sequence[Run], peer: Sequence[Run]) -> Iterator[str]:
+    for seconds in ("seconds", "batch_seconds"):
+        rate = summary(rates(mine, seconds))
+        yield str(rate)
+        yield times(ratio(rate, summary(rates(peer, seconds))))
 
 
 def _writing(runs: Sequence[Run], case: str) -> str:

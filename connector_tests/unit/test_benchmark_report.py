@@ -166,6 +166,17 @@ def test_a_start_is_compared_with_that_of_an_empty_source() -> None:
     assert (rows[""], rows["load_s"]) == ([OURS, EMPTY, f"{OURS} to {EMPTY}"], ["3 (3 to 3)", "2 (2 to 2)", "1.50 ×"])
 
 
+def test_reads_on_an_older_spark_are_compared_with_those_on_the_newest() -> None:
+    took = {"Spark 4.1": (2.0, 1.0), "Spark 4.3": (1.0, 0.8)}
+    runs = [
+        Run("sparks", CASE, name, 1, {"rows": 1_000_000, "seconds": whole_s, "batch_seconds": batches_s})
+        for name, (whole_s, batches_s) in took.items()
+    ]
+    rows = section(report(runs, [], ENVIRONMENT, "chart.png"), f"Reading {CASE}, other Sparks")
+    assert rows["Spark 4.1"] == ["0.5 (0.5 to 0.5)", "0.50 ×", "1 (1 to 1)", "0.80 ×"]
+    assert rows["Spark 4.3"] == ["1 (1 to 1)", "1.00 ×", "1.25 (1.25 to 1.25)", "1.00 ×"]
+
+
 def test_decoding_shows_what_a_row_costs() -> None:
     runs = [Run("decode", "100 B", "all", 1, {"rows": 1000, "seconds": 0.0005})]
     rows = section(report(runs, [], ENVIRONMENT, "chart.png"), "Decode: 100 B")
