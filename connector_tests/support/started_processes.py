@@ -37,7 +37,9 @@ class StartedProcesses:
     """
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[int, float], str] = {}
+        self._kinds: dict[tuple[int, float], str] = {}
+        self._known: set[int] = set()
+        """Processes that need no second look: to look at all took a twentieth of a core."""
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._count, name="started-processes", daemon=True)
 
@@ -49,7 +51,7 @@ class StartedProcesses:
         self._thread.join()
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        counts = Counter(self._seen.values())
+        counts = Counter(self._kinds.values())
         started = [f"{counts[kind]} {kind}" for kind in SHOWN if counts[kind]]
         if started:
             terminalreporter.write_line("started: " + ", ".join(started))
@@ -57,18 +59,23 @@ class StartedProcesses:
     def _count(self) -> None:
         me = psutil.Process()
         while not self._ended.wait(POLL_S):
-            for process in me.children(recursive=True):
-                self._look_at(process)
+            running = set(psutil.pids())
+            self._known &= running
+            self._known.update({pid for pid in running - self._known if self._is_settled(pid, me)})
 
-    def _look_at(self, process: psutil.Process) -> None:
-        key = (process.pid, process.create_time())
-        if key in self._seen:
-            return
+    def _is_settled(self, pid: int, me: psutil.Process) -> bool:
+        """Whether it is counted, or never will be. Others may become something: a shell, Spark's JVM."""
         with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-            command, parent = process.cmdline(), process.parent()
-            has_only_forked = parent is not None and parent.cmdline() == command
+            process = psutil.Process(pid)
+            parents = process.parents()
+            if me not in parents:
+                return True
+            command = process.cmdline()
+            has_only_forked = parents[0].cmdline() == command
             if not has_only_forked and (kind := kind_of(command)):
-                self._seen[key] = kind
+                self._kinds[pid, process.create_time()] = kind
+                return True
+        return False
 
 
 def kind_of(command: list[str]) -> str:
