@@ -51,11 +51,16 @@ TAKEN = [
     "rocketmq_spark.send_back(frame, {'subscribe': 't'}, delay_level=3)",
     "rocketmq_spark.send_back(rows, {'subscribe': 't'})",
     "rocketmq_spark.stop(query, timeout_s=1)",
+    "rocketmq_spark.run_available_now(frame.writeStream)",
+    "rocketmq_spark.run_available_now(frame.writeStream, lambda writer: writer.toTable('orders'))",
+    "rocketmq_spark.progress_of(query)[0].get('lag')",
     "EmbeddedCluster(2, separate_jvms=True, store_dir=Path('s'), broker_config={'a': 'b'}).start()",
 ]
 
 REFUSED = [
     "rocketmq_spark.send('a:1', 't', 7)",
+    "rocketmq_spark.run_available_now(frame)",
+    "rocketmq_spark.run_available_now(frame.writeStream, lambda writer: None)",
     "rocketmq_spark.send('a:1', 't', 'm', properties={'count': 1})",
     "rocketmq_spark.send('a:1', 't', 'm', 'tags are a keyword')",
     "rocketmq_spark.send_back([{'topic': 't'}], {})",

@@ -1,0 +1,39 @@
+"""A new checkpoint location, as the guide advises it, where Spark's own file sink remembers batches by their number."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from connector_tests.spark.conftest import StreamOf
+from connector_tests.support.streams import TIMEOUT_S, Stream, Topic
+
+pytestmark = pytest.mark.full
+
+BATCHES = 3
+
+
+def append_to_files(stream: Stream, path: Path, checkpoint: Path) -> None:
+    """One run to the end, into Spark's Parquet sink."""
+    writer = stream.load().selectExpr("CAST(body AS STRING) AS body").writeStream.format("parquet")
+    query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start(str(path))
+    assert query.awaitTermination(int(TIMEOUT_S)), "the run did not end"
+    assert query.exception() is None
+
+
+@pytest.mark.parametrize("path", ["same", "new"])
+def test_a_new_checkpoint_loses_no_row_with_a_new_path_and_those_of_its_first_batches_without(
+    messages: Topic, stream: StreamOf, group: str, tmp_path: Path, path: str
+) -> None:
+    query_of = stream()
+    folders = {"before": tmp_path / "before", "after": tmp_path / ("after" if path == "new" else "before")}
+    sent: dict[str, list[str]] = {}
+    for checkpoint, folder in folders.items():
+        sent[checkpoint] = []
+        for _ in range(BATCHES):
+            sent[checkpoint] += messages.send(5)
+            append_to_files(query_of, folder, tmp_path / f"checkpoint-{checkpoint}")
+    stored = {row.body for folder in folders.values() for row in query_of.spark.read.parquet(str(folder)).collect()}
+    assert messages.lag(group) == 0
+    assert stored == {*sent["before"], *(sent["after"] if path == "new" else ())}
