@@ -16,7 +16,7 @@ SPARK_CLASSES := build/spark-classes.jsa
 
 NATIVE_WHERE_CARGO_IS := $(if $(shell command -v cargo 2>/dev/null),native)
 
-.PHONY: demo test test-all test-rest test-versions test-sparks test-tables test-long mutate mutate-sample bench bench-quick compiled check docs \
+.PHONY: demo test test-all test-rest test-versions test-sparks test-sparks-short test-tables test-long mutate mutate-sample bench bench-quick compiled check docs \
 	stubs native wheel check-native fuzz-native clean
 
 $(STAMP): setup.py
@@ -52,6 +52,10 @@ test-versions: $(STAMP) ## the core stories on all versions of RocketMQ, one aft
 test-sparks: $(STAMP) ## the main stories on Spark 4.0 to 4.3, which it makes below build/sparks; prints their figures
 	$(BIN)/python -m pytest -m "sparks and not long" $(TESTS)
 	cat build/sparks.txt
+
+test-sparks-short: $(STAMP) ## one kill story and one sink story of them, on Spark 4.0 and 4.1
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -m "sparks and not long" \
+	  -k "(is_killed_reads_each_message or rows_are_written) and (4.0 or 4.1)" connector_tests/spark/test_sparks.py
 
 test-tables: $(STAMP) ## the jobs of Delta and Iceberg, killed, on Sparks below build/sparks that it makes
 	rm -f build/tables.txt

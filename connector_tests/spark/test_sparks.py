@@ -27,6 +27,8 @@ VERSIONS: Final = ("4.0.5", "4.1.4", "4.2.0", "4.3.0")
 HOPS: Final = ("4.0.5", "4.3.0", "4.1.4", "4.2.0")
 INSIDE: Final = ("during the batch", "before commits/N")
 """The points that every Spark passes."""
+EACH: Final = [pytest.param(version, marks=pytest.mark.xdist_group(version)) for version in VERSIONS]
+"""Only one process makes the environment of a Spark."""
 TABLE: Final = SPARKS.parent / "sparks.txt"
 ROW_COUNT: Final = 8_000
 WRITTEN_S: Final = 300
@@ -66,7 +68,7 @@ def compared(sent: list[str], read: list[str], lag: int) -> str:
     return text
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", EACH)
 def test_a_query_that_is_killed_reads_each_message_once(
     cluster: EmbeddedCluster, topic: str, group: str, tmp_path: Path, figures: Figures, version: str
 ) -> None:
@@ -80,7 +82,7 @@ def test_a_query_that_is_killed_reads_each_message_once(
         figures.note("killed twice", version, compared(sent, job.messages(), messages.lag(group)))
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", EACH)
 def test_messages_that_are_shared_are_read_though_the_query_is_killed(
     cluster: EmbeddedCluster, topic: str, group: str, tmp_path: Path, figures: Figures, version: str
 ) -> None:
@@ -99,7 +101,7 @@ def test_messages_that_are_shared_are_read_though_the_query_is_killed(
     figures.note("by message, killed", version, f"{len(sent)}: lost 0, twice {len(read) - len(set(read))}")
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", EACH)
 def test_rows_are_written_though_the_query_is_killed(
     cluster: EmbeddedCluster, topic: str, tmp_path: Path, pool: ConnectionPool, figures: Figures, version: str
 ) -> None:
@@ -121,6 +123,7 @@ def test_rows_are_written_though_the_query_is_killed(
     figures.note("written, killed", version, f"{ROW_COUNT}: lost 0, copies {ids.total() - ROW_COUNT}")
 
 
+@pytest.mark.xdist_group("all of them")
 @pytest.mark.parametrize("kills", [4, pytest.param(20, marks=pytest.mark.long)])
 def test_a_query_that_hops_between_sparks_reads_each_message_once(
     cluster: EmbeddedCluster, topic: str, group: str, tmp_path: Path, figures: Figures, kills: int
