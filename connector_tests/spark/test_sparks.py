@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -12,8 +14,9 @@ from typing import Final
 
 import pytest
 
+from connector_tests.support import core_stories
 from connector_tests.support.killed_job import KilledJob
-from connector_tests.support.other_sparks import SPARKS, python_of
+from connector_tests.support.other_sparks import SPARKS, environment_of, python_of
 from connector_tests.support.process_tree import kill_tree
 from connector_tests.support.streams import Topic, eventually, steady_messages
 from connector_tests.support.writing_job import FiledRows, WritingJob
@@ -32,6 +35,8 @@ EACH: Final = [pytest.param(version, marks=pytest.mark.xdist_group(version)) for
 TABLE: Final = SPARKS.parent / "sparks.txt"
 ROW_COUNT: Final = 8_000
 WRITTEN_S: Final = 300
+STORIES: Final = Path(__file__).with_name("test_versions.py")
+STORIES_S: Final = 900
 
 
 @dataclass
@@ -80,6 +85,27 @@ def test_a_query_that_is_killed_reads_each_message_once(
                 job.crash_at(point, 1, jvm_only=False)
         job.run_to_end()
         figures.note("killed twice", version, compared(sent, job.messages(), messages.lag(group)))
+
+
+@pytest.mark.parametrize("version", EACH)
+def test_core_stories(figures: Figures, version: str) -> None:
+    """Start and restarts, times, filters, topics made anew, a member that is Java's, a killed broker."""
+    python = python_of(version)
+    stories = [f"{STORIES}::{name}[5.5.0 default]" for name in vars(core_stories) if name.startswith("test_")]
+    plugin = [] if python == Path(sys.executable) else ["-p", "rocketmq_spark.embedded.pytest_plugin"]
+    command = [str(python), "-m", "pytest", "-q", "-m", "versions", "-p", "no:cacheprovider", *plugin, *stories]
+    run = subprocess.run(
+        command,
+        cwd=SPARKS.parents[1],
+        env=environment_of(python),
+        capture_output=True,
+        text=True,
+        timeout=STORIES_S,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout[-5000:]
+    assert f"{len(stories)} passed" in run.stdout
+    figures.note("core stories", version, f"{len(stories)} passed")
 
 
 @pytest.mark.parametrize("version", EACH)

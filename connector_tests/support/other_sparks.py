@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 import venv
@@ -12,6 +11,8 @@ from importlib.metadata import version as installed
 from pathlib import Path
 from typing import Final
 
+from packaging.requirements import Requirement
+
 ROOT: Final = Path(__file__).parents[2]
 SPARKS: Final = ROOT / "build" / "sparks"
 INSTALL_S: Final = 900
@@ -19,26 +20,30 @@ OF_OUR_SPARK: Final = ("PYSPARK_PYTHON", "SPARK_HOME", "SPARK_SUBMIT_OPTS")
 
 
 def python_of(version: str) -> Path:
-    """Return the Python of the environment with this PySpark and what the package needs beside it; our own if it is
-    ours."""
+    """Return the Python of the environment with this PySpark, and what the package and its tests need beside it; our
+    own if it is ours."""
     if version == installed("pyspark"):
         return Path(sys.executable)
     folder = SPARKS / version
     python = folder / "bin" / "python"
     stamp = folder / ".installed"
-    if not stamp.exists():
+    wanted = [f"pyspark=={version}", *_other_requirements()]
+    if not stamp.exists() or stamp.read_text(encoding="utf-8").splitlines() != wanted:
         venv.create(folder, with_pip=True, clear=True, symlinks=True)
-        wanted = [f"pyspark=={version}", *_other_requirements()]
         subprocess.run([python, "-m", "pip", "install", "--quiet", *wanted], check=True, timeout=INSTALL_S)
-        stamp.touch()
+        stamp.write_text("\n".join(wanted), encoding="utf-8")
     return python
 
 
 def _other_requirements() -> list[str]:
-    """What the package that is installed here needs of others than PySpark."""
-    plain = [one for one in requires("rocketmq-spark") or () if "extra ==" not in one]
-    assert plain, f"the package is not installed in {sys.prefix}"
-    return [one for one in plain if not re.match(r"pyspark\b", one)]
+    """What the package that is installed here and its tests need of others than PySpark."""
+    wanted = [one for one in map(Requirement, requires("rocketmq-spark") or ()) if _is_for_tests(one)]
+    assert wanted, f"the package is not installed in {sys.prefix}"
+    return [f"{one.name}{one.specifier}" for one in wanted if one.name != "pyspark"]
+
+
+def _is_for_tests(one: Requirement) -> bool:
+    return one.marker is None or one.marker.evaluate({"extra": "test"})
 
 
 def environment_of(python: Path) -> dict[str, str]:

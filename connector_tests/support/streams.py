@@ -12,8 +12,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import StructType
 
+import rocketmq_spark
 from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.patience import PATIENCE, STORY_S
 from rocketmq_spark.embedded import EmbeddedCluster
@@ -206,8 +208,8 @@ class Stream:
             reader = reader.schema(self.schema)
         return reader.load()
 
-    def start(self, **trigger: bool | str) -> StreamingQuery:
-        """Start writing batches to ``folder``, one sub-folder a batch, so that a replayed batch replaces itself."""
+    def writer(self) -> DataStreamWriter:
+        """Of batches to ``folder``, one sub-folder a batch, so that a replayed batch replaces itself."""
         out = str(self.folder / "out")
 
         def write(batch: DataFrame, batch_id: int) -> None:
@@ -215,19 +217,17 @@ class Stream:
             batch.write.mode("overwrite").parquet(f"{out}/batch={batch_id}")
 
         writer = self.load().writeStream.foreachBatch(write)
-        writer = writer.option("checkpointLocation", str(self.folder / "checkpoint"))
+        return writer.option("checkpointLocation", str(self.folder / "checkpoint"))
+
+    def start(self, **trigger: bool | str) -> StreamingQuery:
+        writer = self.writer()
         if trigger:
             writer = writer.trigger(**trigger)  # type: ignore[arg-type]  # one of several kinds
         return writer.start()
 
     def run_to_end(self) -> None:
-        """One AvailableNow run."""
-        query = self.start(availableNow=True)
-        try:
-            assert query.awaitTermination(int(TIMEOUT_S)), "the AvailableNow run did not end"
-        finally:
-            query.stop()
-        error = query.exception()
+        """Read, write and commit what is there, on each Spark."""
+        error = rocketmq_spark.run_available_now(self.writer()).exception()
         assert error is None, error
 
     @contextmanager
