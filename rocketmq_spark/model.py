@@ -16,6 +16,8 @@ PERM_WRITE: Final = 2
 PERM_READ: Final = 4
 MASTER_ID: Final = 0
 
+MAX_PORT: Final = 65_535
+
 
 def retry_topic(group: str) -> str:
     """The topic through which a group gets what it has sent back. Source: ``common/MixAll.java#getRetryTopic``."""
@@ -111,17 +113,48 @@ class QueueBounds(NamedTuple):
     last_store_timestamp_ms: int = 0
 
 
+class BrokerAddress(NamedTuple):
+    """Where requests for a broker, or for a name server, go.
+
+    ``server``: ``host:port`` as routes and options spell it, which is connected to. ``broker_name``: of a broker behind
+    a proxy, to whom the proxy at ``server`` passes the requests on; None without a proxy.
+    """
+
+    server: str
+    broker_name: str | None = None
+
+    def __str__(self) -> str:
+        return self.server if self.broker_name is None else f"{self.broker_name}@{self.server}"
+
+
+def split_address(server: str) -> tuple[str, int]:
+    """``"host:port"`` or ``"[ipv6]:port"`` as (host, port). Raises ValueError."""
+    host, _, port = server.rpartition(":")
+    # The system's resolver takes ports modulo 65536, and so connects to somebody else.
+    if not host or not 0 < int(port) <= MAX_PORT:
+        raise ValueError("an address is host:port")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
 @dataclass(frozen=True, slots=True)
 class BrokerData:
-    """The addresses of one broker name: ``{broker id: "host:port"}``, id 0 is the master."""
+    """The addresses of one broker name: ``{broker id: "host:port"}``, id 0 is the master. ``is_proxied``: they are
+    those of a proxy."""
 
     cluster: str
     broker_name: str
     addresses: Mapping[int, str]
+    is_proxied: bool = False
 
     @property
-    def master_address(self) -> str | None:
-        return self.addresses.get(MASTER_ID)
+    def all_addresses(self) -> dict[int, BrokerAddress]:
+        """By broker id, slaves included."""
+        name = self.broker_name if self.is_proxied else None
+        return {broker_id: BrokerAddress(server, name) for broker_id, server in self.addresses.items()}
+
+    @property
+    def master_address(self) -> BrokerAddress | None:
+        return self.all_addresses.get(MASTER_ID)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +231,7 @@ class TopicRoute:
         }
         return tuple(queue for queue in self.publish_queues() if queue.broker_name in writable)
 
-    def master_address(self, broker_name: str) -> str | None:
+    def master_address(self, broker_name: str) -> BrokerAddress | None:
         """Address of the named broker's master; None while it is away."""
         for broker in self.brokers:
             if broker.broker_name == broker_name:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from rocketmq_spark.embedded import EmbeddedCluster
-from rocketmq_spark.model import Message, MessageQueue
+from rocketmq_spark.model import BrokerAddress, Message, MessageQueue
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.tcp import connect_tcp
@@ -97,7 +97,7 @@ def main() -> None:
     with EmbeddedCluster() as cluster:
         cluster.create_topic(QUEUE.topic, queues=2)
         pool = ConnectionPool(connect_timeout_ms=TIMEOUT_MS)
-        broker = Broker(cluster.broker_addr(), pool, TIMEOUT_MS)
+        broker = Broker(BrokerAddress(cluster.broker_addr()), pool, TIMEOUT_MS)
         for number, tag in enumerate(("TagA", "TagB", "TagA")):
             properties = {"UNIQ_KEY": f"{number:032X}", "shop": "Köln"}
             broker.send(Message(QUEUE.topic, b"body-%d" % number, tag, f"key-{number}", properties), QUEUE, "tests")

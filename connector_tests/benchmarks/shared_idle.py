@@ -21,6 +21,7 @@ from connector_tests.benchmarks.shared_messages import GRPC, QUEUES, REMOTING, c
 from connector_tests.benchmarks.shared_messages import Run as Sharing
 from connector_tests.support.admin_broker import AdminBroker
 from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.remoting.pool import ConnectionPool
 
 MODULE: Final = "connector_tests.benchmarks.shared_idle"
@@ -89,7 +90,7 @@ def measure(seconds: int) -> None:
     with EmbeddedCluster(proxy=True, separate_jvms=True) as cluster:
         cluster.create_topic(TOPIC, QUEUES)
         with closing(ConnectionPool(TIMEOUT_MS)) as pool:
-            AdminBroker(cluster.broker_addr(), pool, TIMEOUT_MS).ensure_group(GROUP)
+            AdminBroker(BrokerAddress(cluster.broker_addr()), pool, TIMEOUT_MS).ensure_group(GROUP)
         for name in (REMOTING, GRPC):
             options = json.dumps(options_of(name, Sharing(cluster, TOPIC, GROUP, 0)))
             requests, cores = json.loads(run_apart(MODULE, options, str(seconds)).splitlines()[-1])

@@ -31,6 +31,7 @@ from connector_tests.support.admin_broker import AdminBroker
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.jars import rocketmq_class_path
 from rocketmq_spark.embedded.jvm import ChildJvm, pyspark_jars
+from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.remoting.pool import ConnectionPool
 
 MODULE: Final = "connector_tests.benchmarks.shared_messages"
@@ -194,7 +195,7 @@ def filled(cluster: EmbeddedCluster, name: str, messages: int) -> Iterator[Run]:
     own = uuid.uuid4().hex[:8]
     topic, group = cluster.create_topic(f"shared-{own}", QUEUES), f"sharers-{own}"
     with closing(ConnectionPool(ADMIN_TIMEOUT_MS)) as pool:
-        AdminBroker(cluster.broker_addr(), pool, ADMIN_TIMEOUT_MS).ensure_group(group)
+        AdminBroker(BrokerAddress(cluster.broker_addr()), pool, ADMIN_TIMEOUT_MS).ensure_group(group)
     with java_peer("rocketmq-sender", ("Bodies.java", "RocketMQSender.java"), rocketmq_class_path()) as jvm:
         sender = jvm.java.RocketMQSender(
             cluster.namesrv_addr, topic, cluster.broker_names[0], QUEUES, BODY_BYTES, False

@@ -16,7 +16,7 @@ from connector_tests.support.patience import PATIENCE
 from connector_tests.support.scripted_broker import ScriptedBroker, answer
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.errors import RocketMQError, TransportError
-from rocketmq_spark.model import Message, MessageQueue
+from rocketmq_spark.model import BrokerAddress, Message, MessageQueue
 from rocketmq_spark.pull.pull_connections import PullConnections
 from rocketmq_spark.pull.pull_request import PullRequest
 from rocketmq_spark.remoting.pool import ConnectionPool
@@ -54,7 +54,7 @@ def pool() -> Iterator[ConnectionPool]:
 
 @pytest.fixture
 def broker(proxy: FaultProxy, pool: ConnectionPool) -> AdminBroker:
-    return AdminBroker(proxy.address, pool, TIMEOUT_MS)
+    return AdminBroker(BrokerAddress(proxy.address), pool, TIMEOUT_MS)
 
 
 def failure(call: Callable[[], object]) -> RocketMQError:
@@ -112,7 +112,8 @@ def test_a_network_that_stalls_in_mid_frame_is_a_timeout_and_nothing_is_out_of_s
     server: ScriptedBroker, proxy: FaultProxy, pool: ConnectionPool
 ) -> None:
     """What had arrived of a frame when the request timed out must not be forgotten."""
-    broker, hasty = AdminBroker(proxy.address, pool, TIMEOUT_MS), AdminBroker(proxy.address, pool, SOON_MS)
+    address = BrokerAddress(proxy.address)
+    broker, hasty = AdminBroker(address, pool, TIMEOUT_MS), AdminBroker(address, pool, SOON_MS)
     assert broker.max_offset(QUEUE) == 5
     half_sent = threading.Event()
 
@@ -178,7 +179,7 @@ def pulling() -> Iterator[PullConnections]:
 def pulled(pulling: PullConnections, address: str, *offsets: int) -> list[PullAnswer]:
     """What becomes of pulls at these offsets."""
     requests = [PullRequest(offset, offset + 1, 1, deque()) for offset in offsets]
-    completions = pulling.connection(address).pull(requests, pull_frames("G", QUEUE, "*"))
+    completions = pulling.connection(BrokerAddress(address)).pull(requests, pull_frames("G", QUEUE, "*"))
     deadline = time.monotonic() + 30
     while len(completions) < len(requests):
         assert time.monotonic() < deadline, "not told"
@@ -236,8 +237,8 @@ def test_a_broker_that_stands_still_blocks_nobody_and_is_well_when_it_goes_on(
     topic = pausable.create_topic("paused", 1)
     queue = MessageQueue(topic, "broker-a", 0)
     broker, hasty = (
-        AdminBroker(pausable.broker_addr(), pool, 10_000),
-        AdminBroker(pausable.broker_addr(), pool, SOON_MS),
+        AdminBroker(BrokerAddress(pausable.broker_addr()), pool, 10_000),
+        AdminBroker(BrokerAddress(pausable.broker_addr()), pool, SOON_MS),
     )
     assert broker.max_offset(queue) == 0
     connection = pool.get(pausable.broker_addr())
@@ -261,7 +262,7 @@ def test_a_broker_that_was_killed_is_found_again_after_its_restart(
 ) -> None:
     topic = pausable.create_topic("killed", 1)
     queue = MessageQueue(topic, "broker-a", 0)
-    broker = AdminBroker(pausable.broker_addr(), pool, TIMEOUT_MS)
+    broker = AdminBroker(BrokerAddress(pausable.broker_addr()), pool, TIMEOUT_MS)
     broker.send(Message(topic, b"kept"), queue, "P")
     pausable.kill_broker()
     assert failure(lambda: broker.max_offset(queue)).condition in {"CONNECTION_LOST", "CONNECT_FAILED"}
@@ -273,8 +274,8 @@ def test_a_broker_that_was_killed_is_found_again_after_its_restart(
 def test_a_paused_broker_leaves_no_opaque_behind(pausable: EmbeddedCluster, pool: ConnectionPool) -> None:
     """Late answers come when the broker goes on; they must not be taken for answers to later requests."""
     topic = pausable.create_topic("late", 4)
-    hasty = AdminBroker(pausable.broker_addr(), pool, SOON_MS)
-    patient = AdminBroker(pausable.broker_addr(), pool, 10_000)
+    hasty = AdminBroker(BrokerAddress(pausable.broker_addr()), pool, SOON_MS)
+    patient = AdminBroker(BrokerAddress(pausable.broker_addr()), pool, 10_000)
     for queue_id in range(4):
         for _ in range(queue_id):
             patient.send(Message(topic, b"x"), MessageQueue(topic, "broker-a", queue_id), "P")

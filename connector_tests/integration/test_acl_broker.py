@@ -13,7 +13,7 @@ from rocketmq_spark import send
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.acl import ADMIN, Right
 from rocketmq_spark.errors import BrokerError, RocketMQError
-from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.model import BrokerAddress, MessageQueue
 from rocketmq_spark.options.connection import connection_options
 from rocketmq_spark.pull.pull_connections import PullConnections
 from rocketmq_spark.pull.pull_request import PullRequest
@@ -47,7 +47,7 @@ def ask_as(guarded: EmbeddedCluster) -> Iterator[AskAs]:
 
     def make(who: Credentials | None) -> Broker:
         pools.append(ConnectionPool(TIMEOUT_MS, security=Security(who, guarded.security.tls)))
-        return Broker(guarded.broker_addr(), pools[-1], TIMEOUT_MS)
+        return Broker(BrokerAddress(guarded.broker_addr()), pools[-1], TIMEOUT_MS)
 
     yield make
     for pool in pools:
@@ -58,7 +58,7 @@ def pulled_as(guarded: EmbeddedCluster, who: Credentials | None) -> PullResult |
     """What an executor is answered, which pulls over connections of its own."""
     with closing(PullConnections(TIMEOUT_MS, tls=guarded.security.tls)) as pulling:
         asked = PullRequest(0, 2, 32, deque())
-        pulling.connection(guarded.broker_addr()).pull([asked], pull_frames("g", QUEUE, "*", who))
+        pulling.connection(BrokerAddress(guarded.broker_addr())).pull([asked], pull_frames("g", QUEUE, "*", who))
         ((_, answered),) = pulling.receive(TIMEOUT_MS)
         return answered
 

@@ -16,7 +16,7 @@ from connector_tests.support.patience import WAIT_S
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import BrokerError, DataLossError, RocketMQError, RouteError
-from rocketmq_spark.model import Message, MessageExt, MessageQueue, StoredMessage
+from rocketmq_spark.model import BrokerAddress, Message, MessageExt, MessageQueue, StoredMessage
 from rocketmq_spark.pull.pull_connections import PullConnections
 from rocketmq_spark.pull.pull_request import PullRequest
 from rocketmq_spark.remoting.namesrv import NameServers
@@ -57,7 +57,7 @@ def name_servers(cluster: EmbeddedCluster, pool: ConnectionPool) -> NameServers:
 
 @pytest.fixture
 def broker(cluster: EmbeddedCluster, pool: ConnectionPool) -> AdminBroker:
-    return AdminBroker(cluster.broker_addr(), pool, TIMEOUT_MS)
+    return AdminBroker(BrokerAddress(cluster.broker_addr()), pool, TIMEOUT_MS)
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def pulled(broker: AdminBroker, group: str, queue: MessageQueue, offset: int = 0
 def member(cluster: EmbeddedCluster, group: str, topic: str, client_id: str = CLIENT_ID) -> Iterator[AdminBroker]:
     """The broker as one member of ``group`` sees it, over a connection of its own."""
     pool = ConnectionPool(3_000)
-    broker = AdminBroker(cluster.broker_addr(), pool, TIMEOUT_MS)
+    broker = AdminBroker(BrokerAddress(cluster.broker_addr()), pool, TIMEOUT_MS)
     broker.submit_heartbeat(heartbeat(client_id, group, topic)).result()
     yield broker
     pool.close()
@@ -142,7 +142,7 @@ def test_a_route_has_the_queues_and_the_master(
     route = name_servers.topic_route(topic)
     assert route.read_queues() == route.write_queues()
     assert [found.queue_id for found in route.read_queues()] == [0, 1, 2, 3]
-    assert RouteCache(name_servers).master(queue) == cluster.broker_addr()
+    assert RouteCache(name_servers).master(queue) == BrokerAddress(cluster.broker_addr())
 
 
 def test_a_topic_that_does_not_exist_is_a_route_error(name_servers: NameServers) -> None:
@@ -158,7 +158,7 @@ def test_a_static_topic_is_a_route_error(cluster: EmbeddedCluster, name_servers:
 
 
 def test_the_cluster_info_names_the_broker(cluster: EmbeddedCluster, name_servers: NameServers) -> None:
-    assert name_servers.cluster_info().brokers["broker-a"].master_address == cluster.broker_addr()
+    assert name_servers.cluster_info().brokers["broker-a"].master_address == BrokerAddress(cluster.broker_addr())
 
 
 def test_a_name_server_that_is_down_is_passed_over(cluster: EmbeddedCluster, pool: ConnectionPool, topic: str) -> None:
@@ -300,7 +300,9 @@ def test_a_pull_of_a_queue_or_topic_that_does_not_exist_is_refused(broker: Admin
 def test_many_pulls_are_in_flight_on_one_connection(cluster: EmbeddedCluster, filled: MessageQueue, group: str) -> None:
     pulling = PullConnections(5_000)
     requests = [PullRequest(offset, offset + 1, 1, deque()) for offset in range(10)]
-    completions = pulling.connection(cluster.broker_addr()).pull(requests, pull_frames(group, filled, "*"))
+    completions = pulling.connection(BrokerAddress(cluster.broker_addr())).pull(
+        requests, pull_frames(group, filled, "*")
+    )
     while len(completions) < len(requests):
         completions += pulling.receive(1_000)
     bodies = {}
@@ -428,7 +430,9 @@ def test_a_heartbeat_makes_a_member_and_unregistering_ends_it(
 def test_the_broker_tells_members_of_a_newcomer(cluster: EmbeddedCluster, topic: str, group: str) -> None:
     notices: thread_queue.Queue[RemotingCommand] = thread_queue.Queue()
     pool = ConnectionPool(3_000, lambda request: notices.put(request))
-    AdminBroker(cluster.broker_addr(), pool, TIMEOUT_MS).submit_heartbeat(heartbeat(CLIENT_ID, group, topic)).result()
+    AdminBroker(BrokerAddress(cluster.broker_addr()), pool, TIMEOUT_MS).submit_heartbeat(
+        heartbeat(CLIENT_ID, group, topic)
+    ).result()
     with member(cluster, group, topic, OTHER_ID):
         eventually(lambda: _codes_of(notices) >= {RequestCode.NOTIFY_CONSUMER_IDS_CHANGED}, "a notice")
     pool.close()

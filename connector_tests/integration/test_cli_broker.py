@@ -19,6 +19,7 @@ from rocketmq_spark.cli.broker import topic_and_queues
 from rocketmq_spark.cli.main import COMMANDS, main
 from rocketmq_spark.cli.name_server import properties
 from rocketmq_spark.embedded.jars import DEFAULT_VERSION, VERSIONS
+from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 
@@ -81,7 +82,9 @@ def test_it_says_where_the_proxy_is() -> None:
         told = dict(line.strip().split(": ") for line in takewhile(lambda line: "Ctrl-C" not in line, process.stdout))
         with closing(ConnectionPool(TIMEOUT_MS)) as pool:
             route = NameServers([told["proxy, remoting"]], pool, TIMEOUT_MS).topic_route("orders")
-        assert [broker.master_address for broker in route.brokers] == [f"broker-a@{told['proxy, remoting']}"]
+        assert [broker.master_address for broker in route.brokers] == [
+            BrokerAddress(told["proxy, remoting"], "broker-a")
+        ]
         host, _, port = told["proxy, gRPC"].partition(":")
         with socket.create_connection((host, int(port)), timeout=TIMEOUT_MS / 1000):
             jvms = psutil.Process(process.pid).children()

@@ -13,6 +13,7 @@ from rocketmq_spark.cli.main import main
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import LocalProtocolError, RouteError
+from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.wire.message.stored_message import decode_messages
@@ -82,7 +83,7 @@ def stored(cluster: EmbeddedCluster, topic: str, count: int) -> list[tuple[bytes
     handle, pool = Topic(cluster, topic), ConnectionPool(3_000)
     try:
         eventually(lambda: sum(held.max_offset for held in handle.bounds().values()) == count, f"{count} messages")
-        broker = Broker(cluster.broker_addr(), pool, 3_000)
+        broker = Broker(BrokerAddress(cluster.broker_addr()), pool, 3_000)
         pulls = (broker.pull("g", queue, 0, 32) for queue, held in handle.bounds().items() if held.max_offset)
         messages = (message for pull in pulls for message in decode_messages(pull.body, broker_name="broker-a"))
         return [(message.body, dict(message.properties)) for message in messages]

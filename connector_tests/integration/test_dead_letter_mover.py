@@ -12,6 +12,7 @@ import pytest
 from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.streams import Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.handles import Received
 from rocketmq_spark.pop.ledger import State
@@ -34,7 +35,7 @@ ReceiverOf = Callable[..., Receiver]
 @pytest.fixture
 def broker(cluster: EmbeddedCluster) -> Iterator[AdminBroker]:
     pool = ConnectionPool(3_000)
-    yield AdminBroker(cluster.broker_addr(), pool, 3_000)
+    yield AdminBroker(BrokerAddress(cluster.broker_addr()), pool, 3_000)
     pool.close()
 
 

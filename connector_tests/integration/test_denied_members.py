@@ -16,6 +16,7 @@ from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.acl import Right
 from rocketmq_spark.embedded.jars import VERSIONS
 from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.options.connection import options_of
 from rocketmq_spark.pop.attempts import BY_DEFAULT
@@ -167,7 +168,7 @@ def test_a_right_of_operators(guarded: EmbeddedCluster, user: User) -> None:
         {"namesrvAddr": "a:1", "consumerGroup": "g", "subscribe": "orders", **user("no-operator", READ)}
     )
     with closing(ConnectionPool(3_000, security=options.security)) as pool, pytest.raises(RocketMQError) as raised:
-        Broker(guarded.broker_addr(), pool, 3_000).create_topic("another", 1)
+        Broker(BrokerAddress(guarded.broker_addr()), pool, 3_000).create_topic("another", 1)
     assert raised.value.condition == "TOPIC_FORBIDDEN"
 
 

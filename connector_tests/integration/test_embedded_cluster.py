@@ -23,7 +23,7 @@ from connector_tests.support.patience import WAIT_S
 from rocketmq_spark.embedded import EmbeddedCluster, jvm
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import EmbeddedBrokerError, RouteError, TransportError
-from rocketmq_spark.model import Message, MessageQueue
+from rocketmq_spark.model import BrokerAddress, Message, MessageQueue
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
@@ -41,7 +41,7 @@ class Client:
     def __init__(self, cluster: EmbeddedCluster, pool: ConnectionPool) -> None:
         self.name_servers = NameServers([cluster.namesrv_addr], pool, TIMEOUT_MS)
         self._producer = Producer(self.name_servers, pool, group="test", timeout_ms=TIMEOUT_MS, first_turn=0)
-        self._broker: Callable[[str], AdminBroker] = lambda address: AdminBroker(address, pool, TIMEOUT_MS)
+        self._broker: Callable[[BrokerAddress], AdminBroker] = lambda address: AdminBroker(address, pool, TIMEOUT_MS)
 
     def send(self, topic: str, count: int) -> None:
         for index in range(count):
@@ -51,11 +51,11 @@ class Client:
         brokers = [self._broker(address) for address in self.masters(topic).values() if address]
         return sum(bounds.max_offset for broker in brokers for bounds in broker.topic_stats(topic).values())
 
-    def masters(self, topic: str) -> dict[str, str | None]:
+    def masters(self, topic: str) -> dict[str, BrokerAddress | None]:
         return {data.broker_name: data.master_address for data in self.name_servers.topic_route(topic).brokers}
 
     def max_offset(self, address: str, topic: str) -> int:
-        return self._broker(address).max_offset(MessageQueue(topic, "broker-a", 0))
+        return self._broker(BrokerAddress(address)).max_offset(MessageQueue(topic, "broker-a", 0))
 
 
 @contextmanager
@@ -158,7 +158,7 @@ def test_a_killed_broker_leaves_the_route_until_it_is_back(pair: EmbeddedCluster
 def test_a_paused_broker_stays_connected_and_says_nothing(pair: EmbeddedCluster) -> None:
     topic = pair.create_topic(unique_name("paused"))
     with closing(ConnectionPool(TIMEOUT_MS)) as pool:
-        broker = AdminBroker(pair.broker_addr(), pool, 300)
+        broker = AdminBroker(BrokerAddress(pair.broker_addr()), pool, 300)
         broker.topic_stats(topic)
         pair.pause_broker()
         try:
@@ -166,7 +166,7 @@ def test_a_paused_broker_stays_connected_and_says_nothing(pair: EmbeddedCluster)
                 broker.topic_stats(topic)
         finally:
             pair.resume_broker()
-        assert len(AdminBroker(pair.broker_addr(), pool, TIMEOUT_MS).topic_stats(topic)) == 4
+        assert len(AdminBroker(BrokerAddress(pair.broker_addr()), pool, TIMEOUT_MS).topic_stats(topic)) == 4
 
 
 @pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
@@ -201,7 +201,7 @@ def test_a_broker_in_a_shared_jvm_cannot_be_killed_alone(cluster: EmbeddedCluste
 def test_the_advertised_host_is_in_the_route_and_free_for_a_proxy() -> None:
     with EmbeddedCluster(advertised_host="127.0.0.2") as cluster, client_of(cluster) as client:
         cluster.create_topic("T")
-        assert client.masters("T") == {"broker-a": cluster.advertised_addr()}
+        assert client.masters("T") == {"broker-a": BrokerAddress(cluster.advertised_addr())}
         assert cluster.advertised_addr() == cluster.broker_addr().replace("127.0.0.1", "127.0.0.2")
         assert client.max_offset(cluster.broker_addr(), "T") == 0
         with pytest.raises(TransportError, match="CONNECT_FAILED"):

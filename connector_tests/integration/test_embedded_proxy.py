@@ -15,6 +15,7 @@ from connector_tests.support.java_grpc import grpc_stub, route
 from rocketmq_spark.embedded import EmbeddedCluster, Right
 from rocketmq_spark.embedded.acl import new_credentials
 from rocketmq_spark.errors import BrokerError, EmbeddedBrokerError, TransportError
+from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.security import UNSECURED, Security
@@ -50,7 +51,7 @@ def asked_by_remoting(cluster: EmbeddedCluster, security: Security) -> list[str]
     """Queues of the topic, all of which the proxy says to have."""
     with closing(ConnectionPool(TIMEOUT_MS, security=security)) as pool:
         answered = NameServers((cluster.proxy_addr,), pool, TIMEOUT_MS).topic_route(TOPIC)
-        assert [broker.master_address for broker in answered.brokers] == [f"broker-a@{cluster.proxy_addr}"]
+        assert [broker.master_address for broker in answered.brokers] == [BrokerAddress(cluster.proxy_addr, "broker-a")]
         return [f"{queue.broker_name}:{queue.queue_id}" for queue in answered.read_queues()]
 
 

@@ -14,7 +14,7 @@ from connector_tests.support.admin_broker import AdminBroker
 from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
-from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.model import BrokerAddress, MessageQueue
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.cluster import RemoteCluster
@@ -44,7 +44,7 @@ def test_a_member_looks_again_and_no_first_offset_is_lost(cluster: EmbeddedClust
     (broker_name,) = cluster.broker_names
     wanted = {MessageQueue(topic, broker_name, queue_id): OFFSET for queue_id in range(QUEUES)}
     lost_by_broker = lost_by_member = 0
-    broker = AdminBroker(cluster.broker_addr(), pool, TIMEOUT_MS)
+    broker = AdminBroker(BrokerAddress(cluster.broker_addr()), pool, TIMEOUT_MS)
     for tried in range(MOST_GROUPS):
         if tried >= GROUPS and lost_by_broker:
             break

@@ -26,7 +26,7 @@ from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.jars import DEFAULT_VERSION, VERSIONS
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError
-from rocketmq_spark.model import Message, MessageQueue, QueueRange
+from rocketmq_spark.model import BrokerAddress, Message, MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.peer import Question
 from rocketmq_spark.remoting.pool import ConnectionPool
@@ -146,7 +146,7 @@ def liar(request: pytest.FixtureRequest, cluster: EmbeddedCluster, clusters: Clu
     if shape.version != DEFAULT_VERSION:
         cluster = clusters.get(version=shape.version)
     with closing(ConnectionPool(TIMEOUT_MS)) as pool:
-        yield Lies(cluster, shape, AdminBroker(cluster.broker_addr(), pool, TIMEOUT_MS))
+        yield Lies(cluster, shape, AdminBroker(BrokerAddress(cluster.broker_addr()), pool, TIMEOUT_MS))
 
 
 @st.composite

@@ -17,6 +17,7 @@ from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.streams import Topic, eventually
 from connector_tests.support.ways import WAYS, Way, way_of
 from rocketmq_spark.embedded import EmbeddedCluster
+from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.handles import Received
 from rocketmq_spark.pop.ledger import State
@@ -144,7 +145,7 @@ def test_what_failed_too_often_is_in_the_dead_letter_topic(
     messages: Topic, shared: Group, cluster: EmbeddedCluster
 ) -> None:
     pool = ConnectionPool(3_000)
-    AdminBroker(cluster.broker_addr(), pool, 3_000).update_group(shared.name, retry_max_times=0)
+    AdminBroker(BrokerAddress(cluster.broker_addr()), pool, 3_000).update_group(shared.name, retry_max_times=0)
     pool.close()
     sent = messages.send(2)
     one = shared.receiver()

@@ -15,7 +15,7 @@ from rocketmq_spark.consumer.member import Member
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.jars import VERSIONS
 from rocketmq_spark.embedded.pytest_plugin import unique_name
-from rocketmq_spark.model import Message, MessageQueue, QueueRange
+from rocketmq_spark.model import BrokerAddress, Message, MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.executor_client import ExecutorClient
 from rocketmq_spark.remoting.pool import ConnectionPool
@@ -37,7 +37,7 @@ def oldest(clusters: ClusterPool) -> EmbeddedCluster:
 @pytest.fixture
 def broker(oldest: EmbeddedCluster) -> Iterator[AdminBroker]:
     with closing(ConnectionPool(TIMEOUT_MS)) as pool:
-        yield AdminBroker(oldest.broker_addr(), pool, TIMEOUT_MS)
+        yield AdminBroker(BrokerAddress(oldest.broker_addr()), pool, TIMEOUT_MS)
 
 
 @pytest.fixture

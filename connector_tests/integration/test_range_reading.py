@@ -12,7 +12,7 @@ import pytest
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import DataLossError
-from rocketmq_spark.model import Message, MessageQueue, QueueRange
+from rocketmq_spark.model import BrokerAddress, Message, MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
@@ -130,7 +130,7 @@ def test_a_batch_is_read_where_it_was_surveyed_and_attempts_side_by_side_read_th
     (task,), (again,) = reader.partitions({}, end), reader.partitions({}, end)
     reader.stop()
     assert isinstance(task, RocketMQInputPartition)
-    assert task.masters == {filled.broker_name: cluster.advertised_addr()}
+    assert task.masters == {filled.broker_name: BrokerAddress(cluster.advertised_addr())}
     one, other = read_in_turn(reader.read(task), reader.read(again))
     assert checked_offsets(one) == list(range(COUNT))
     assert pa.Table.from_batches(one).equals(pa.Table.from_batches(other)), "whatever the broker cut its answers to"

@@ -16,7 +16,7 @@ from connector_tests.support.ways import WAYS, Way, way_of
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, RouteError, TransportError
-from rocketmq_spark.model import Message
+from rocketmq_spark.model import BrokerAddress, Message
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.grpc_transport import GrpcTransport
 from rocketmq_spark.pop.handles import ORDINARY, AnyHandle, Handle, Received, handles_from_json, handles_to_json
@@ -364,7 +364,7 @@ def test_a_poll_that_came_late_by_the_brokers_clock_is_refused_and_passes(
         born_timestamp_ms=int(time.time() * 1000) - 60_000,
         init_mode=0,
     )
-    PopBroker(cluster.broker_addr(), pool, 5_000).pop(request, outcomes.append)
+    PopBroker(BrokerAddress(cluster.broker_addr()), pool, 5_000).pop(request, outcomes.append)
     eventually(lambda: bool(outcomes), "an answer")
     pool.close()
     (outcome,) = outcomes

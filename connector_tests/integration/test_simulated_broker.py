@@ -21,7 +21,7 @@ from rocketmq_spark.consumer.ports import BrokerPort
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import BrokerError
-from rocketmq_spark.model import Message, MessageQueue
+from rocketmq_spark.model import BrokerAddress, Message, MessageQueue
 from rocketmq_spark.remoting.looker import TOOLS, Looker
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
@@ -97,7 +97,7 @@ class RealStand:
 
     def _connected(self) -> AdminBroker:
         self._pools.append(ConnectionPool(TIMEOUT_MS))
-        return AdminBroker(self._address, self._pools[-1], TIMEOUT_MS)
+        return AdminBroker(BrokerAddress(self._address), self._pools[-1], TIMEOUT_MS)
 
     def produce(self, queue: MessageQueue, count: int) -> None:
         before = self._broker.max_offset(queue)

@@ -15,7 +15,7 @@ from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.certificate import ServerCertificate
 from rocketmq_spark.embedded.jvm import ChildJvm, pyspark_jars
 from rocketmq_spark.errors import OptionError, TransportError
-from rocketmq_spark.model import Message
+from rocketmq_spark.model import BrokerAddress, Message
 from rocketmq_spark.options.connection import connection_options
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.namesrv import NameServers
@@ -50,7 +50,7 @@ def test_routes_sends_and_pulls_go_over_tls(secured: EmbeddedCluster) -> None:
     producer = Producer(name_servers, pool, group="P", timeout_ms=TIMEOUT_MS, first_turn=0)
     body = bytes(range(256)) * 4_000
     queue = producer.send(Message(topic, body)).queue
-    assert body in bytes(Broker(secured.broker_addr(), pool, TIMEOUT_MS).pull("G", queue, 0, 1).body)
+    assert body in bytes(Broker(BrokerAddress(secured.broker_addr()), pool, TIMEOUT_MS).pull("G", queue, 0, 1).body)
     pool.close()
 
 

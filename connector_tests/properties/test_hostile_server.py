@@ -28,12 +28,11 @@ from rocketmq_spark.condition import one_line
 from rocketmq_spark.consumer.broker_names import impossible_in, named_in
 from rocketmq_spark.consumer.route_table import RouteTable
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, TransportError
-from rocketmq_spark.model import MessageQueue, TopicRoute
+from rocketmq_spark.model import BrokerAddress, MessageQueue, TopicRoute, split_address
 from rocketmq_spark.pop.handles import Handle, handles_from_json, handles_to_json
 from rocketmq_spark.pop.popped import acks_of, received_of
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.pop_broker import PopBroker, PopOutcome
-from rocketmq_spark.remoting.tcp import split_address
 from rocketmq_spark.source.partitioning import tasks_of
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.wire.body.batch_ack import encode_batch_ack
@@ -165,7 +164,7 @@ def bounded(sent: RemotingCommand, *, is_traced: bool = True) -> Iterator[None]:
 
 
 def broker_of(scripted: ScriptedCluster) -> Broker:
-    return Broker("a:10911", scripted.pool, TIMEOUT_MS)
+    return Broker(BrokerAddress("a:10911"), scripted.pool, TIMEOUT_MS)
 
 
 # ---------------------------------------------------------------------------------------------------- routes
@@ -181,9 +180,9 @@ def use_route(scripted: ScriptedCluster, sent: RemotingCommand, *, is_traced: bo
         assert len(route.write_queues()) + len(table.queues["T"]) <= 2 * 65_536
         for address in table.addresses():
             try:
-                split_address(address)
+                split_address(address.server)
             except ValueError as problem:  # as connecting does
-                raise TransportError("CONNECT_FAILED", address=address, reason=str(problem)) from problem
+                raise TransportError("CONNECT_FAILED", address=str(address), reason=str(problem)) from problem
 
 
 def use_cluster_info(scripted: ScriptedCluster, sent: RemotingCommand) -> None:
@@ -238,7 +237,7 @@ def use_pop(scripted: ScriptedCluster, sent: RemotingCommand) -> None:
         init_mode=0,
     )
     with bounded(sent):
-        PopBroker("a:10911", scripted.pool, TIMEOUT_MS).pop(request, outcomes.put)
+        PopBroker(BrokerAddress("a:10911"), scripted.pool, TIMEOUT_MS).pop(request, outcomes.put)
         outcome = outcomes.get(timeout=WAIT_S)
         if isinstance(outcome, RocketMQError):
             raise outcome

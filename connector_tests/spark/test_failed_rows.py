@@ -15,6 +15,7 @@ from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.streams import Stream, Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.errors import NotSentBackError, OptionError
+from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.remoting.pool import ConnectionPool
 
 pytestmark = pytest.mark.full
@@ -102,7 +103,7 @@ def test_rows_of_a_group_that_shares_messages_come_again_or_end_in_the_dlq(
 ) -> None:
     """Executors send them back by their handles; the batch acknowledges all others."""
     pool = ConnectionPool(3_000)
-    AdminBroker(cluster.broker_addr(), pool, 3_000).update_group(group, retry_max_times=1)
+    AdminBroker(BrokerAddress(cluster.broker_addr()), pool, 3_000).update_group(group, retry_max_times=1)
     pool.close()
     bodies = messages.send(20)
     worker = stream(schema=MESSAGE_SCHEMA, loadBalance="message")

@@ -18,7 +18,7 @@ from connector_tests.support.security_shapes import user_options
 from connector_tests.support.streams import TIMEOUT_S, Stream, Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster, Right
 from rocketmq_spark.errors import BrokerError
-from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.model import BrokerAddress, MessageQueue
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.wire.remoting.codes import ResponseCode
@@ -94,7 +94,7 @@ def test_what_is_sent_is_read_and_comes_back_or_ends_in_the_dlq(
 def is_dead_letter(cluster: EmbeddedCluster, group: str, body: bytes) -> bool:
     """Whether the first of the group's dead letters has that body. Their topic is made with the first."""
     with closing(ConnectionPool(3_000, security=cluster.security)) as pool:
-        broker = Broker(cluster.broker_addr(), pool, 3_000)
+        broker = Broker(BrokerAddress(cluster.broker_addr()), pool, 3_000)
         try:
             pulled = broker.pull("operator", MessageQueue(f"%DLQ%{group}", "broker-a", 0), 0, 1)
         except BrokerError as error:

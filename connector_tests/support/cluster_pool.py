@@ -112,9 +112,11 @@ def is_whole(cluster: EmbeddedCluster, *, has_proxy: bool) -> bool:
         cluster.check()
         with closing(ConnectionPool(PROBE_TIMEOUT_MS, security=cluster.security)) as pool:
             route = NameServers((cluster.namesrv_addr,), pool, PROBE_TIMEOUT_MS).topic_route(SYSTEM_TOPIC)
-            masters = {broker.broker_name: broker.master_address for broker in route.brokers}
             for name in cluster.broker_names:
-                AdminBroker(str(masters.get(name)), pool, PROBE_TIMEOUT_MS).topic_stats(SYSTEM_TOPIC)
+                address = route.master_address(name)
+                if address is None:
+                    return False
+                AdminBroker(address, pool, PROBE_TIMEOUT_MS).topic_stats(SYSTEM_TOPIC)
             if has_proxy:
                 NameServers((cluster.proxy_addr,), pool, PROBE_TIMEOUT_MS).topic_route(SYSTEM_TOPIC)
     except RocketMQError:

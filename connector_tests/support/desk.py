@@ -14,7 +14,7 @@ from connector_tests.support.streams import Topic, eventually
 from rocketmq_spark.embedded import EmbeddedCluster, Right
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import RocketMQError
-from rocketmq_spark.model import dead_letter_topic
+from rocketmq_spark.model import BrokerAddress, dead_letter_topic
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.options.connection import options_of
 from rocketmq_spark.pop.handles import Received
@@ -120,7 +120,7 @@ class Desk:
     def allow_to_come_again(self, times: int) -> None:
         """Make the group so. Before anybody asks for its messages: a proxy knows a group for a while."""
         with closing(ConnectionPool(ADMIN_TIMEOUT_MS, security=self._cluster.security)) as pool:
-            AdminBroker(self._cluster.broker_addr(), pool, ADMIN_TIMEOUT_MS).update_group(
+            AdminBroker(BrokerAddress(self._cluster.broker_addr()), pool, ADMIN_TIMEOUT_MS).update_group(
                 self.group, retry_max_times=times
             )
 

@@ -18,7 +18,7 @@ from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.strand import point
 from rocketmq_spark.consumer.servers import DELETES_OFFSETS
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
-from rocketmq_spark.model import BrokerData, MessageQueue, QueueBounds, QueueData, TopicRoute
+from rocketmq_spark.model import BrokerAddress, BrokerData, MessageQueue, QueueBounds, QueueData, TopicRoute
 from rocketmq_spark.remoting.looker import TOOLS, Looker
 from rocketmq_spark.remoting.retry import ASKING
 from rocketmq_spark.wire.body.heartbeat import Heartbeat
@@ -110,7 +110,7 @@ class SimulatedBroker:
     version: int = CLIENT_VERSION
 
     def __post_init__(self) -> None:
-        self.address = self.address or address_of(self.name)
+        self.address = self.address or address_of(self.name).server
 
     def consumer_ids(self) -> list[str]:
         """One for each connection, as a broker lists them: in no useful order."""
@@ -344,13 +344,13 @@ class SimulatedCluster:
 
     def _slaves(self, broker_name: str) -> dict[int, str]:
         numbers = range(1, self.brokers[broker_name].slaves + 1)
-        return {number: address_of(f"{broker_name}-slave-{number}") for number in numbers}
+        return {number: address_of(f"{broker_name}-slave-{number}").server for number in numbers}
 
-    def broker_at(self, address: str) -> SimulatedBroker:
-        if "-slave-" in address:
-            reach = Reach.UP if address in self.answering_slaves else Reach.SILENT
-            return SimulatedBroker(address.partition(":")[0], self.clock, reach)
-        return next(broker for broker in self.brokers.values() if broker.address == address)
+    def broker_at(self, address: BrokerAddress) -> SimulatedBroker:
+        if "-slave-" in address.server:
+            reach = Reach.UP if address.server in self.answering_slaves else Reach.SILENT
+            return SimulatedBroker(address.server.partition(":")[0], self.clock, reach)
+        return next(broker for broker in self.brokers.values() if broker.address == address.server)
 
 
 class ClusterDoor:
@@ -388,16 +388,16 @@ class ClusterDoor:
 
     def knows(self, broker_name: str) -> bool:
         """Whether a route that the owner was told last shows the broker where it is: it can ask no other."""
-        address = self.cluster.brokers[broker_name].address
+        address = BrokerAddress(self.cluster.brokers[broker_name].address)
         return any(route.master_address(broker_name) == address for route in self._routes.values())
 
-    def broker(self, address: str) -> BrokerDoor:
+    def broker(self, address: BrokerAddress) -> BrokerDoor:
         return BrokerDoor(self, self.cluster.broker_at(address))
 
-    def connects(self, address: str) -> int:
+    def connects(self, address: BrokerAddress) -> int:
         return self.cluster.broker_at(address).starts
 
-    def version(self, address: str) -> int:
+    def version(self, address: BrokerAddress) -> int:
         return self.cluster.broker_at(address).version
 
     def arrive(self, name: str) -> None:
@@ -619,5 +619,5 @@ def _check_name(*names: str) -> None:
     assert set(names) == {GROUP}, f"not the group: {names}"
 
 
-def address_of(broker_name: str) -> str:
-    return f"{broker_name}:10911"
+def address_of(broker_name: str) -> BrokerAddress:
+    return BrokerAddress(f"{broker_name}:10911")

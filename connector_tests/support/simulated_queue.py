@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from connector_tests.support.manual_clock import ManualClock
 from rocketmq_spark.errors import RocketMQError
-from rocketmq_spark.model import MessageQueue, QueueBounds
+from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds
 from rocketmq_spark.pull.pull_request import Completion, PulledRange, PullRequest
 from rocketmq_spark.remoting.retry import PULLING
 from rocketmq_spark.wire.remoting.pull import PullAnswer, PullResult, PullStatus
@@ -106,7 +106,7 @@ class SimulatedNetwork:
         self._in_flight: list[PullRequest] = []
         self._nothing_for_ms = 0
         self.pulls: list[tuple[int, int]] = []
-        self.addresses: list[str | None] = []
+        self.addresses: list[BrokerAddress | None] = []
         self.most_in_flight = 0
         self.routes_forgotten_count = 0
         self.held = {QUEUE: NO_END}
@@ -117,7 +117,7 @@ class SimulatedNetwork:
         return len(self._in_flight)
 
     def pull(
-        self, queue: MessageQueue, requests: Sequence[PullRequest], address: str | None = None
+        self, queue: MessageQueue, requests: Sequence[PullRequest], address: BrokerAddress | None = None
     ) -> list[Completion]:
         assert queue == QUEUE
         failure = self._no_route() if address is None else None

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from rocketmq_spark.embedded import EmbeddedCluster
-from rocketmq_spark.model import MessageQueue, QueueRange
+from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions, WriteOptions
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.namesrv import NameServers
@@ -93,6 +93,6 @@ def ends(cluster: EmbeddedCluster, topic: str, pool: ConnectionPool) -> dict[Mes
     route = NameServers((cluster.namesrv_addr,), pool, 5_000).topic_route(topic)
     found: dict[MessageQueue, int] = {}
     for name in {queue.broker_name for queue in route.read_queues()}:
-        stats = Broker(cluster.advertised_addr(name), pool, 5_000).topic_stats(topic)
+        stats = Broker(BrokerAddress(cluster.advertised_addr(name)), pool, 5_000).topic_stats(topic)
         found |= {queue: held.max_offset for queue, held in stats.items()}
     return found

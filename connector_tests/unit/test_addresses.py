@@ -9,7 +9,7 @@ import pytest
 
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.refusals import refused
-from connector_tests.support.simulated_cluster import ClusterDoor, SimulatedCluster
+from connector_tests.support.simulated_cluster import ClusterDoor, SimulatedCluster, address_of
 from rocketmq_spark.consumer.broker_names import BrokerNames, impossible_in, named_in
 from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.consumer.route_table import UNKNOWN_ADDRESS, RouteTable
@@ -138,7 +138,7 @@ def test_who_is_known_is_so_by_one_connection() -> None:
     pair, routes = Pair(), RouteTable()
     routes.told(pair.cluster.topic_route("orders"))
     names = BrokerNames(pair.door, routes, frozenset())
-    address = pair.cluster.brokers["a"].address
+    address = address_of("a")
     assert not names.is_known("a")
     names.submit_check(pair.door.broker(address), "a").result()
     assert names.is_known("a")
@@ -154,12 +154,12 @@ def test_who_is_known_is_so_by_one_connection() -> None:
 def test_who_has_none_of_a_brokers_topics_is_not_that_one_until_that_has_answered() -> None:
     pair, routes = Pair(a=1, b=0), RouteTable()
     routes.told(pair.cluster.topic_route("orders"))
-    names, address = BrokerNames(pair.door, routes, frozenset()), pair.cluster.brokers["a"].address
+    names, address = BrokerNames(pair.door, routes, frozenset()), address_of("a")
     pair.cluster.exchange_addresses("a", "b", is_told=False)
     with pytest.raises(RouteError) as raised:
         names.submit_check(pair.door.broker(address), "a").result()
     assert raised.value.condition == "WRONG_BROKER"
-    assert raised.value.context == {"address": address, "broker": "a", "other": "one without orders"}
+    assert raised.value.context == {"address": str(address), "broker": "a", "other": "one without orders"}
     assert names.is_elsewhere("a")
     pair.cluster.exchange_addresses("a", "b", is_told=True)
     names.submit_check(pair.door.broker(address), "a").result()
@@ -179,12 +179,12 @@ def test_a_broker_is_known_by_any_of_its_topics_and_only_where_it_has_none_it_is
     held = {one.topic: one for one in a.stored_ms}
     names = BrokerNames(pair.door, routes, frozenset())
     del a.stored_ms[held["gone"]], a.stored_ms[held["gone too"]]
-    names.submit_check(pair.door.broker(a.address), "a").result()
+    names.submit_check(pair.door.broker(address_of("a")), "a").result()
     assert names.is_known("a")
     a.restart()
     del a.stored_ms[held["orders"]]
     with pytest.raises(RouteError) as raised:
-        names.submit_check(pair.door.broker(a.address), "a").result()
+        names.submit_check(pair.door.broker(address_of("a")), "a").result()
     assert raised.value.context["other"] == "one without gone, orders, gone too"
 
 
@@ -194,7 +194,7 @@ def test_who_says_that_it_has_none_of_a_brokers_topics_is_another_one() -> None:
     names, a = BrokerNames(pair.door, routes, {ResponseCode.TOPIC_NOT_EXIST}), pair.cluster.brokers["a"]
     a.refusal = refused(ResponseCode.TOPIC_NOT_EXIST)
     with pytest.raises(RouteError, match="WRONG_BROKER"):
-        names.submit_check(pair.door.broker(a.address), "a").result()
+        names.submit_check(pair.door.broker(address_of("a")), "a").result()
 
 
 def test_who_has_queues_of_another_broker_too_is_that_one() -> None:
@@ -203,7 +203,7 @@ def test_who_has_queues_of_another_broker_too_is_that_one() -> None:
     names, a = BrokerNames(pair.door, routes, frozenset()), pair.cluster.brokers["a"]
     a.stored_ms[AT_B] = []
     with pytest.raises(RouteError) as raised:
-        names.submit_bounds(pair.door.broker(a.address), "orders", "a").result()
+        names.submit_bounds(pair.door.broker(address_of("a")), "orders", "a").result()
     assert raised.value.context == {"address": a.address, "broker": "a", "other": "b"}
 
 
@@ -222,7 +222,7 @@ def test_an_answer_says_nothing_of_a_connection_that_was_lost_after_the_question
     pair, routes = Pair(), RouteTable()
     routes.told(pair.cluster.topic_route("orders"))
     names, broker = BrokerNames(pair.door, routes, frozenset()), pair.cluster.brokers["a"]
-    answer = names.submit_bounds(pair.door.broker(broker.address), "orders", "a")
+    answer = names.submit_bounds(pair.door.broker(address_of("a")), "orders", "a")
     broker.restart()
     assert AT_A in answer.result()
     assert not names.is_known("a")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from rocketmq_spark.errors import RemoteProtocolError
-from rocketmq_spark.model import BrokerData, MessageQueue, QueueBounds, QueueData
+from rocketmq_spark.model import BrokerAddress, BrokerData, MessageQueue, QueueBounds, QueueData
 from rocketmq_spark.wire.body.groups import GroupRetries, decode_consumer_ids, decode_group_retries
 from rocketmq_spark.wire.body.heartbeat import ConsumerData, Heartbeat, encode_heartbeat
 from rocketmq_spark.wire.body.java_hash import java_hash_code
@@ -48,7 +48,7 @@ def test_a_route_is_read_however_broker_ids_are_spelled(addresses: bytes) -> Non
     assert route.topic == "T"
     assert route.brokers == (BrokerData("c", "b", ADDRESSES),)
     assert route.queues == (QueueData("b", 4, 8, 6),)
-    assert route.master_address("b") == "127.0.0.1:34459"
+    assert route.master_address("b") == BrokerAddress("127.0.0.1:34459")
 
 
 def test_a_cluster_has_brokers_by_name() -> None:

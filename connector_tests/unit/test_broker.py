@@ -11,7 +11,7 @@ from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.patience import WAIT_S
 from connector_tests.support.scripted_broker import ScriptedBroker, answer
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RocketMQError, TransportError
-from rocketmq_spark.model import Message, MessageQueue
+from rocketmq_spark.model import BrokerAddress, Message, MessageQueue
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
 from rocketmq_spark.remoting.send_result import SendStatus
@@ -35,12 +35,12 @@ def pool(server: ScriptedBroker) -> Iterator[ConnectionPool]:
 
 @pytest.fixture
 def broker(pool: ConnectionPool) -> AdminBroker:
-    return AdminBroker(ADDRESS, pool, LONG_MS)
+    return AdminBroker(BrokerAddress(ADDRESS), pool, LONG_MS)
 
 
 @pytest.fixture
 def impatient(pool: ConnectionPool) -> AdminBroker:
-    return AdminBroker(ADDRESS, pool, 20)
+    return AdminBroker(BrokerAddress(ADDRESS), pool, 20)
 
 
 # ---------------------------------------------------------------------------------------------------- refusals
@@ -135,7 +135,9 @@ def test_a_long_poll_without_a_connection_is_told_and_not_raised() -> None:
         raise TransportError("CONNECT_FAILED", address=address, reason="refused")
 
     told: thread_queue.Queue[PullResult | RocketMQError] = thread_queue.Queue()
-    AdminBroker(ADDRESS, ConnectionPool(1000, connect=refuse), LONG_MS).long_poll("G", QUEUE, 0, 15_000, told.put)
+    AdminBroker(BrokerAddress(ADDRESS), ConnectionPool(1000, connect=refuse), LONG_MS).long_poll(
+        "G", QUEUE, 0, 15_000, told.put
+    )
     assert isinstance(told.get_nowait(), TransportError)
 
 

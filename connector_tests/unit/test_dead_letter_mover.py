@@ -9,6 +9,7 @@ import pytest
 from connector_tests.support.message_bytes import Record
 from connector_tests.support.scripted_broker import answer
 from connector_tests.support.scripted_cluster import TIMEOUT_MS, ScriptedCluster
+from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.pop.attempts import Move
 from rocketmq_spark.pop.dead_letter_mover import DeadLetterMover
 from rocketmq_spark.pop.handles import CheckPoint, Handle, Received
@@ -36,7 +37,7 @@ def mover(cluster: ScriptedCluster, time: Time | None = None) -> DeadLetterMover
     clock = time or Time()
     return DeadLetterMover(
         "G",
-        lambda _topic, broker_name: PopBroker(f"{broker_name}:10911", cluster.pool, TIMEOUT_MS),
+        lambda _topic, broker_name: PopBroker(BrokerAddress(f"{broker_name}:10911"), cluster.pool, TIMEOUT_MS),
         lambda address: Broker(address, cluster.pool, TIMEOUT_MS),
         lambda: clock.now_ms,
     )

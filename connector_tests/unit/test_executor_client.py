@@ -11,7 +11,7 @@ from connector_tests.support.patience import WAIT_S
 from connector_tests.support.scripted_broker import answer
 from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
-from rocketmq_spark.model import Message, MessageQueue, QueueBounds, QueueRange, StoredMessage
+from rocketmq_spark.model import BrokerAddress, Message, MessageQueue, QueueBounds, QueueRange, StoredMessage
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.executor_client import ExecutorClient
 from rocketmq_spark.pull.pull_request import PullRequest
@@ -22,6 +22,7 @@ from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.pull import PullAnswer, PullResult
 
+AT_A, AT_B = BrokerAddress("a:10911"), BrokerAddress("b:10911")
 QUEUE = MessageQueue("T", "a", 0)
 FOUND = answer(fields={"nextBeginOffset": "10", "minOffset": "0", "maxOffset": "10"}, body=b"messages")
 
@@ -42,7 +43,7 @@ def client(cluster: ScriptedCluster) -> ExecutorClient:
     return ExecutorClient(options(subExpression="TagA"), cluster.pool, cluster.pulling)
 
 
-def told(client: ExecutorClient, address: str | None = None) -> PullAnswer:
+def told(client: ExecutorClient, address: BrokerAddress | None = None) -> PullAnswer:
     deadline = time.monotonic() + WAIT_S
     completions = client.pull(QUEUE, [PullRequest(5, 8, 3, deque())], address)
     while not completions:
@@ -124,14 +125,14 @@ def body_of(answer: PullAnswer) -> bytes:
     return bytes(answer.body)
 
 
-def read(client: ExecutorClient, address: str | None) -> list[bytes]:
+def read(client: ExecutorClient, address: BrokerAddress | None) -> list[bytes]:
     puller = puller_of(QueueRange(QUEUE, 5, 10), client, options(), monotonic_ms, address)
     return [bytes(pulled.body) for pulled in puller.pulled()]
 
 
 def test_a_pull_goes_where_the_queue_was_surveyed_and_asks_for_no_route(two: ScriptedCluster) -> None:
     two.exchange("a", "b")
-    assert body_of(told(client_of(two), "b:10911")) == b"a"
+    assert body_of(told(client_of(two), AT_B)) == b"a"
     assert two.routes_asked_count == 0
 
 
@@ -141,8 +142,8 @@ def test_behind_a_proxy_each_broker_is_pulled_from_by_its_name(two: ScriptedClus
     assert body_of(told(client)) == b"a"
     pulled = two.brokers["a"].next_session().next_received()
     assert (pulled.code, pulled.fields["bname"]) == (RequestCode.PULL_MESSAGE, "a"), "and nobody is asked who is there"
-    assert body_of(told(client, "a@b:10911")) == b"b", "who is meant is the proxy's to find"
-    error = told(client, "b@b:10911")
+    assert body_of(told(client, BrokerAddress("b:10911", "a"))) == b"b", "who is meant is the proxy's to find"
+    error = told(client, BrokerAddress("b:10911", "b"))
     assert isinstance(error, RouteError)
     assert error.condition == "WRONG_BROKER"
 
@@ -179,7 +180,7 @@ def test_bounds_behind_a_proxy_use_a_permitted_group(
 def test_another_broker_at_the_address_is_noticed_and_named(two: ScriptedCluster) -> None:
     """It would answer politely, and its messages would be taken for the other's."""
     two.exchange("a", "b")
-    error = told(client_of(two), "a:10911")
+    error = told(client_of(two), AT_A)
     assert isinstance(error, RouteError)
     assert error.condition == "WRONG_BROKER"
     assert (error.context["broker"], error.context["address"], error.context["other"]) == ("a", "a:10911", "b")
@@ -187,7 +188,7 @@ def test_another_broker_at_the_address_is_noticed_and_named(two: ScriptedCluster
 
 def test_a_range_whose_brokers_address_is_another_brokers_now_is_read_from_its_own(two: ScriptedCluster) -> None:
     two.exchange("a", "b")
-    assert read(client_of(two), "a:10911") == [b"a"]
+    assert read(client_of(two), AT_A) == [b"a"]
 
 
 def test_a_route_that_an_earlier_batch_left_is_not_trusted(two: ScriptedCluster) -> None:
@@ -200,17 +201,17 @@ def test_a_route_that_an_earlier_batch_left_is_not_trusted(two: ScriptedCluster)
 
 def test_after_a_connection_was_lost_the_route_is_asked_for_again(two: ScriptedCluster) -> None:
     client = client_of(two)
-    assert body_of(told(client, "a:10911")) == b"a"
+    assert body_of(told(client, AT_A)) == b"a"
     two.exchange("a", "b")
     two.brokers["a"].next_session().hang_up()
-    assert body_of(told(client, "a:10911")) == b"a"
+    assert body_of(told(client, AT_A)) == b"a"
     assert two.routes_asked_count == 1
 
 
 def test_a_broker_is_asked_for_its_name_once_a_connection(two: ScriptedCluster) -> None:
     client = client_of(two)
     for _ in range(3):
-        told(client, "a:10911")
+        told(client, AT_A)
     pulls, questions = (two.brokers["a"].next_session() for _ in range(2))
     assert [pulls.next_received().code for _ in range(3)] == 3 * [RequestCode.PULL_MESSAGE]
     assert questions.next_received().code == RequestCode.GET_TOPIC_STATS_INFO
@@ -219,7 +220,7 @@ def test_a_broker_is_asked_for_its_name_once_a_connection(two: ScriptedCluster) 
 
 def test_a_broker_that_refuses_to_tell_its_name_is_believed(two: ScriptedCluster) -> None:
     two.brokers["a"].on(RequestCode.GET_TOPIC_STATS_INFO, answer(ResponseCode.NO_PERMISSION))
-    assert body_of(told(client_of(two), "a:10911")) == b"a"
+    assert body_of(told(client_of(two), AT_A)) == b"a"
 
 
 def test_a_refusal_is_told(cluster: ScriptedCluster, client: ExecutorClient) -> None:
@@ -250,10 +251,10 @@ def test_what_a_name_server_refuses_for_good_is_told_as_it_is(cluster: ScriptedC
 def test_a_range_whose_name_servers_are_down_is_read_on_where_it_was_surveyed(two: ScriptedCluster) -> None:
     """A lost connection used to be waited for by asking name servers alone, though the broker was back."""
     client = client_of(two)
-    assert body_of(told(client, "a:10911")) == b"a"
+    assert body_of(told(client, AT_A)) == b"a"
     two.down.add(NAME_SERVER)
     two.brokers["a"].next_session().hang_up()
-    assert read(client, "a:10911") == [b"a"]
+    assert read(client, AT_A) == [b"a"]
 
 
 ATTEMPTS: dict[RequestCode, Callable[[ExecutorClient], None]] = {

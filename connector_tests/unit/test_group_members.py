@@ -12,6 +12,7 @@ from connector_tests.support.simulated_cluster import (
     Connection,
     Reach,
     SimulatedCluster,
+    address_of,
 )
 from rocketmq_spark.consumer.group_members import ALONE, MOST_NAMED
 from rocketmq_spark.consumer.manner import STRATEGY
@@ -337,7 +338,7 @@ def test_brokers_that_no_plan_needs_are_not_told_of_us_while_a_plan_waits() -> N
     member = Membership(options, "me", door, group.clock, group.clock, started_ms=1)
     member.survey()
     assert [name for name in door.requests if "heartbeat" in name] == ["heartbeat broker-a"]
-    everybody = {"broker-a:10911", "broker-a-slave-1:10911", "broker-a-slave-2:10911"}
+    everybody = set(map(address_of, ("broker-a", "broker-a-slave-1", "broker-a-slave-2")))
     assert set(member.members.next_heartbeats().addresses) == everybody
 
 
@@ -350,7 +351,7 @@ def test_of_addresses_that_do_not_answer_one_is_told_again_each_round() -> None:
     for answering in ("", "", "2", "2", "2"):
         group.cluster.answering_slaves = {f"broker-a-slave-{answering}:10911"}
         heartbeats = member.members.next_heartbeats()
-        rounds.append([address.partition(":")[0].rpartition("-")[2] for address in heartbeats.addresses])
+        rounds.append([address.server.partition(":")[0].rpartition("-")[2] for address in heartbeats.addresses])
         member.members.heartbeats_answered(heartbeats, heartbeats.send(door))
     assert rounds == [["1", "2", "3", "a"], ["a", "1"], ["a", "2"], ["2", "a", "3"], ["2", "a", "1"]]
 

@@ -10,6 +10,7 @@ from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.simulated_cluster import BrokerDoor, ClusterDoor, Reach, SimulatedCluster, address_of
 from rocketmq_spark.consumer.heartbeats import Heartbeats
 from rocketmq_spark.errors import BrokerError
+from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.wire.body.heartbeat import ConsumerData, Heartbeat
 
 BROKERS = ("broker-a", "broker-b")
@@ -22,7 +23,7 @@ def cluster() -> SimulatedCluster:
     return SimulatedCluster(list(BROKERS), ManualClock(1_000_000))
 
 
-def answered(cluster: SimulatedCluster, *names: str) -> set[str]:
+def answered(cluster: SimulatedCluster, *names: str) -> set[BrokerAddress]:
     round_ = Heartbeats(BEAT, tuple(address_of(name) for name in names))
     return round_.send(ClusterDoor(cluster, "me"))
 
@@ -58,8 +59,8 @@ def test_a_refused_one_is_a_warning_because_nothing_else_tells_of_it(
 class Unreachable(ClusterDoor):
     """Nobody can even be asked."""
 
-    def broker(self, address: str) -> BrokerDoor:
-        raise BrokerError("BROKER_REFUSED", address=address, request="?", code=1, code_name="X", remark="no")
+    def broker(self, address: BrokerAddress) -> BrokerDoor:
+        raise BrokerError("BROKER_REFUSED", address=str(address), request="?", code=1, code_name="X", remark="no")
 
 
 def test_who_cannot_be_asked_is_named_too(cluster: SimulatedCluster, caplog: pytest.LogCaptureFixture) -> None:

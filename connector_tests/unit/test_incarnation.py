@@ -9,12 +9,12 @@ import pytest
 from connector_tests.support.queues import queues
 from rocketmq_spark.consumer.ports import Link
 from rocketmq_spark.consumer.survey import Survey
-from rocketmq_spark.model import MessageQueue, QueueBounds
+from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds
 from rocketmq_spark.source.stream.incarnation import TrustedQueues, last_read, other_from, others, stored_later
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 
 A, B, C = queues(3)
-LINK: Link = ("broker-a:10911", 1)
+LINK: Link = (BrokerAddress("broker-a:10911"), 1)
 BOUNDS = QueueBounds(10, 20, 500)
 
 
@@ -74,7 +74,11 @@ def test_a_queue_without_a_time_tells_nothing_by_the_next_one() -> None:
 
 
 def test_another_connection_is_a_sign_and_so_is_a_queue_that_was_not_seen() -> None:
-    for now in (survey({A: BOUNDS}, ("broker-a:10911", 2)), survey({A: BOUNDS}, None), survey({B: BOUNDS})):
+    for now in (
+        survey({A: BOUNDS}, (BrokerAddress("broker-a:10911"), 2)),
+        survey({A: BOUNDS}, None),
+        survey({B: BOUNDS}),
+    ):
         trusted = trusting()
         trusted.surveyed(now, {})
         assert A not in trusted

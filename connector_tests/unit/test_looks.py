@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from connector_tests.support.scripted_broker import ScriptedBroker, answer
-from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.model import BrokerAddress, MessageQueue
 from rocketmq_spark.remoting.looker import TOOLS, TOOLS_GROUP, Looker
 from rocketmq_spark.remoting.looks import LOOKS_AT_ONCE, stored_times
 from rocketmq_spark.remoting.peer import Peer
@@ -25,7 +25,7 @@ LONG_MS = 60_000
 @pytest.fixture
 def peer(server: ScriptedBroker) -> Iterator[Peer]:
     pool = ConnectionPool(1000, connect=server.connect)
-    yield Peer("a:1", pool, LONG_MS)
+    yield Peer(BrokerAddress("a:1"), pool, LONG_MS)
     pool.close()
 
 

@@ -17,7 +17,7 @@ from connector_tests.support.simulated_cluster import (
 from rocketmq_spark.consumer.local_offset_store import LocalFileOffsetStore, decode_offsets
 from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.errors import BrokerError, TransportError
-from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.model import BrokerAddress, MessageQueue
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.retry import ASKING
 from rocketmq_spark.wire.remoting.codes import ResponseCode
@@ -181,7 +181,7 @@ def test_operators_are_shown_who_reads_what_since_when_and_how_far() -> None:
     member = group.member(consumeOrderly="true")
     member.survey()
     told = member.publish()
-    assert told.masters == {"broker-a": group.broker.address}
+    assert told.masters == {"broker-a": BrokerAddress(group.broker.address)}
     assert (told.view.consumer.group, told.view.name_servers, told.view.started_ms) == ("g", ("n:9876",), 1)
     held = told.view.process_queues[QUEUES[0]]
     assert (held.commit_offset, held.cached_count, held.is_locked, held.last_lock_timestamp_ms) == (0, 0, True, 7)

@@ -11,6 +11,7 @@ from connector_tests.support.message_bytes import Record
 from connector_tests.support.queues import queue
 from rocketmq_spark.errors import RouteError
 from rocketmq_spark.model import (
+    BrokerAddress,
     BrokerData,
     Message,
     MessageExt,
@@ -24,6 +25,7 @@ from rocketmq_spark.model import (
     java_string_order,
     nested,
     retry_topic,
+    split_address,
 )
 from rocketmq_spark.wire.message.stored_message import decode_messages
 
@@ -181,10 +183,22 @@ def test_producers_write_the_write_queues_of_writable_brokers_with_a_master() ->
     assert [str(one) for one in subject.write_queues()] == ["orders@a:0", "orders@a:1"]
 
 
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("broker:10911", ("broker", 10911)),
+        ("[::1]:10911", ("::1", 10911)),
+        ("fe80::1:10911", ("fe80::1", 10911)),  # a broker writes an IPv6 address into its route without brackets
+    ],
+)
+def test_host_and_port_of_an_address(address: str, expected: tuple[str, int]) -> None:
+    assert split_address(address) == expected
+
+
 def test_a_broker_without_a_master_has_no_address() -> None:
     brokers = (BrokerData("cluster", "a", {0: "a:1"}), BrokerData("cluster", "b", {1: "slave:1"}))
     subject = route(brokers=brokers)
-    assert [subject.master_address(name) for name in ("a", "b", "unknown")] == ["a:1", None, None]
+    assert [subject.master_address(name) for name in ("a", "b", "unknown")] == [BrokerAddress("a:1"), None, None]
 
 
 def test_queues_of_a_route_are_in_java_s_order_whatever_their_brokers_are_called() -> None:

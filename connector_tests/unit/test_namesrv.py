@@ -11,6 +11,7 @@ import pytest
 
 from connector_tests.support.scripted_broker import ScriptedBroker, answer
 from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, RouteError, TransportError
+from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
@@ -77,7 +78,7 @@ def failure(two: TwoServers) -> RocketMQError:
 
 def test_a_route_comes_from_the_first_that_answers_and_no_other_is_asked(two: TwoServers) -> None:
     two.on_route(A_ROUTE, A_ROUTE)
-    assert two.name_servers.topic_route("T").master_address("b") == "10.0.0.1:10911"
+    assert two.name_servers.topic_route("T").master_address("b") == BrokerAddress("10.0.0.1:10911")
     assert two.asked() == (1, 0)
 
 
@@ -116,12 +117,12 @@ def test_a_topic_that_nobody_knows_is_a_route_error_that_names_topic_and_server(
 def test_a_proxys_route_says_which_broker_is_meant_and_a_name_servers_where_it_is(two: TwoServers) -> None:
     said_by_proxies = {"MSG_REGION": "", "TRACE_ON": "false"}
     two.on_route(replace(A_ROUTE, fields=said_by_proxies), A_ROUTE)
-    assert two.name_servers.topic_route("T").master_address("b") == "b@10.0.0.1:10911"
+    assert two.name_servers.topic_route("T").master_address("b") == BrokerAddress("10.0.0.1:10911", "b")
     two.down.add(FIRST)
     two.pool.close()
     two.pool = ConnectionPool(1000, connect=two._connect)
     two.name_servers = NameServers((FIRST, SECOND), two.pool, 1000)
-    assert two.name_servers.topic_route("T").master_address("b") == "10.0.0.1:10911"
+    assert two.name_servers.topic_route("T").master_address("b") == BrokerAddress("10.0.0.1:10911")
 
 
 def test_a_static_topic_is_a_route_error_that_names_it(two: TwoServers) -> None:

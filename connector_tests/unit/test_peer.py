@@ -8,6 +8,7 @@ import pytest
 
 from connector_tests.support.scripted_broker import ScriptedBroker, answer
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RocketMQError
+from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.remoting.peer import Peer, Question, code_only
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
@@ -38,7 +39,7 @@ def server() -> Iterator[ScriptedBroker]:
 @pytest.fixture
 def peer(server: ScriptedBroker) -> Iterator[Peer]:
     pool = ConnectionPool(TIMEOUT_MS, connect=server.connect)
-    yield Peer("a:1", pool, TIMEOUT_MS)
+    yield Peer(BrokerAddress("a:1"), pool, TIMEOUT_MS)
     pool.close()
 
 

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rocketmq_spark.model import BrokerData, QueueData, TopicRoute
-from rocketmq_spark.remoting.proxied import (
-    addressed,
-    behind_proxy,
-    broker_named_in,
-    door,
-    is_from_proxy,
-    is_proxied,
-)
+from rocketmq_spark.model import BrokerAddress, BrokerData, QueueData, TopicRoute
+from rocketmq_spark.remoting.proxied import addressed, behind_proxy, is_from_proxy
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 
@@ -38,18 +31,22 @@ def test_a_proxy_is_known_by_what_it_puts_into_all_its_answers(fields: dict[str,
 
 
 @pytest.mark.parametrize("name", ["a", "room@b"])
-def test_brokers_behind_a_proxy_have_one_door_and_addresses_of_their_own(name: str) -> None:
+def test_brokers_behind_a_proxy_share_its_server_and_have_names(name: str) -> None:
     route = behind_proxy(ROUTE)
     address = route.master_address(name)
-    assert address == f"{name}@{PROXY}"
-    assert is_proxied(address)
-    assert (door(address), broker_named_in(address)) == (PROXY, name)
+    assert address == BrokerAddress(PROXY, name)
+    assert str(address) == f"{name}@{PROXY}"
     assert route.read_queues() == ROUTE.read_queues()
 
 
-def test_an_address_without_a_proxy_is_its_own_door() -> None:
-    assert not is_proxied(PROXY)
-    assert door(PROXY) == PROXY
+def test_slaves_behind_a_proxy_are_named_too() -> None:
+    (first, _) = behind_proxy(ROUTE).brokers
+    assert first.all_addresses == {0: BrokerAddress(PROXY, "a"), 1: BrokerAddress(PROXY, "a")}
+
+
+def test_without_a_proxy_an_address_is_its_server() -> None:
+    assert ROUTE.master_address("a") == BrokerAddress(PROXY)
+    assert str(BrokerAddress(PROXY)) == PROXY
 
 
 @pytest.mark.parametrize(
@@ -62,6 +59,6 @@ def test_an_address_without_a_proxy_is_its_own_door() -> None:
 )
 def test_a_request_for_a_broker_behind_a_proxy_names_it(code: RequestCode, field: str) -> None:
     command = RemotingCommand(code, fields={"topic": "T"}, body=b"body")
-    sent = addressed(command, f"room@b@{PROXY}")
+    sent = addressed(command, "room@b")
     assert sent.fields == {"topic": "T", field: "room@b"}
     assert (sent.code, sent.body, command.fields) == (code, b"body", {"topic": "T"})

@@ -9,7 +9,7 @@ import pytest
 from connector_tests.support.message_bytes import Record, pull_body
 from connector_tests.support.scripted_broker import ScriptedBroker, answer
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError
-from rocketmq_spark.model import MessageQueue, QueueBounds
+from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.cluster import RemoteCluster
 from rocketmq_spark.remoting.looker import TOOLS_GROUP, Looker
@@ -69,26 +69,26 @@ def last_message(asked: RemotingCommand) -> RemotingCommand:
 
 
 def bounds(cluster: RemoteCluster, name: str) -> dict[MessageQueue, QueueBounds]:
-    return cluster.broker(f"{name}@{PROXY}").submit_topic_stats("T").result()
+    return cluster.broker(BrokerAddress(PROXY, name)).submit_topic_stats("T").result()
 
 
 def test_bounds_and_times_are_put_together_from_what_a_proxy_passes_on(cluster: RemoteCluster) -> None:
     assert bounds(cluster, "a") == {A0: QueueBounds(3, 9, STORED_MS + 9), A1: QueueBounds(0, 0), A2: QueueBounds(5, 5)}
     assert bounds(cluster, "b") == {B0: QueueBounds(0, 2, STORED_MS + 2)}
-    assert cluster.broker(f"a@{PROXY}").submit_topic_stats("another").result() == {}
+    assert cluster.broker(BrokerAddress(PROXY, "a")).submit_topic_stats("another").result() == {}
 
 
 def test_all_brokers_behind_a_proxy_share_a_connection(cluster: RemoteCluster, server: ScriptedBroker) -> None:
     """The proxy lists members by their connections."""
     bounds(cluster, "a"), bounds(cluster, "b")
     assert server.connect_count == 1
-    assert cluster.connects(f"a@{PROXY}") == cluster.connects(PROXY) == 1
+    assert cluster.connects(BrokerAddress(PROXY, "a")) == cluster.connects(BrokerAddress(PROXY)) == 1
 
 
 def test_a_broker_without_a_proxy_is_asked_for_its_statistics(cluster: RemoteCluster) -> None:
-    assert type(cluster.broker(PROXY)) is Broker
-    assert isinstance(cluster.broker(f"a@{PROXY}"), ProxiedBroker)
-    assert cluster.version(PROXY) > 0 == cluster.version(f"a@{PROXY}")
+    assert type(cluster.broker(BrokerAddress(PROXY))) is Broker
+    assert isinstance(cluster.broker(BrokerAddress(PROXY, "a")), ProxiedBroker)
+    assert cluster.version(BrokerAddress(PROXY)) > 0 == cluster.version(BrokerAddress(PROXY, "a"))
 
 
 def test_a_topic_that_is_gone_is_found_by_the_look_at_it(cluster: RemoteCluster, server: ScriptedBroker) -> None:
@@ -158,5 +158,5 @@ def test_whoever_is_asked_through_a_proxy_is_named(cluster: RemoteCluster, serve
     }
     for code, ask in questions.items():
         server.on(code, note)
-        ask(cluster.broker(f"a@{PROXY}"))
+        ask(cluster.broker(BrokerAddress(PROXY, "a")))
     assert list(dict.fromkeys(asked)) == [(code, "a") for code in questions]

@@ -14,7 +14,7 @@ from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.patience import WAIT_S
 from connector_tests.support.scripted_broker import ScriptedBroker, answer
 from rocketmq_spark.errors import RocketMQError, TransportError
-from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.model import BrokerAddress, MessageQueue
 from rocketmq_spark.pull.pull_connections import PullConnections, shared_pull_connections
 from rocketmq_spark.pull.pull_request import Completion, PullRequest
 from rocketmq_spark.remoting.correlation import SILENCE_LIMIT_MS
@@ -64,7 +64,7 @@ class Pulls:
 
     def pull(self, address: str, count: int = 1) -> None:
         requests = [PullRequest(offset, offset + 1, 1, deque()) for offset in range(count)]
-        self._note(self.connections.connection(address).pull(requests, FRAMES))
+        self._note(self.connections.connection(BrokerAddress(address)).pull(requests, FRAMES))
 
     def receive(self, timeout_ms: int = 10) -> None:
         self._note(self.connections.receive(timeout_ms))
@@ -106,7 +106,7 @@ def test_there_is_no_thread_and_the_one_who_waits_is_handed_the_answer(pulls: Pu
 
 def test_pulls_are_sent_together_and_each_answer_goes_to_its_own(pulls: Pulls, silent: ScriptedBroker) -> None:
     requests = [PullRequest(offset, offset + 1, 1, deque()) for offset in range(3)]
-    assert pulls.connections.connection(SILENT).pull(requests, FRAMES) == []
+    assert pulls.connections.connection(BrokerAddress(SILENT)).pull(requests, FRAMES) == []
     session = silent.next_session()
     for received in reversed([session.next_received() for _ in requests]):
         session.reply(received, found(next_begin=int(received.fields["queueOffset"]) + 100))
@@ -234,7 +234,7 @@ def test_a_server_that_cannot_be_reached_is_an_error() -> None:
         raise TransportError("CONNECT_FAILED", address=address, reason="refused")
 
     with pytest.raises(TransportError, match="CONNECT_FAILED"):
-        PullConnections(TIMEOUT_MS, connect=refuse).connection(A)
+        PullConnections(TIMEOUT_MS, connect=refuse).connection(BrokerAddress(A))
 
 
 @pytest.mark.parametrize(
@@ -341,7 +341,7 @@ def test_after_a_fork_the_child_opens_its_own_and_the_parents_stays(broker: Scri
         return pulls.until_told(1) == ["here"]
 
     assert is_answered()
-    inherited = pulls.connections._connections[address]
+    inherited = pulls.connections._connections[BrokerAddress(address)]
     child = os.fork()
     if child == 0:
         try:

@@ -11,7 +11,7 @@ from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.refusals import refused
 from connector_tests.support.simulated_queue import QUEUE, SimulatedNetwork, SimulatedQueue, offsets_of
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, RouteError, TransportError
-from rocketmq_spark.model import QueueBounds, QueueRange
+from rocketmq_spark.model import BrokerAddress, QueueBounds, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.outage_notes import OutageNotes
 from rocketmq_spark.pull.pull_request import PulledRange
@@ -33,7 +33,7 @@ NO_MASTER = RouteError("NO_MASTER", broker="broker-a", topic="orders")
 LIMIT_MS = 60_000
 MISSING_MS = 20_000
 BEGAN_MS = 7_000_000
-SURVEYED = "a:1"
+SURVEYED = BrokerAddress("a:1")
 
 
 NOBODY_SERVES_IT = [

@@ -308,7 +308,7 @@ def test_a_broker_that_refuses_pulls_is_waited_for_and_then_named() -> None:
 
     member = TimePasses({A: holding(20)}, stored={A: 10}, has_news=True)
     member.cluster.brokers["broker-a"].look_refusal = BrokerError(
-        "BROKER_REFUSED", address=ADDRESS, request="PULL_MESSAGE", code=16, code_name="NO_PERMISSION", remark="no"
+        "BROKER_REFUSED", address=str(ADDRESS), request="PULL_MESSAGE", code=16, code_name="NO_PERMISSION", remark="no"
     )
     subject, start = planner(member, clusterTimeoutMs="60000"), SourceOffset({A: QueueProgress(0, 10, 1_000)})
     began_ms = member.clock()

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 
 from rocketmq_spark.consumer.route_table import UNKNOWN_ADDRESS, RouteTable
-from rocketmq_spark.model import BrokerData, MessageQueue, QueueData, TopicRoute
+from rocketmq_spark.model import BrokerAddress, BrokerData, MessageQueue, QueueData, TopicRoute
 
 
 def route(topic: str, brokers: Mapping[str, Mapping[int, str]], permission: int = 6) -> TopicRoute:
@@ -44,8 +44,8 @@ def test_a_route_tells_queues_brokers_and_addresses() -> None:
     assert "orders" in subject
     assert subject.routes == {"orders": BOTH}
     assert subject.queues == {"orders": (A, MessageQueue("orders", "b", 0))}
-    assert list(subject.masters().items()) == [("a", "a:1"), ("b", "b:1")]
-    assert subject.addresses() == {"a:1", "b:1", "b:2"}
+    assert list(subject.masters().items()) == [("a", BrokerAddress("a:1")), ("b", BrokerAddress("b:1"))]
+    assert subject.addresses() == set(map(BrokerAddress, ("a:1", "b:1", "b:2")))
     assert [subject.is_readable(A._replace(queue_id=number)) for number in (0, 1)] == [True, False]
 
 
@@ -57,7 +57,7 @@ def test_queues_without_read_permission_are_not_readable() -> None:
 
 def test_a_master_is_where_any_route_names_it_and_a_broker_without_one_is_said_to_be() -> None:
     subject = table(route("orders", {"a": {1: "a:2"}, "b": {1: "b:2"}}), route("bills", {"a": {0: "a:1"}}))
-    assert (subject.master("a"), subject.master("b")) == ("a:1", None)
+    assert (subject.master("a"), subject.master("b")) == (BrokerAddress("a:1"), None)
     assert subject.without_master() == ["b"]
     assert subject.broker_names() == ["a", "b"]
 

@@ -8,7 +8,7 @@ import pytest
 from connector_tests.support.scripted_broker import ScriptedBroker, answer
 from connector_tests.support.scripted_cluster import ScriptedCluster
 from rocketmq_spark.errors import RouteError
-from rocketmq_spark.model import MessageQueue, TopicRoute
+from rocketmq_spark.model import BrokerAddress, MessageQueue, TopicRoute
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
@@ -48,14 +48,14 @@ def routes(server: ScriptedBroker, namesrv: Namesrv) -> Iterator[RouteCache]:
 
 def test_a_route_is_asked_for_once(routes: RouteCache, namesrv: Namesrv) -> None:
     assert routes.route("T") is routes.route("T")
-    assert routes.master(QUEUE) == "10.0.0.1:10911"
+    assert routes.master(QUEUE) == BrokerAddress("10.0.0.1:10911")
     assert namesrv.asked_count == 1
 
 
 def test_refresh_and_forget_ask_again(routes: RouteCache, namesrv: Namesrv) -> None:
     routes.route("T")
     namesrv.addresses["0"] = "10.0.0.2:10911"
-    assert routes.route("T", refresh=True).master_address("b") == "10.0.0.2:10911"
+    assert routes.route("T", refresh=True).master_address("b") == BrokerAddress("10.0.0.2:10911")
     routes.forget("T")
     routes.forget("T")
     routes.route("T")
@@ -68,7 +68,7 @@ def test_a_master_that_came_back_is_found_though_the_cached_route_has_none(
     master = namesrv.addresses.pop("0")
     routes.route("T")
     namesrv.addresses["0"] = master
-    assert routes.master(QUEUE) == master
+    assert routes.master(QUEUE) == BrokerAddress(master)
 
 
 def test_a_broker_without_a_master_is_a_route_error_that_another_attempt_may_cure(

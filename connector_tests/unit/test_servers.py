@@ -211,7 +211,7 @@ def test_who_was_told_has_answered_and_who_was_not_is_no_warning(case: Case, cap
 
 def test_a_link_is_the_address_and_how_often_it_was_connected_to(case: Case) -> None:
     case.a.starts = 3
-    assert [case.servers.link(name) for name in ("a", "b", "z")] == [("a:10911", 3), ("b:10911", 1), None]
+    assert [case.servers.link(name) for name in ("a", "b", "z")] == [(address_of("a"), 3), (address_of("b"), 1), None]
 
 
 def test_a_connection_to_a_proxy_is_no_link_to_the_broker_behind_it(case: Case) -> None:
@@ -297,7 +297,7 @@ def test_a_silent_name_server_is_waited_for_by_the_clusters_limit_and_routes_sta
     case.cluster.name_server_error = SILENT_NAMES
     case.servers.refresh_routes()
     assert case.waited_for == {NAME_SERVERS: LIMIT_MS}
-    assert case.routes.masters() == {"a": "a:10911", "b": "b:10911"}
+    assert case.routes.masters() == {name: address_of(name) for name in "ab"}
     case.cluster.name_server_error = None
     case.servers.refresh_routes()
     assert case.waits == ()

@@ -19,7 +19,7 @@ from connector_tests.support.patience import PROCESS_S
 from connector_tests.support.queues import queue
 from connector_tests.support.spark_pickle import sent
 from rocketmq_spark.errors import OptionError, RocketMQError, TransportError
-from rocketmq_spark.model import QueueRange
+from rocketmq_spark.model import BrokerAddress, QueueRange
 from rocketmq_spark.pull.outage_notes import OutageNotes
 from rocketmq_spark.source.data_loss import RETENTION, LostRange
 from rocketmq_spark.source.datasource import RocketMQDataSource
@@ -35,7 +35,7 @@ OPTIONS = {"namesrvAddr": NOBODY, "consumerGroup": "g", "subscribe": "orders", "
 END = SourceOffset({queue(0): QueueProgress(3, 9, 5), queue(1): QueueProgress(7, 7, 6), queue(2): QueueProgress(0, 4)})
 PARTITION = RocketMQInputPartition(
     (QueueRange(queue(0), 3, 9),),
-    {"broker-a": "a:10911"},
+    {"broker-a": BrokerAddress("a:10911")},
     (QueueRange(queue(0), 3, 9),),
     "a batch",
     "me",

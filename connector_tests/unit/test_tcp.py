@@ -10,7 +10,7 @@ import pytest
 
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.remoting.stream import Stream
-from rocketmq_spark.remoting.tcp import connect_tcp, split_address
+from rocketmq_spark.remoting.tcp import connect_tcp
 
 
 @pytest.fixture
@@ -113,18 +113,6 @@ def test_a_port_where_nobody_listens_is_a_failed_connect(listener: socket.socket
 def test_an_address_that_is_none_is_a_failed_connect(address: str) -> None:
     with pytest.raises(TransportError, match="CONNECT_FAILED"):
         connect_tcp(address, 1000)
-
-
-@pytest.mark.parametrize(
-    ("address", "expected"),
-    [
-        ("broker:10911", ("broker", 10911)),
-        ("[::1]:10911", ("::1", 10911)),
-        ("fe80::1:10911", ("fe80::1", 10911)),  # a broker writes an IPv6 address into its route without brackets
-    ],
-)
-def test_host_and_port_of_an_address(address: str, expected: tuple[str, int]) -> None:
-    assert split_address(address) == expected
 
 
 def test_ipv6_literals_connect() -> None:

@@ -29,7 +29,7 @@ from rocketmq_spark.consumer.resets import Resets
 from rocketmq_spark.consumer.route_table import RouteTable
 from rocketmq_spark.consumer.servers import Servers
 from rocketmq_spark.consumer.turn import Turn
-from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.model import BrokerAddress, MessageQueue
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.tail_watch import PullCallback
 from rocketmq_spark.wire.remoting.codes import RequestCode
@@ -117,7 +117,7 @@ def test_what_is_published_is_exchanged_as_a_whole_when_a_turn_ends() -> None:
         assert turn.published is before
     after = turn.published
     assert after.changes > before.changes
-    assert after.masters == {"broker-a": "broker-a:10911"}
+    assert after.masters == {"broker-a": BrokerAddress("broker-a:10911")}
     assert before.view.process_queues == {}
     assert after.view.process_queues.keys() == set(QUEUES)
     assert after.view.process_queues[QUEUES[0]].cached_count == 10
@@ -305,7 +305,7 @@ class AskingBroker:
 class PollingDoor(ClusterDoor):
     """A long poll is answered at once: an operator has reset the queue."""
 
-    def broker(self, address: str) -> BrokerDoor:
+    def broker(self, address: BrokerAddress) -> BrokerDoor:
         return PolledDoor(self, self.cluster.broker_at(address))
 
 

@@ -51,7 +51,7 @@ def test_a_route_names_queues_and_the_masters_address() -> None:
     assert route.read_queues() == (QUEUE, MessageQueue("vectors", "broker-a", 1))
     address = route.master_address("broker-a")
     assert address is not None
-    assert address.startswith("127.0.0.1:")
+    assert address.server.startswith("127.0.0.1:")
 
 
 def test_cluster_info_has_broker_ids_that_are_no_json() -> None:

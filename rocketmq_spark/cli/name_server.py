@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.options.connection import connection_options
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.namesrv import NameServers
@@ -54,7 +55,7 @@ class Cluster:
     name_servers: NameServers
     pool: ConnectionPool
 
-    def broker(self, address: str) -> Broker:
+    def broker(self, address: BrokerAddress) -> Broker:
         return Broker(address, self.pool, TIMEOUT_MS)
 
 

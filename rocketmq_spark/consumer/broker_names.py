@@ -90,7 +90,7 @@ class BrokerNames:
 
 
 def _address(link: Link | None) -> str:
-    return UNKNOWN_ADDRESS if link is None else link[0]
+    return UNKNOWN_ADDRESS if link is None else str(link[0])
 
 
 class _Check:

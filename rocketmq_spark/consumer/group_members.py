@@ -25,6 +25,7 @@ from rocketmq_spark.consumer.standing import (
 from rocketmq_spark.consumer.strategy_names import strategy_of
 from rocketmq_spark.consumer.subscription_check import SubscriptionCheck
 from rocketmq_spark.errors import MembershipError
+from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.wire.body.heartbeat import ConsumerData, Heartbeat
 from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo
@@ -62,8 +63,8 @@ class GroupMembers:
         self._routes = routes
         self._outages = outages
         self._started_ms = started_ms
-        self._greeted: set[str] = set()
-        self._unreached: dict[str, None] = {}
+        self._greeted: set[BrokerAddress] = set()
+        self._unreached: dict[BrokerAddress, None] = {}
         self._others: list[str] = []
         self._standing = GroupStanding()
         self.we = self._consumer_data()
@@ -84,8 +85,8 @@ class GroupMembers:
         """Heartbeat to masters that answer and have not heard of us yet."""
         self._send(set(self._outages.answering().values()) - self._greeted)
 
-    def _send(self, addresses: Iterable[str]) -> None:
-        heartbeats = Heartbeats(self._beat(), tuple(sorted(addresses)))
+    def _send(self, addresses: Iterable[BrokerAddress]) -> None:
+        heartbeats = Heartbeats(self._beat(), tuple(sorted(addresses, key=str)))
         self.heartbeats_answered(heartbeats, self._servers.send(heartbeats))
 
     def next_heartbeats(self) -> Heartbeats:
@@ -97,9 +98,9 @@ class GroupMembers:
         known = self._routes.addresses()
         self._unreached = {address: None for address in self._unreached if address in known}
         again = list(self._unreached)[:1]
-        return Heartbeats(self._beat(), (*sorted(known - self._unreached.keys()), *again))
+        return Heartbeats(self._beat(), (*sorted(known - self._unreached.keys(), key=str), *again))
 
-    def heartbeats_answered(self, heartbeats: Heartbeats, answered: Collection[str]) -> None:
+    def heartbeats_answered(self, heartbeats: Heartbeats, answered: Collection[BrokerAddress]) -> None:
         """Who was reached is a broker that has heard of us."""
         for address in heartbeats.addresses:
             self._unreached.pop(address, None)
@@ -109,7 +110,7 @@ class GroupMembers:
 
     def unregister(self) -> None:
         """From every broker that has heard of us and still answers."""
-        for address in sorted(self._greeted - self._unreached.keys()):
+        for address in sorted(self._greeted - self._unreached.keys(), key=str):
             self._servers.tell(address, lambda broker: broker.unregister(self._client_id, self._group))
 
     def _beat(self) -> Heartbeat:

@@ -13,6 +13,7 @@ from rocketmq_spark.wire.body.heartbeat import Heartbeat
 
 if TYPE_CHECKING:
     from rocketmq_spark.consumer.ports import Answer, Cluster
+    from rocketmq_spark.model import BrokerAddress
 
 log = logging.getLogger(__name__)
 
@@ -22,12 +23,12 @@ class Heartbeats:
     """The same to each address."""
 
     beat: Heartbeat
-    addresses: tuple[str, ...]
+    addresses: tuple[BrokerAddress, ...]
 
-    def send(self, cluster: Cluster) -> set[str]:
+    def send(self, cluster: Cluster) -> set[BrokerAddress]:
         """All at once; who has answered. Who has not is told again by the timer."""
-        sent: dict[str, Answer[None]] = {}
-        answered: set[str] = set()
+        sent: dict[BrokerAddress, Answer[None]] = {}
+        answered: set[BrokerAddress] = set()
         for address in self.addresses:
             with _warning_of(address):
                 sent[address] = cluster.broker(address).submit_heartbeat(self.beat)
@@ -39,7 +40,7 @@ class Heartbeats:
 
 
 @contextmanager
-def _warning_of(address: str) -> Iterator[None]:
+def _warning_of(address: BrokerAddress) -> Iterator[None]:
     try:
         yield
     except RocketMQError as error:

@@ -28,7 +28,7 @@ from rocketmq_spark.consumer.route_table import RouteTable
 from rocketmq_spark.consumer.servers import Servers
 from rocketmq_spark.consumer.strategy_names import strategy_of
 from rocketmq_spark.consumer.survey import Survey
-from rocketmq_spark.model import MessageQueue, QueueRange
+from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.waits import Wait
 from rocketmq_spark.wire.body.running_info import ProcessQueueInfo
@@ -55,7 +55,7 @@ class Published:
 
     view: MemberView
     changes: int
-    masters: Mapping[str, str]
+    masters: Mapping[str, BrokerAddress]
     next_try_ms: int | None
     waits: tuple[Wait, ...]
 
@@ -323,7 +323,7 @@ class Membership:
     # ------------------------------------------------------------------------------------------ what others may know
 
     @property
-    def masters(self) -> dict[str, str]:
+    def masters(self) -> dict[str, BrokerAddress]:
         """Addresses by broker name, as the name servers last told."""
         return self._routes.masters()
 

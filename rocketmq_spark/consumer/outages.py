@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from rocketmq_spark.consumer.route_table import RouteTable
 from rocketmq_spark.errors import RocketMQError
-from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.model import BrokerAddress, MessageQueue
 from rocketmq_spark.remoting.retry import Patience, broker_subject, topic_subject
 from rocketmq_spark.remoting.waits import Wait, WaitLines
 
@@ -90,7 +90,7 @@ class Outages:
         known = (self._patience.next_try_ms, self._commits.next_try_ms)
         return min((at_ms for at_ms in known if at_ms is not None), default=None)
 
-    def answering(self) -> dict[str, str]:
+    def answering(self) -> dict[str, BrokerAddress]:
         """Masters' addresses by broker name, without the brokers that were silent when they were last asked."""
         return {
             broker_name: address

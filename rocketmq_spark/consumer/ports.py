@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
 
 from rocketmq_spark.errors import RocketMQError
-from rocketmq_spark.model import MessageQueue, QueueBounds, TopicRoute
+from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds, TopicRoute
 from rocketmq_spark.remoting.answer import Answer as Answer
 from rocketmq_spark.remoting.looker import Looker
 from rocketmq_spark.wire.body.heartbeat import Heartbeat
@@ -60,12 +60,12 @@ class Cluster(Protocol):
 
     def topic_routes(self, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]: ...
 
-    def broker(self, address: str) -> BrokerPort: ...
+    def broker(self, address: BrokerAddress) -> BrokerPort: ...
 
-    def connects(self, address: str) -> int: ...
+    def connects(self, address: BrokerAddress) -> int: ...
 
-    def version(self, address: str) -> int: ...
+    def version(self, address: BrokerAddress) -> int: ...
 
 
-Link = tuple[str, int]
+Link = tuple[BrokerAddress, int]
 """A master's address and how often it has been connected to: who has the same still has the same connection."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from rocketmq_spark.model import MessageQueue, TopicRoute
+from rocketmq_spark.model import BrokerAddress, MessageQueue, TopicRoute
 
 UNKNOWN_ADDRESS: Final = "an address that is not known"
 
@@ -19,10 +19,10 @@ class RouteTable:
 
     def __init__(self) -> None:
         self._routes: dict[str, TopicRoute] = {}
-        self._last_addresses: dict[str, str] = {}
+        self._last_addresses: dict[str, BrokerAddress] = {}
         self._queues: dict[str, tuple[MessageQueue, ...]] = {}
         self._readable: dict[str, frozenset[MessageQueue]] = {}
-        self._masters: dict[str, str] = {}
+        self._masters: dict[str, BrokerAddress] = {}
         self._seen: set[str] = set()
 
     def told(self, route: TopicRoute) -> None:
@@ -66,29 +66,29 @@ class RouteTable:
         routes = self._routes.items()
         return [topic for topic, route in routes if any(one.broker_name == broker_name for one in route.brokers)]
 
-    def master(self, broker_name: str) -> str | None:
+    def master(self, broker_name: str) -> BrokerAddress | None:
         """The master's address; None while no route names one."""
         return self._masters.get(broker_name)
 
-    def _named_master(self, broker_name: str) -> str | None:
+    def _named_master(self, broker_name: str) -> BrokerAddress | None:
         for route in self._routes.values():
             address = route.master_address(broker_name)
             if address is not None:
                 return address
         return None
 
-    def masters(self) -> dict[str, str]:
+    def masters(self) -> dict[str, BrokerAddress]:
         """Addresses of the masters that routes name, by broker name, ascending."""
         return dict(self._masters)
 
-    def addresses(self) -> set[str]:
+    def addresses(self) -> set[BrokerAddress]:
         """Of all brokers, slaves included."""
         brokers = (broker for route in self._routes.values() for broker in route.brokers)
-        return {address for broker in brokers for address in broker.addresses.values()}
+        return {address for broker in brokers for address in broker.all_addresses.values()}
 
     def last_address(self, broker_name: str) -> str:
         """Where the broker's master was when a route last named one."""
-        return self._last_addresses.get(broker_name, UNKNOWN_ADDRESS)
+        return str(self._last_addresses.get(broker_name, UNKNOWN_ADDRESS))
 
     def without_master(self) -> list[str]:
         """Brokers that a route names, and none with a master, ascending."""

@@ -16,10 +16,9 @@ from rocketmq_spark.consumer.outages import Outages
 from rocketmq_spark.consumer.ports import Answer, BrokerPort, Cluster, Link
 from rocketmq_spark.consumer.route_table import RouteTable
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError
-from rocketmq_spark.model import MessageQueue, QueueBounds, TopicRoute
+from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds, TopicRoute
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.looker import TOOLS, Looker
-from rocketmq_spark.remoting.proxied import is_proxied
 from rocketmq_spark.remoting.retry import NAME_SERVERS, Outlook, broker_subject, outlook_of_request, topic_subject
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 
@@ -140,11 +139,11 @@ class Servers:
             log.debug("no answer address=%s: %s", address, error)
             return None
 
-    def send(self, heartbeats: Heartbeats) -> set[str]:
+    def send(self, heartbeats: Heartbeats) -> set[BrokerAddress]:
         """Who has answered."""
         return heartbeats.send(self._cluster)
 
-    def tell(self, address: str, call: Callable[[BrokerPort], object]) -> bool:
+    def tell(self, address: BrokerAddress, call: Callable[[BrokerPort], object]) -> bool:
         """Tell a broker something that is told again by the timer, or need not be; says whether it has answered."""
         try:
             call(self._cluster.broker(address))
@@ -157,7 +156,7 @@ class Servers:
         """By which the broker is reached now; None while no route names its master, and where a proxy is between: then
         a connection says nothing of the broker."""
         address = self._routes.master(broker_name)
-        return None if address is None or is_proxied(address) else self._names.link(broker_name)
+        return None if address is None or address.broker_name is not None else self._names.link(broker_name)
 
     def deletes_offsets(self, broker_name: str) -> bool:
         """Whether the broker is known to delete groups' offsets with their topic. Older ones keep them."""

@@ -14,6 +14,7 @@ from rocketmq_spark.embedded.jars import rocketmq_class_path
 from rocketmq_spark.embedded.jvm import FOR_ROCKETMQ_4, LOGBACK, QUIET_LOGGING, find_java
 from rocketmq_spark.embedded.work_folder import work_folder
 from rocketmq_spark.errors import EmbeddedBrokerError
+from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
@@ -29,7 +30,7 @@ RPC_TIMEOUT_MS: Final = 10_000
 def broker_at(address: str, security: Security = UNSECURED) -> Iterator[Broker]:
     """A broker on a connection of its own, for as long as the block runs."""
     with closing(ConnectionPool(RPC_TIMEOUT_MS, security=security)) as pool:
-        yield Broker(address, pool, RPC_TIMEOUT_MS)
+        yield Broker(BrokerAddress(address), pool, RPC_TIMEOUT_MS)
 
 
 @contextmanager

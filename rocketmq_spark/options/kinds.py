@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Generic, TypeVar
 
-from rocketmq_spark.model import MessageQueue, QueueRange
+from rocketmq_spark.model import MessageQueue, QueueRange, split_address
 from rocketmq_spark.security import Secret
 
 T = TypeVar("T")
@@ -23,7 +23,7 @@ class Kind(Generic[T]):
     parse: Callable[[str], T]
 
 
-_ADDRESS: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:;,\[\]]+):(\d{1,5})")
+_ADDRESS: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:;,\[\]]+):\d{1,5}")
 _TOPIC: Final = re.compile(r"[%|a-zA-Z0-9_-]{1,255}")
 _GROUP: Final = re.compile(r"[%|a-zA-Z0-9_-]{1,120}")
 SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
@@ -68,9 +68,9 @@ _LOCAL_TIME: Final = re.compile(r"(19|2[0-9])[0-9]{12}")
 
 
 def _parse_address(text: str) -> str:
-    match = _ADDRESS.fullmatch(text)
-    if match is None or not 0 < int(match[2]) <= 65535:
+    if _ADDRESS.fullmatch(text) is None:
         raise ValueError
+    split_address(text)
     return text
 
 

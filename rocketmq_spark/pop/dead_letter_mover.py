@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from rocketmq_spark.errors import RocketMQError
-from rocketmq_spark.model import StoredMessage, dead_letter_topic
+from rocketmq_spark.model import BrokerAddress, StoredMessage, dead_letter_topic
 from rocketmq_spark.pop.attempts import BY_DEFAULT, ByAttempts, Move, by_attempts, have_come_again, named, stored
 from rocketmq_spark.pop.handles import Received
 from rocketmq_spark.pop.polls import Target
@@ -30,7 +30,7 @@ TO_THE_DEAD_LETTERS: Final = -1
 PopBrokerOf: TypeAlias = Callable[[str, str], PopBroker]
 """By topic and broker name. Raises what finding it does."""
 
-BrokerAt: TypeAlias = Callable[[str], Broker]
+BrokerAt: TypeAlias = Callable[[BrokerAddress], Broker]
 
 
 class DeadLetterMover:

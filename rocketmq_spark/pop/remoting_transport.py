@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from rocketmq_spark.errors import OptionError, RocketMQError, RouteError, TransportError
-from rocketmq_spark.model import TopicRoute
+from rocketmq_spark.model import BrokerAddress, TopicRoute
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.dead_letter_mover import DeadLetterMover
 from rocketmq_spark.pop.handles import AnyHandle, Handle
@@ -24,7 +24,6 @@ from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.peer import ResponseFuture
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.pop_broker import PopBroker, PopOutcome
-from rocketmq_spark.remoting.proxied import door, is_proxied
 from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
 from rocketmq_spark.remoting.routes import KnownTopics
 from rocketmq_spark.wire.body.subscription import TAG
@@ -96,9 +95,9 @@ class RemotingTransport:
             return None
         names = {queue.broker_name for queue in route.read_queues()}
         addresses = [address for name in sorted(names) if (address := route.master_address(name)) is not None]
-        if any(map(is_proxied, addresses)):
+        if any(address.broker_name is not None for address in addresses):
             reason = "its remoting port hands out no messages one by one"
-            return TransportError("GRPC_WANTED", address=door(addresses[0]), reason=reason)
+            return TransportError("GRPC_WANTED", address=addresses[0].server, reason=reason)
         failure: RocketMQError | None = None
         for address in addresses:
             try:
@@ -134,7 +133,7 @@ class RemotingTransport:
             raise RouteError("NO_MASTER", broker=broker_name, topic=topic)
         return self._pop_broker(address)
 
-    def _pop_broker(self, address: str) -> PopBroker:
+    def _pop_broker(self, address: BrokerAddress) -> PopBroker:
         return PopBroker(address, self._pool, self._options.broker_timeout_ms)
 
     def _places(self, handles: Sequence[Handle]) -> dict[Target, _Place]:
@@ -160,7 +159,7 @@ class RemotingTransport:
             log.warning("topic %s is gone from broker %s: what is held of it needs nothing more", *place)
         return is_gone
 
-    def _master(self, place: Target) -> str | None:
+    def _master(self, place: Target) -> BrokerAddress | None:
         """Asks anew. Raises what ``NameServers.topic_route`` does for other reasons than that there is no topic."""
         try:
             return self._name_servers.topic_route(place.topic).master_address(place.broker_name)
@@ -174,7 +173,7 @@ class RemotingTransport:
         brokers = self._name_servers.cluster_info().brokers
         return {name for name, broker in brokers.items() if broker.master_address is not None}
 
-    def _broker_at(self, address: str) -> Broker:
+    def _broker_at(self, address: BrokerAddress) -> Broker:
         return Broker(address, self._pool, self._options.broker_timeout_ms)
 
     # ------------------------------------------------------------------------------------------ what
@@ -213,7 +212,7 @@ class RemotingTransport:
         )
 
     def _prepare(
-        self, target: Target, address: str, pop: Callable[[], None], on_answer: Callable[[Answer], None]
+        self, target: Target, address: BrokerAddress, pop: Callable[[], None], on_answer: Callable[[Answer], None]
     ) -> None:
         """Connect, and look for what was deleted, which the pop would hide."""
         try:

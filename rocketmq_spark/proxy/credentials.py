@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from rocketmq_spark.model import split_address
 from rocketmq_spark.remoting.secured import tls_context
 from rocketmq_spark.remoting.stream import failure_to_connect
-from rocketmq_spark.remoting.tcp import split_address
 from rocketmq_spark.remoting.tls import mistrust
 from rocketmq_spark.security import Tls
 

@@ -14,11 +14,11 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 from google.protobuf.message import Message
 
 from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, RouteError, TransportError
+from rocketmq_spark.model import split_address
 from rocketmq_spark.proxy.connection import Connection, read
 from rocketmq_spark.proxy.failures import explained, too_large
 from rocketmq_spark.proxy.telemetry import METHOD as TELEMETRY
 from rocketmq_spark.proxy.telemetry import Telemetry
-from rocketmq_spark.remoting.tcp import split_address
 from rocketmq_spark.security import Security
 from rocketmq_spark.wire.bounds import RESPONSE_BYTES
 from rocketmq_spark.wire.grpc import messaging_pb2 as pb

@@ -10,7 +10,7 @@ from functools import lru_cache
 from weakref import WeakKeyDictionary
 
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
-from rocketmq_spark.model import Message, MessageQueue, QueueBounds, QueueRange, StoredMessage
+from rocketmq_spark.model import BrokerAddress, Message, MessageQueue, QueueBounds, QueueRange, StoredMessage
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.pull_connection import PullConnection
 from rocketmq_spark.pull.pull_connections import PullConnections, shared_pull_connections
@@ -20,7 +20,6 @@ from rocketmq_spark.remoting.looker import TOOLS, Looker, nobody
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.peer import Question, code_only
 from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
-from rocketmq_spark.remoting.proxied import broker_named_in, is_proxied
 from rocketmq_spark.remoting.proxied_broker import ProxiedBroker
 from rocketmq_spark.remoting.retry import Outlook, outlook_of_request, refreshes_route
 from rocketmq_spark.remoting.routes import RouteCache
@@ -55,7 +54,7 @@ class ExecutorClient:
         return _shared(options)
 
     def pull(
-        self, queue: MessageQueue, requests: Sequence[PullRequest], address: str | None = None
+        self, queue: MessageQueue, requests: Sequence[PullRequest], address: BrokerAddress | None = None
     ) -> list[Completion]:
         """Send pulls of one queue to ``address``, without one to where the name servers have its master. Those that are
         returned have failed already; nothing is raised."""
@@ -65,7 +64,7 @@ class ExecutorClient:
         except RocketMQError as error:
             return [(request, error) for request in requests]
 
-    def _connection(self, queue: MessageQueue, address: str | None) -> PullConnection:
+    def _connection(self, queue: MessageQueue, address: BrokerAddress | None) -> PullConnection:
         """To the queue's broker. After a reconnection the address may be another's."""
         address = address or self._master(queue)
         if self._pulling.notices_loss(address):
@@ -76,10 +75,10 @@ class ExecutorClient:
             self._names[connection] = self._name_at(address, queue.topic)
         name = self._names[connection]
         if name is not None and name != queue.broker_name:
-            raise RouteError("WRONG_BROKER", address=address, broker=queue.broker_name, other=name)
+            raise RouteError("WRONG_BROKER", address=str(address), broker=queue.broker_name, other=name)
         return connection
 
-    def _master(self, queue: MessageQueue) -> str:
+    def _master(self, queue: MessageQueue) -> BrokerAddress:
         """Raises TransportError[NO_NAME_SERVER], which is no trouble of the broker's, RouteError[NO_MASTER], and what
         ``NameServers.topic_route`` raises that another attempt would not change."""
         try:
@@ -92,13 +91,13 @@ class ExecutorClient:
             addresses = ";".join(self._name_servers)
             raise TransportError("NO_NAME_SERVER", topic=queue.topic, addresses=addresses, cause=str(error)) from error
 
-    def _name_at(self, address: str, topic: str) -> str | None:
+    def _name_at(self, address: BrokerAddress, topic: str) -> str | None:
         """What the broker there calls itself: the queues in its statistics are named after it, and whoever may read a
         topic may ask for these. None if it does not tell. Nothing in a pull, nor in its answer, names a broker.
 
         A proxy passes on to whom it finds under the name, and says no more of that."""
-        if is_proxied(address):
-            return broker_named_in(address)
+        if address.broker_name is not None:
+            return address.broker_name
         try:
             stats = Broker(address, self._pool, self._timeout_ms).topic_stats(topic)
         except BrokerError:
@@ -124,7 +123,7 @@ class ExecutorClient:
 
     def _broker_of(self, queue: MessageQueue) -> Broker:
         address = self._routes.master(queue)
-        if not is_proxied(address):
+        if address.broker_name is None:
             return Broker(address, self._pool, self._timeout_ms)
         readable = {queue.topic: self._routes.route(queue.topic).read_queues()}
         looker = TOOLS if self._credentials is None else Looker(self._group, nobody)

@@ -11,12 +11,12 @@ import weakref
 from operator import attrgetter
 from typing import Final
 
+from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.pull.implementation import answer_template
 from rocketmq_spark.pull.pull_connection import PullConnection
 from rocketmq_spark.pull.pull_request import Completion
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.pool import IDLE_LIMIT_MS, connections_to_close
-from rocketmq_spark.remoting.proxied import door
 from rocketmq_spark.remoting.secured import Connect, connect_with
 from rocketmq_spark.security import Tls
 from rocketmq_spark.wire.remoting.frame_arena import Arenas
@@ -49,11 +49,11 @@ class PullConnections:
         self._clock = clock
         self._kind = kind
         self._arenas = Arenas()
-        self._connections: dict[str, PullConnection] = {}
+        self._connections: dict[BrokerAddress, PullConnection] = {}
         self._leaving: list[PullConnection] = []
         _of_this_process.add(self)
 
-    def connection(self, address: str) -> PullConnection:
+    def connection(self, address: BrokerAddress) -> PullConnection:
         """The one to pull over, opened if need be. Raises TransportError[CONNECT_FAILED]."""
         connection = self._connections.get(address)
         if connection is not None and not connection.in_flight_count:
@@ -62,7 +62,7 @@ class PullConnections:
             connection = self._opened(address)
         return connection
 
-    def notices_loss(self, address: str) -> bool:
+    def notices_loss(self, address: BrokerAddress) -> bool:
         """Whether the connection was lost while nothing was in flight: nobody has been told of that."""
         connection = self._connections.get(address)
         if connection is None or not connection.is_open or connection.in_flight_count:
@@ -94,14 +94,14 @@ class PullConnections:
     def _all(self) -> list[PullConnection]:
         return [*self._connections.values(), *self._leaving]
 
-    def _opened(self, address: str) -> PullConnection:
+    def _opened(self, address: BrokerAddress) -> PullConnection:
         before = self._connections.pop(address, None)
         if before is not None and before.is_open:
             self._leaving.append(before)
         self._make_room()
-        stream = self._connect(door(address), self._timeout_ms)
+        stream = self._connect(address.server, self._timeout_ms)
         connection = self._connections[address] = PullConnection(
-            address, stream, self._arenas, self._timeout_ms, self._clock, self._kind
+            str(address), stream, self._arenas, self._timeout_ms, self._clock, self._kind
         )
         return connection
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, RouteError
-from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
+from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.pull_request import Completion, PullAction, PulledRange, PullRequest, pull_action
 from rocketmq_spark.pull.pull_window import PullWindow
@@ -50,7 +50,9 @@ RECEIVE_MS: Final = 200
 class PullClient(Protocol):
     """Who sends pulls and receives what becomes of them: the ExecutorClient. Nothing is raised."""
 
-    def pull(self, queue: MessageQueue, requests: Sequence[PullRequest], address: str | None) -> list[Completion]:
+    def pull(
+        self, queue: MessageQueue, requests: Sequence[PullRequest], address: BrokerAddress | None
+    ) -> list[Completion]:
         """Send pulls of a queue to ``address``, or to where the name servers have it; what is complete already."""
 
     def receive(self, timeout_ms: int) -> list[Completion]:
@@ -105,7 +107,7 @@ class RangePuller:
         wanted: QueueRange,
         client: PullClient,
         *,
-        address: str | None = None,
+        address: BrokerAddress | None = None,
         limit_ms: int,
         missing_ms: int,
         whole: PullClient | None = None,
@@ -361,7 +363,7 @@ def puller_of(
     client: PullClient,
     options: ReadOptions,
     clock: Clock,
-    address: str | None = None,
+    address: BrokerAddress | None = None,
     waited: Callable[[str], Waited] | None = None,
     whole: PullClient | None = None,
 ) -> RangePuller:

@@ -207,7 +207,7 @@ class Broker(Peer):
         operator's reset waits for a pull to notice it.
         """
         return Updates(
-            {queue: self.submit(update_question(self.address, group, queue, at)) for queue, at in offsets.items()}
+            {queue: self.submit(update_question(str(self.address), group, queue, at)) for queue, at in offsets.items()}
         )
 
     def take_reset(self, group: str, queue: MessageQueue) -> int | None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from rocketmq_spark.errors import RocketMQError
-from rocketmq_spark.model import MessageQueue, TopicRoute
+from rocketmq_spark.model import BrokerAddress, MessageQueue, TopicRoute
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.looker import TOOLS, Looker
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.remoting.proxied import door, is_proxied
 from rocketmq_spark.remoting.proxied_broker import ProxiedBroker
 
 
@@ -32,16 +31,16 @@ class RemoteCluster:
         self._queues |= {topic: one.read_queues() for topic, one in told.items() if isinstance(one, TopicRoute)}
         return told
 
-    def connects(self, address: str) -> int:
+    def connects(self, address: BrokerAddress) -> int:
         """See ``ConnectionPool.connects``. Of a broker behind a proxy: to the proxy."""
-        return self._pool.connects(door(address))
+        return self._pool.connects(address.server)
 
-    def version(self, address: str) -> int:
+    def version(self, address: BrokerAddress) -> int:
         """See ``ConnectionPool.peer_version``. Of a broker behind a proxy it is not known."""
-        return 0 if is_proxied(address) else self._pool.peer_version(address)
+        return self._pool.peer_version(address.server) if address.broker_name is None else 0
 
-    def broker(self, address: str) -> Broker:
+    def broker(self, address: BrokerAddress) -> Broker:
         """The one there, or behind the proxy there."""
-        if not is_proxied(address):
+        if address.broker_name is None:
             return Broker(address, self._pool, self._timeout_ms)
         return ProxiedBroker(address, self._pool, self._timeout_ms, self._queues, self._looker)

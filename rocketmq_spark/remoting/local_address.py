@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from rocketmq_spark.remoting.tcp import split_address
+from rocketmq_spark.model import split_address
 
 
 def local_ip(towards: str) -> str:

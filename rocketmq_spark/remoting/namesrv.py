@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from rocketmq_spark.errors import OptionError, RemoteProtocolError, RocketMQError, RouteError, TransportError
-from rocketmq_spark.model import TopicRoute
+from rocketmq_spark.model import BrokerAddress, TopicRoute
 from rocketmq_spark.remoting.peer import Peer, Question, ResponseFuture, code_only
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.proxied import behind_proxy, is_from_proxy
@@ -28,7 +28,7 @@ class NameServers:
     """
 
     def __init__(self, addresses: Sequence[str], pool: ConnectionPool, timeout_ms: int) -> None:
-        self._peers = tuple(Peer(address, pool, timeout_ms) for address in addresses)
+        self._peers = tuple(Peer(BrokerAddress(address), pool, timeout_ms) for address in addresses)
         self._preferred = 0
 
     def __repr__(self) -> str:
@@ -37,7 +37,7 @@ class NameServers:
     @property
     def addresses(self) -> str:
         """Of all of them, as they are given."""
-        return ";".join(peer.address for peer in self._peers)
+        return ";".join(peer.address.server for peer in self._peers)
 
     def topic_route(self, topic: str) -> TopicRoute:
         """Where ``topic`` lives.
@@ -70,7 +70,7 @@ class NameServers:
     def cluster_info(self) -> ClusterInfo:
         """All brokers that are registered. Raises TransportError, BrokerError, and OptionError[NOT_A_NAME_SERVER] when
         all of them are something else."""
-        return self._first_answer(lambda peer: peer.ask(_cluster_question(peer.address)))
+        return self._first_answer(lambda peer: peer.ask(_cluster_question(peer.address.server)))
 
     def delete_topic(self, topic: str) -> None:
         """Make every name server forget ``topic``, after ``Broker.delete_topic`` on every master."""
@@ -104,7 +104,7 @@ def _ask_routes(peer: Peer, topics: Iterable[str]) -> dict[str, TopicRoute | Roc
     told: dict[str, TopicRoute | RocketMQError] = {}
     for topic in topics:
         try:
-            asked[topic] = peer.submit(_route_question(topic, peer.address))
+            asked[topic] = peer.submit(_route_question(topic, peer.address.server))
         except RocketMQError as error:
             return dict.fromkeys(topics, error)
     for topic, answer in asked.items():

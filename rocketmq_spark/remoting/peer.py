@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.remoting.connection import Connection, Pending
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.remoting.proxied import addressed, door, is_proxied
+from rocketmq_spark.remoting.proxied import addressed
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.meanings import is_going_away, meaning_of
 from rocketmq_spark.wire.remoting.refusal import refusal
@@ -61,9 +62,8 @@ class Peer:
     All brokers behind a proxy (see ``proxied``) share the connection to it, by which it knows us.
     """
 
-    def __init__(self, address: str, pool: ConnectionPool, timeout_ms: int) -> None:
+    def __init__(self, address: BrokerAddress, pool: ConnectionPool, timeout_ms: int) -> None:
         self.address = address
-        self._door = door(address)
         self._pool = pool
         self._timeout_ms = timeout_ms
 
@@ -73,7 +73,7 @@ class Peer:
     @property
     def is_connected(self) -> bool:
         """Whether a request can be sent without connecting first."""
-        return self._pool.is_connected(self._door)
+        return self._pool.is_connected(self.address.server)
 
     def ask(self, question: Question[T]) -> T:
         """Send and wait; raises what ``submit`` and ``ResponseFuture.result`` raise."""
@@ -81,7 +81,7 @@ class Peer:
 
     def submit(self, question: Question[T]) -> ResponseFuture[T]:
         """Send and do not wait. Raises TransportError[CONNECT_FAILED | CONNECTION_LOST]."""
-        connection = self._pool.get(self._door)
+        connection = self._pool.get(self.address.server)
         sent = self._addressed(question)
         return ResponseFuture(self, connection, sent, connection.submit(sent.command, self._timeout_ms))
 
@@ -97,7 +97,7 @@ class Peer:
             on_answer(self._outcome(connection, pending, question.read))
 
         try:
-            connection = self._pool.get(self._door)
+            connection = self._pool.get(self.address.server)
             connection.submit(
                 self._addressed(question).command, self._timeout_ms if timeout_ms is None else timeout_ms, settled
             )
@@ -106,9 +106,9 @@ class Peer:
 
     def _addressed(self, question: Question[T]) -> Question[T]:
         """A proxy is told for whom it is."""
-        if not is_proxied(self.address):
+        if self.address.broker_name is None:
             return question
-        return replace(question, command=addressed(question.command, self.address))
+        return replace(question, command=addressed(question.command, self.address.broker_name))
 
     def _outcome(
         self, connection: Connection, pending: Pending, read: Callable[[RemotingCommand], T]
@@ -131,10 +131,10 @@ class Peer:
         Source: ``remoting/netty/NettyRemotingClient.java#invokeImpl``.
         """
         self._pool.retire(leaving)
-        return self._pool.get(self._door).request(command, timeout_ms)
+        return self._pool.get(self.address.server).request(command, timeout_ms)
 
     def value(self, request: RemotingCommand, answer: RemotingCommand, read: Callable[[RemotingCommand], T]) -> T:
         """Raises the BrokerError of ``refusal`` for an answer without a meaning, and what ``read`` raises."""
         if meaning_of(request.code, answer) is None:
-            raise refusal(self.address, request.code, answer)
+            raise refusal(str(self.address), request.code, answer)
         return read(answer)

@@ -1,5 +1,4 @@
-"""Brokers behind a proxy. All of them are at one address, the proxy's, so theirs also say who is meant:
-``broker-a@host:port``.
+"""Brokers behind a proxy. All of them are at one address, the proxy's, so each request says which broker is meant.
 
 A proxy's remoting port answers in place of name servers and of brokers. What is for a broker it passes on, to the one
 that the request names. Source: ``proxy/remoting/activity/AbstractRemotingActivity.java#request``.
@@ -14,9 +13,6 @@ from typing import Final
 from rocketmq_spark.model import TopicRoute
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
-
-_AT: Final = "@"
-"""In the name of a broker there may be one, in that of a host never."""
 
 BROKER_NAME: Final = "bname"
 BROKER_NAME_OF_SENDS: Final = "n"
@@ -34,33 +30,11 @@ def is_from_proxy(route_fields: Mapping[str, str]) -> bool:
 
 
 def behind_proxy(route: TopicRoute) -> TopicRoute:
-    """A proxy's route, in which each broker has the proxy's address: with addresses that say which broker is meant."""
-    brokers = tuple(
-        replace(
-            broker,
-            addresses={number: f"{broker.broker_name}{_AT}{proxy}" for number, proxy in broker.addresses.items()},
-        )
-        for broker in route.brokers
-    )
-    return replace(route, brokers=brokers)
+    """A proxy's route, in which each broker has the proxy's address."""
+    return replace(route, brokers=tuple(replace(broker, is_proxied=True) for broker in route.brokers))
 
 
-def is_proxied(address: str) -> bool:
-    """Whether it is a broker's behind a proxy."""
-    return _AT in address
-
-
-def door(address: str) -> str:
-    """``host:port``, which is connected to."""
-    return address.rpartition(_AT)[2]
-
-
-def broker_named_in(address: str) -> str:
-    """Of a broker behind a proxy."""
-    return address.rpartition(_AT)[0]
-
-
-def addressed(command: RemotingCommand, address: str) -> RemotingCommand:
+def addressed(command: RemotingCommand, broker_name: str) -> RemotingCommand:
     """The request as it is sent to a broker behind a proxy: it says for whom it is."""
     field = BROKER_NAME_OF_SENDS if command.code in _SENDS else BROKER_NAME
-    return replace(command, fields={**command.fields, field: broker_named_in(address)})
+    return replace(command, fields={**command.fields, field: broker_name})

@@ -6,14 +6,13 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from rocketmq_spark.errors import BrokerError
-from rocketmq_spark.model import MessageQueue, QueueBounds
+from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds
 from rocketmq_spark.remoting.answer import Answer
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.looker import Looker
 from rocketmq_spark.remoting.looks import stored_times
 from rocketmq_spark.remoting.peer import Peer, Question, ResponseFuture
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.remoting.proxied import broker_named_in
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.headers import GetMaxOffsetRequest, GetMinOffsetRequest, OffsetResponse
@@ -27,7 +26,7 @@ class ProxiedBroker(Broker):
 
     def __init__(
         self,
-        address: str,
+        address: BrokerAddress,
         pool: ConnectionPool,
         timeout_ms: int,
         queues: Mapping[str, Iterable[MessageQueue]],
@@ -40,8 +39,7 @@ class ProxiedBroker(Broker):
     def submit_topic_stats(self, topic: str) -> Answer[dict[MessageQueue, QueueBounds]]:
         """Of the queues that may be read. No proxy passes on the request for statistics; they are put together from
         what it does: smallest and largest offsets, and then looks at the last messages."""
-        name = broker_named_in(self.address)
-        queues = [queue for queue in self._queues.get(topic, ()) if queue.broker_name == name]
+        queues = [queue for queue in self._queues.get(topic, ()) if queue.broker_name == self.address.broker_name]
         return ProxiedStats(self, submit_ends(self, queues), self._looker)
 
 

@@ -6,7 +6,7 @@ from collections.abc import MutableMapping
 from dataclasses import replace
 
 from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
-from rocketmq_spark.model import MessageQueue, TopicRoute
+from rocketmq_spark.model import BrokerAddress, MessageQueue, TopicRoute
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
 
@@ -28,7 +28,7 @@ class RouteCache:
             route = self._routes[topic] = self._name_servers.topic_route(topic)
         return route
 
-    def master(self, queue: MessageQueue) -> str:
+    def master(self, queue: MessageQueue) -> BrokerAddress:
         """Address of the queue's master; a cached route without it is asked for again.
 
         Raises RouteError[NO_MASTER], and what ``route`` raises.

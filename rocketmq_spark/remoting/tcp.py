@@ -9,14 +9,13 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+from rocketmq_spark.model import split_address
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.stream import Buffer, Stream, failure_to_connect, loss_of, not_taken
 from rocketmq_spark.remoting.tls import tls_over
 
 A = TypeVar("A")
 R = TypeVar("R")
-
-MAX_PORT: Final = 65_535
 
 # A selector without a file descriptor of its own; Windows has only select().
 _Selector: Final[Any] = getattr(selectors, "PollSelector", selectors.SelectSelector)
@@ -41,15 +40,6 @@ def connect_tcp(address: str, timeout_ms: int, ssl_context: ssl.SSLContext | Non
         host, port = split_address(address)
         stream = TcpStream(socket.create_connection((host, port), timeout_ms / 1000), address)
     return stream if ssl_context is None else tls_over(stream, address, ssl_context, host, timeout_ms)
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """``"host:port"`` or ``"[ipv6]:port"`` as (host, port). Raises ValueError."""
-    host, _, port = address.rpartition(":")
-    # The system's resolver takes ports modulo 65536, and so connects to somebody else.
-    if not host or not 0 < int(port) <= MAX_PORT:
-        raise ValueError("an address is host:port")
-    return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 class TcpStream:

@@ -13,7 +13,7 @@ from itertools import count
 from typing import Final
 
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
-from rocketmq_spark.model import MessageQueue, TopicRoute
+from rocketmq_spark.model import BrokerAddress, MessageQueue, TopicRoute
 from rocketmq_spark.options import WriteOptions
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
@@ -49,7 +49,7 @@ class _Sent:
 
     batch: SendBatch
     queue: MessageQueue | None
-    address: str
+    address: BrokerAddress | None
     answer: ResponseFuture[SendResult] | RocketMQError
 
 
@@ -128,7 +128,7 @@ class BatchSender:
     # ---------------------------------------------------------------------------------------------- one attempt
 
     def _sent(self, batch: SendBatch) -> _Sent:
-        queue, address = None, ""
+        queue, address = None, None
         try:
             queue = batch.queue or self._next_queue(batch.topic)
             address = self._routes.master(queue)
@@ -157,7 +157,7 @@ class BatchSender:
             return None
         return BrokerError(
             "NOT_DURABLE",
-            address=sent.address,
+            address=str(sent.address),
             queue=str(result.queue),
             status=result.status.name,
             code=int(result.status.value),

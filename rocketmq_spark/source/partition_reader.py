@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, TransportError
-from rocketmq_spark.model import MessageQueue, QueueRange
+from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.executor_client import ExecutorClient
 from rocketmq_spark.pull.outage_notes import OutageNotes
@@ -62,7 +62,7 @@ def read_ranges(
     options: ReadOptions,
     schema: StructType,
     *,
-    masters: Mapping[str, str] = MappingProxyType({}),
+    masters: Mapping[str, BrokerAddress] = MappingProxyType({}),
     logged: Sequence[QueueRange] = (),
     batch_id: str | None = None,
     told_lost: Sequence[LostRange] = (),
@@ -119,7 +119,7 @@ def _puller(
     filtered: ExecutorClient,
     whole: ExecutorClient,
     options: ReadOptions,
-    masters: Mapping[str, str],
+    masters: Mapping[str, BrokerAddress],
     batch_id: str | None,
 ) -> RangePuller:
     client, address = whole if is_whole else filtered, masters.get(wanted.queue.broker_name)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.consumer.survey import Survey
-from rocketmq_spark.model import MessageQueue, QueueRange
+from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueRange
 from rocketmq_spark.options import BROADCASTING, ReadOptions
 from rocketmq_spark.source.data_loss import LossCount, LostRange, deleted, report_losses, report_passed_over
 from rocketmq_spark.source.stream.available_now import AvailableNowTargets
@@ -103,7 +103,7 @@ class BatchPlanner:
         self._targets: AvailableNowTargets | None = None
         self.late_proofs = 0
         """Of the membership, as of the last proof."""
-        self.masters: Mapping[str, str] = {}
+        self.masters: Mapping[str, BrokerAddress] = {}
         """Addresses by broker name: where the queues of the last plan were surveyed."""
 
     def stop_at_what_is_there(self) -> None:

@@ -17,7 +17,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from rocketmq_spark.model import QueueRange
+from rocketmq_spark.model import BrokerAddress, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.outage_notes import OutageNotes
 from rocketmq_spark.remoting.clock import monotonic_ms
@@ -53,7 +53,7 @@ class RocketMQInputPartition(InputPartition):
     """
 
     ranges: tuple[QueueRange, ...]
-    masters: Mapping[str, str]
+    masters: Mapping[str, BrokerAddress]
     logged: tuple[QueueRange, ...]
     batch_id: str
     client_id: str
