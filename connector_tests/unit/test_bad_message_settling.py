@@ -11,7 +11,7 @@ import pytest
 from connector_tests.support.message_bytes import COMPRESSED, INNER_BATCH, Record
 from connector_tests.support.scripted_broker import answer
 from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
-from rocketmq_spark.errors import BrokerError, RemoteProtocolError, TransportError
+from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RouteError, TransportError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.executor_client import ExecutorClient
@@ -44,9 +44,9 @@ class DeadLetters:
         return answer(code, fields={"msgId": "0", "queueId": "0", "queueOffset": "0"})
 
 
-def settler(cluster: ScriptedCluster, mode: str, limit_ms: int = 10_000) -> BadMessages:
+def settler(cluster: ScriptedCluster, mode: str, limit_ms: int = 10_000, **more: str) -> BadMessages:
     given = {"namesrvAddr": NAME_SERVER, "consumerGroup": "G", "subscribe": "T", "badMessages": mode}
-    options = ReadOptions.parse({**given, "clusterTimeoutMs": str(limit_ms)})
+    options = ReadOptions.parse({**given, "clusterTimeoutMs": str(limit_ms), **more})
     return BadMessages(QUEUE, options, ExecutorClient(options, cluster.pool, cluster.pulling))
 
 
@@ -100,11 +100,11 @@ def test_what_neighbouring_pulls_share_is_settled_once(
 def test_a_broker_that_is_busy_is_asked_again_and_said_to_be_waited_for(
     cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    letters = DeadLetters(cluster, ResponseCode.SYSTEM_BUSY, ResponseCode.SYSTEM_BUSY, ResponseCode.SUCCESS)
+    letters = DeadLetters(cluster, *[ResponseCode.SYSTEM_BUSY] * 6, ResponseCode.SUCCESS)
     assert offsets(settler(cluster, "deadLetter").settle(batch(1, 2), [bad(1)])) == [2]
-    assert len(letters.asked) == 3
+    assert len(letters.asked) == 7
     begun, over, _ = caplog.messages
-    assert begun.startswith("waiting for broker a (at most 10 s more): [ROCKETMQ_BROKER_REFUSED]")
+    assert begun.startswith("waiting for broker a (at most 9 s more): [ROCKETMQ_BROKER_REFUSED]")
     assert over.startswith("no longer waiting, after ")
     assert over.endswith(" s, for broker a")
 
@@ -119,3 +119,22 @@ def test_a_broker_that_cannot_be_reached_is_named_once_its_limit_is_over(cluster
     cluster.down.add("a:10911")
     with pytest.raises(TransportError, match=r"CLUSTER_UNREACHABLE\] Reaching broker a"):
         settler(cluster, "deadLetter", limit_ms=0).settle(batch(1, 2), [bad(1)])
+
+
+def test_name_servers_that_are_silent_are_named_and_not_the_broker(cluster: ScriptedCluster) -> None:
+    cluster.down.add(NAME_SERVER)
+    with pytest.raises(TransportError, match=r"CLUSTER_UNREACHABLE\] Reaching the name servers"):
+        settler(cluster, "deadLetter", limit_ms=0).settle(batch(1, 2), [bad(1)])
+
+
+def test_a_topic_without_a_route_is_waited_for_as_any_missing_topic(cluster: ScriptedCluster) -> None:
+    asked: list[RemotingCommand] = []
+
+    def unknown(request: RemotingCommand) -> RemotingCommand:
+        asked.append(request)
+        return answer(ResponseCode.TOPIC_NOT_EXIST)
+
+    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, unknown)
+    with pytest.raises(RouteError, match="TOPIC_NOT_FOUND"):
+        settler(cluster, "deadLetter", limit_ms=1_000, missingTopicTimeoutMs="0").settle(batch(1, 2), [bad(1)])
+    assert len(asked) == 1

@@ -105,6 +105,15 @@ def test_a_server_that_is_silent_is_asked_again_for_as_long_as_the_options_say()
     assert silent.closed_count == len(silent.asked), "each attempt has connections of its own"
 
 
+def test_a_server_that_is_silent_is_logged_and_so_is_its_return(caplog: pytest.LogCaptureFixture) -> None:
+    outcomes: list[RocketMQError | None] = [SILENT] * 6 + [None]
+    server = Server(lambda handle: outcomes.pop(0) or handle)
+    assert problems(server, message(), limit_ms=10_000) == [None]
+    begun, over = caplog.messages
+    assert begun.startswith("waiting for broker broker-a (at most 9 s more): [ROCKETMQ_RESPONSE_TIMED_OUT] ")
+    assert over.startswith("no longer waiting, after 1.")
+
+
 def test_what_another_attempt_would_not_change_is_not_tried_again() -> None:
     server = Server(lambda _: RocketMQError("SPOOL_UNUSABLE", folder="f", problem="final"))
     (problem,) = problems(server, message())

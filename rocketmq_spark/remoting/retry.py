@@ -117,9 +117,14 @@ def is_outage_of_broker(error: RocketMQError) -> bool:
     """Whether a pull that failed so was tried for as long as it may be: something passes, and has not passed. While no
     name server answers that says nothing of its broker."""
     cause = error.__cause__
-    if isinstance(cause, RocketMQError) and cause.condition == "NO_NAME_SERVER":
+    if isinstance(cause, RocketMQError) and is_without_route(cause):
         return False
     return error.condition == "CLUSTER_UNREACHABLE" or outlook_of_pull(error) is not Outlook.FINAL
+
+
+def is_without_route(error: RocketMQError) -> bool:
+    """Whether no name server answers: that is no trouble of a topic's or broker's."""
+    return error.condition == "NO_NAME_SERVER"
 
 
 def outlook_of_send(error: RocketMQError) -> Outlook:
@@ -320,18 +325,27 @@ class Patience:
             )
 
     def check(self, now_ms: int) -> None:
-        """Raises for a subject that has failed for its limit: TransportError[CLUSTER_UNREACHABLE] around what might
-        have passed (silence, a busy broker); what lasts until somebody changes it (a missing topic) as it is.
+        """Raises what ``over`` returns of the first subject that has failed for its limit."""
+        for subject in self._troubles:
+            if (over := self.over(subject, now_ms)) is not None:
+                raise over
+
+    def over(self, subject: str, now_ms: int) -> RocketMQError | None:
+        """What a subject that has failed for its limit ends with: TransportError[CLUSTER_UNREACHABLE] around what might
+        have passed (silence, a busy broker); what lasts until somebody changes it (a missing topic) as it is. None:
+        its limit is not over.
         """
-        for subject, trouble in self._troubles.items():
-            if now_ms < trouble.until_ms:
-                continue
-            if self._outlook_of(trouble.error) is not Outlook.PASSES:
-                raise trouble.error
-            raise TransportError(
-                "CLUSTER_UNREACHABLE",
-                doing=f"Reaching {subject}",
-                waited_ms=now_ms - trouble.since_ms,
-                limit_ms=trouble.limit_ms,
-                cause=str(trouble.error),
-            ) from trouble.error
+        trouble = self._troubles[subject]
+        if now_ms < trouble.until_ms:
+            return None
+        if self._outlook_of(trouble.error) is not Outlook.PASSES:
+            return trouble.error
+        over = TransportError(
+            "CLUSTER_UNREACHABLE",
+            doing=f"Reaching {subject}",
+            waited_ms=now_ms - trouble.since_ms,
+            limit_ms=trouble.limit_ms,
+            cause=str(trouble.error),
+        )
+        over.__cause__ = trouble.error
+        return over

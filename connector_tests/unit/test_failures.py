@@ -1,0 +1,174 @@
+"""Failures: what is tried again, for how long, and what is logged of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from connector_tests.support.manual_clock import ManualClock
+from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
+from rocketmq_spark.remoting.failures import Failures, Policy
+from rocketmq_spark.remoting.retry import Pauses, outlook_of_write
+from rocketmq_spark.wire.remoting.codes import ResponseCode
+
+MISSING = RouteError("TOPIC_NOT_FOUND", topic="T", address="ns:9876")
+UNROUTED = TransportError("NO_NAME_SERVER", topic="T", addresses="ns:9876", cause="refused")
+LOST = TransportError("CONNECTION_LOST", address="a:1", reason="reset")
+ILLEGAL = BrokerError(
+    "BROKER_REFUSED",
+    address="a:1",
+    request="SEND_BATCH_MESSAGE",
+    code=int(ResponseCode.MESSAGE_ILLEGAL),
+    code_name="MESSAGE_ILLEGAL",
+    remark="no",
+)
+
+
+class Subject:
+    """Failures at a time of their own, which pauses move. ``failed`` is of the broker a and the topic T."""
+
+    def __init__(self, *, limit_ms: int = 300_000, unserved_ms: int = 60_000) -> None:
+        self.clock = ManualClock(0)
+        self.failures = Failures(Policy(outlook_of_write, Pauses(100, 400), limit_ms, unserved_ms), self.clock)
+        self.pauses_ms: list[int] = []
+
+    def sleep(self, seconds: float) -> None:
+        self.pauses_ms.append(round(seconds * 1000))
+        self.clock.advance(self.pauses_ms[-1])
+
+    def failed(self, error: RocketMQError, *, at_ms: int, subject: str = "a", topic: str = "T") -> RocketMQError | None:
+        self.clock.advance(at_ms - self.clock())
+        return self.failures.failed(subject, topic, error)
+
+    def retrying(self, *outcomes: RocketMQError | int) -> int:
+        """The last outcome stays."""
+        left = list(outcomes)
+
+        def call() -> int:
+            outcome = left.pop(0) if len(left) > 1 else left[0]
+            if isinstance(outcome, RocketMQError):
+                raise outcome
+            return outcome
+
+        return self.failures.retrying(call, "a", "T", self.sleep)
+
+
+def test_a_call_is_retried_with_growing_pauses_until_it_succeeds() -> None:
+    subject = Subject()
+    assert subject.retrying(LOST, LOST, LOST, LOST, 7) == 7
+    assert subject.pauses_ms == [100, 200, 400, 400]
+    assert subject.retrying(LOST, 8) == 8
+    assert subject.pauses_ms[4:] == [100], "pauses begin with the call"
+
+
+def test_a_call_that_succeeds_is_made_once_and_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    subject = Subject()
+    assert subject.retrying(7) == 7
+    assert (subject.pauses_ms, caplog.messages) == ([], [])
+
+
+def test_a_call_ends_with_the_error_that_another_attempt_would_not_change() -> None:
+    subject = Subject()
+    with pytest.raises(BrokerError) as raised:
+        subject.retrying(LOST, ILLEGAL)
+    assert raised.value is ILLEGAL
+    assert subject.pauses_ms == [100]
+
+
+def test_a_call_that_fails_for_the_whole_limit_ends_with_its_last_failure() -> None:
+    subject = Subject(limit_ms=1_000)
+    with pytest.raises(TransportError, match=r"CLUSTER_UNREACHABLE\] Reaching a was tried for 11") as raised:
+        subject.retrying(LOST)
+    assert raised.value.__cause__ is LOST
+    assert subject.clock() == 1_100
+
+
+def test_outages_are_logged_when_they_last_and_when_they_end(caplog: pytest.LogCaptureFixture) -> None:
+    assert Subject(limit_ms=10_000).retrying(*[LOST] * 6, 1) == 1
+    begun, over = caplog.messages
+    assert begun.startswith("waiting for a (at most 9 s more): [ROCKETMQ_CONNECTION_LOST] ")
+    assert over == "no longer waiting, after 1.9 s, for a"
+
+
+@pytest.mark.parametrize(("error", "limit_ms"), [(LOST, 2_000), (MISSING, 1_000)])
+def test_what_nobody_serves_has_a_limit_of_its_own(error: RocketMQError, limit_ms: int) -> None:
+    subject = Subject(limit_ms=2_000, unserved_ms=1_000)
+    assert subject.failed(error, at_ms=0) is None
+    assert subject.failed(error, at_ms=limit_ms - 1) is None
+    assert subject.failed(error, at_ms=limit_ms) is not None
+
+
+def test_each_subject_has_its_own_time() -> None:
+    subject = Subject(limit_ms=1_000)
+    assert subject.failed(LOST, at_ms=0) is None
+    assert subject.failed(LOST, at_ms=1_000) is not None
+    assert subject.failed(LOST, at_ms=1_000, subject="b") is None, "a's time is not b's"
+    assert subject.failed(LOST, at_ms=1_999, subject="b") is None
+    assert subject.failed(LOST, at_ms=2_000, subject="b") is not None
+
+
+def test_a_success_begins_the_time_again() -> None:
+    subject = Subject(limit_ms=1_000)
+    assert subject.failed(LOST, at_ms=0) is None
+    subject.failures.succeeded("a", "T")
+    assert subject.failed(LOST, at_ms=900) is None
+    assert subject.failed(LOST, at_ms=1_899) is None
+    assert subject.failed(LOST, at_ms=1_900) is not None
+
+
+def test_name_servers_that_are_silent_for_the_limit_are_what_it_ends_with() -> None:
+    subject = Subject(limit_ms=1_000)
+    assert subject.failed(UNROUTED, at_ms=0) is None
+    over = subject.failed(UNROUTED, at_ms=1_000, subject="b")
+    assert over is not None
+    assert over.context["doing"] == "Reaching the name servers"
+
+
+def test_a_subject_s_time_begins_when_a_name_server_answers() -> None:
+    subject = Subject(unserved_ms=1_000)
+    assert subject.failed(MISSING, at_ms=0) is None
+    assert subject.failed(UNROUTED, at_ms=900) is None
+    assert subject.failed(UNROUTED, at_ms=5_000) is None
+    assert subject.failed(MISSING, at_ms=5_000) is None
+    assert subject.failed(MISSING, at_ms=5_999) is None
+    assert subject.failed(MISSING, at_ms=6_000) is MISSING
+
+
+@pytest.mark.parametrize("failure", [MISSING, LOST])
+def test_flapping_name_servers_do_not_extend_the_limit_endlessly(failure: RocketMQError) -> None:
+    """Whoever asks meets the one failure and then the other, each time."""
+    subject, at_ms = Subject(limit_ms=1_000, unserved_ms=1_000), 0
+    over: RocketMQError | None = None
+    while over is None and at_ms < 3_400:
+        for error in (failure, UNROUTED):
+            at_ms += 100
+            over = over or subject.failed(error, at_ms=at_ms)
+    assert over is not None
+    assert at_ms >= 3_000, "one outage of the name servers counts for nothing"
+
+
+def routed(subject: Subject) -> None:
+    subject.failures.succeeded("a", "T")
+
+
+def failing_otherwise(subject: Subject) -> None:
+    subject.failures.failed("a", "T", LOST)
+
+
+@pytest.mark.parametrize("tell", [routed, failing_otherwise])
+def test_name_servers_answer_again_once_a_topic_that_lacked_a_route_has_one(tell: Callable[[Subject], None]) -> None:
+    subject = Subject(limit_ms=1_000)
+    subject.failed(UNROUTED, at_ms=0)
+    subject.clock.advance(900)
+    tell(subject)
+    assert subject.failed(UNROUTED, at_ms=1_800) is None, "an outage of its own"
+    assert subject.failed(UNROUTED, at_ms=2_800) is not None
+
+
+def test_a_route_that_was_known_before_shows_nothing_of_name_servers() -> None:
+    subject = Subject(limit_ms=1_000)
+    subject.failed(UNROUTED, at_ms=0)
+    subject.failures.succeeded("a", "KNOWN")
+    subject.failures.failed("a", "KNOWN", LOST)
+    assert subject.failed(UNROUTED, at_ms=1_000) is not None
