@@ -21,7 +21,8 @@ from rocketmq_spark.pop.handles import AnyHandle, Handle, handle_of
 from rocketmq_spark.pop.transport import Transport
 from rocketmq_spark.pop.transports import transport_of
 from rocketmq_spark.remoting.clock import monotonic_ms
-from rocketmq_spark.remoting.retry import SENDING_BACK, Outlook, Patience, broker_subject, outlook_of_pull
+from rocketmq_spark.remoting.failures import Failures, Policy
+from rocketmq_spark.remoting.retry import SENDING_BACK, broker_subject, outlook_of_pull
 from rocketmq_spark.said.log_lines import speak_as
 
 Outcome: TypeAlias = RocketMQError | str | None
@@ -57,7 +58,8 @@ class MessageReturner:
         self._options = options
         self._delay_level = delay_level
         self._transport_of = transport_of
-        self._patience = Patience(outlook_of_pull)
+        limit_ms = options.cluster_timeout_ms
+        self._failures = Failures(Policy(outlook_of_pull, SENDING_BACK, limit_ms, limit_ms), monotonic_ms)
 
     def speak_as(self, **task: str) -> None:
         """Of the group, in a process of Spark's."""
@@ -70,28 +72,21 @@ class MessageReturner:
         """
         problems: list[str | None] = [None] * len(messages)
         left = list(range(len(messages)))
-        pause_ms = None
-        while left:
-            outcomes = self._outcomes([messages[place] for place in left])
-            told = dict(zip(left, outcomes, strict=True))
-            left = [place for place in left if self._may_pass(messages[place].broker_name, told[place])]
-            for place, outcome in told.items():
-                problems[place] = None if place in left or outcome is None else str(outcome)
-            pause_ms = SENDING_BACK.after(pause_ms)
-            time.sleep(pause_ms / 1000 if left else 0)
+        for _ in self._failures.attempts(time.sleep):
+            outcomes = dict(zip(left, self._outcomes([messages[place] for place in left]), strict=True))
+            left = []
+            for place, outcome in outcomes.items():
+                topic, subject = messages[place].topic, broker_subject(messages[place].broker_name)
+                if not isinstance(outcome, RocketMQError):
+                    self._failures.succeeded(subject, topic)
+                    problems[place] = outcome
+                elif (over := self._failures.failed(subject, topic, outcome)) is not None:
+                    problems[place] = str(over)
+                else:
+                    left.append(place)
+            if not left:
+                break
         return problems
-
-    def _may_pass(self, broker_name: str, outcome: Outcome) -> bool:
-        """Whether it is worth another attempt."""
-        if not isinstance(outcome, RocketMQError):
-            self._patience.succeeded(broker_subject(broker_name))
-            return False
-        if outlook_of_pull(outcome) is Outlook.FINAL:
-            return False
-        limit_ms, now_ms = self._options.cluster_timeout_ms, monotonic_ms()
-        subject = broker_subject(broker_name)
-        self._patience.failed(subject, outcome, now_ms=now_ms, limit_ms=limit_ms)
-        return now_ms - self._patience.since_ms(subject) < limit_ms
 
     def _outcomes(self, messages: Sequence[FailedMessage]) -> list[Outcome]:
         with closing(self._transport_of(self._options)) as transport:
