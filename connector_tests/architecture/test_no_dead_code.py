@@ -58,7 +58,7 @@ PARAMETERS_FOR_USERS: Final = {
 }
 PARAMETERS_FOR_TESTS: Final = {
     "*(clock=)": "time is an argument",
-    "*.BatchSender(sleep=)": "so is waiting",
+    "*(sleep=)": "so is waiting",
     "*.UniqueIds(unix_ms=)": "so is the day",
     "*(connect=)": "a stream in memory",
     "*(client_of=)": "a client over streams in memory",

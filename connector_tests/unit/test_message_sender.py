@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
+from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.scripted_broker import answer
 from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.model import StoredMessage
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.executor_client import ExecutorClient
-from rocketmq_spark.sink import message_sender
 from rocketmq_spark.sink.message_sender import MessageSender
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
@@ -38,23 +38,19 @@ class Answers:
         return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
 
 
-class Time:
-    """A clock that only pauses move, in place of the sender's."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now_ms = 0
-        monkeypatch.setattr(message_sender, "monotonic_ms", lambda: self.now_ms)
-        monkeypatch.setattr(message_sender, "time", self)
+class Time(ManualClock):
+    """A clock that only pauses move."""
 
     def sleep(self, seconds: float) -> None:
-        self.now_ms += round(seconds * 1000)
+        self.advance(round(seconds * 1000))
 
 
-def sender(cluster: ScriptedCluster, limit_ms: int = 10_000, **given: str) -> MessageSender:
+def sender(cluster: ScriptedCluster, limit_ms: int = 10_000, clock: Time | None = None, **given: str) -> MessageSender:
     required = {"namesrvAddr": NAME_SERVER, "consumerGroup": "G", "subscribe": "T"}
     options = ReadOptions.parse({**required, "clusterTimeoutMs": str(limit_ms), **given})
     client = ExecutorClient(options, cluster.pool, cluster.pulling)
-    return MessageSender(options, 2, 5, lambda _: client)
+    clock = clock or Time()
+    return MessageSender(options, 2, 5, lambda _: client, clock, clock.sleep)
 
 
 def test_a_message_is_sent_back_by_its_place_in_the_commit_log(cluster: ScriptedCluster) -> None:
@@ -101,10 +97,10 @@ def test_a_refusal_that_will_not_pass_is_a_problem_at_once(cluster: ScriptedClus
 
 
 def test_a_broker_is_given_its_time_from_when_a_name_server_is_back(
-    cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The outage was charged to the broker: a name server that was back before it ended the waiting at once."""
-    clock = Time(monkeypatch)
+    clock = Time()
     answers = Answers(cluster, answer())
 
     def route(request: RemotingCommand) -> RemotingCommand:
@@ -113,16 +109,17 @@ def test_a_broker_is_given_its_time_from_when_a_name_server_is_back(
         return cluster.route(request) if clock.now_ms >= 26_000 else answer(ResponseCode.TOPIC_NOT_EXIST)
 
     cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, route)
-    assert sender(cluster, limit_ms=60_000, missingTopicTimeoutMs="10000").problem_with(MESSAGE) is None
+    assert sender(cluster, 60_000, clock, missingTopicTimeoutMs="10000").problem_with(MESSAGE) is None
     assert len(answers.asked) == 1
     assert caplog.messages[0].startswith("waiting for the name servers (at most 59 s more): ")
 
 
 def test_name_servers_that_stay_silent_are_named_and_not_waited_for_anew_by_each_message(
-    cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
+    cluster: ScriptedCluster,
 ) -> None:
     """Another topic's message, whose route is known, is taken meanwhile: that says nothing of the name servers."""
-    clock, silent = Time(monkeypatch), sender(cluster, limit_ms=5_000)
+    clock = Time()
+    silent = sender(cluster, 5_000, clock)
     Answers(cluster, answer())
     known = replace(MESSAGE, topic="KNOWN")
     assert silent.problem_with(known) is None
