@@ -12,10 +12,11 @@ from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluste
 from rocketmq_spark.errors import RouteError, TransportError
 from rocketmq_spark.model import TopicRoute
 from rocketmq_spark.options import WriteOptions
+from rocketmq_spark.remoting.failures import Failures, Policy
+from rocketmq_spark.remoting.retry import WRITING, outlook_of_write
 from rocketmq_spark.remoting.routes import KnownTopics
 from rocketmq_spark.sink.topic_checks import Wanted, lost_without_keys
 from rocketmq_spark.sink.topic_looks import TopicLooks
-from rocketmq_spark.sink.write_waits import WriteWaits
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 
@@ -37,8 +38,9 @@ class Subject:
         self._compacted = compacted
         options = WriteOptions.parse({"namesrvAddr": NAME_SERVER, **given})
         routes = KnownTopics(cluster.name_servers, {} if known is None else known)
-        waits = WriteWaits(options, routes.forget, lambda: self.now_ms)
-        self.looks = TopicLooks(routes, waits, self._sleep, self._is_compacted)
+        limits_ms = options.cluster_timeout_ms, options.missing_topic_timeout_ms
+        failures = Failures(Policy(outlook_of_write, WRITING, *limits_ms), lambda: self.now_ms)
+        self.looks = TopicLooks(routes, failures, self._sleep, self._is_compacted)
 
     def _sleep(self, seconds: float) -> None:
         self.now_ms += round(seconds * 1000)

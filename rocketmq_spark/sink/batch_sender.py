@@ -9,7 +9,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
-from itertools import count
+from itertools import chain, count
 from typing import Final
 
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
@@ -17,11 +17,20 @@ from rocketmq_spark.model import BrokerAddress, MessageQueue, TopicRoute
 from rocketmq_spark.options import WriteOptions
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
+from rocketmq_spark.remoting.failures import Failures, Policy, Sleep
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.peer import ResponseFuture
 from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
 from rocketmq_spark.remoting.producer import ANY_TURN
-from rocketmq_spark.remoting.retry import WRITING, Patience, is_too_large, outlook_of_write, topic_subject
+from rocketmq_spark.remoting.retry import (
+    WRITING,
+    Patience,
+    is_too_large,
+    is_without_route,
+    outlook_of_write,
+    refreshes_route,
+    topic_subject,
+)
 from rocketmq_spark.remoting.routes import KnownTopics
 from rocketmq_spark.remoting.send_question import encoded_question
 from rocketmq_spark.remoting.send_result import SendResult, SendStatus
@@ -29,15 +38,12 @@ from rocketmq_spark.sink.queue_choice import named_queue, queue_by_hash
 from rocketmq_spark.sink.send_batches import Place, SendBatch
 from rocketmq_spark.sink.topic_checks import Wanted
 from rocketmq_spark.sink.topic_looks import TopicLooks
-from rocketmq_spark.sink.write_waits import WriteWaits
 
 IN_FLIGHT_BYTES: Final = 4 * 1024 * 1024
 """At most so much of a task is on its way, unless a single batch has more."""
 
 IN_FLIGHT_REQUESTS: Final = 512
 """At most so many, of small messages that travel alone: a broker answers what it cannot queue with SYSTEM_BUSY."""
-
-Sleep = Callable[[float], None]
 
 _known: Final[dict[tuple[str, ...], dict[str, TopicRoute]]] = {}
 """Topics that this process has written to, by name servers: the next task may begin while their brokers are away."""
@@ -71,8 +77,10 @@ class BatchSender:
         self._sleep = sleep
         name_servers = NameServers(options.name_servers, pool, options.broker_timeout_ms)
         self._routes = KnownTopics(name_servers, {} if known is None else known)
-        self._waits = WriteWaits(options, self._routes.forget, clock)
-        self._looks = TopicLooks(self._routes, self._waits, sleep, self._is_compacted)
+        limit_ms = options.cluster_timeout_ms
+        unserved_ms = min(limit_ms, options.missing_topic_timeout_ms)
+        self._failures = Failures(Policy(outlook_of_write, WRITING, limit_ms, unserved_ms), clock)
+        self._looks = TopicLooks(self._routes, self._failures, sleep, self._is_compacted)
         self._brokers = Patience(outlook_of_write)
         self._in_flight: deque[_Sent] = deque()
         self._bytes_in_flight = 0
@@ -117,13 +125,13 @@ class BatchSender:
     def _settle_oldest(self) -> None:
         sent = self._in_flight.popleft()
         self._bytes_in_flight -= len(sent.batch.body)
-        pause_ms = None
-        while (error := self._error_of(sent)) is not None:
-            self._fail(sent, error)
-            pause_ms = WRITING.after(pause_ms)
-            self._sleep(pause_ms / 1000)
-            sent = self._sent(sent.batch)
-        self._waits.is_over(_subject(sent.batch))
+        batch = sent.batch
+        attempts = chain((sent,), (self._sent(batch) for _ in count()))
+        try:
+            self._failures.retrying(lambda: self._await(next(attempts)), _subject(batch), batch.topic, self._sleep)
+        except RocketMQError as over:
+            over.add_note(_not_stored(batch, over))
+            raise
 
     # ---------------------------------------------------------------------------------------------- one attempt
 
@@ -144,33 +152,26 @@ class BatchSender:
         except RocketMQError as error:
             return _Sent(batch, queue, address, error)
 
-    def _error_of(self, sent: _Sent) -> RocketMQError | None:
-        """Why it is not stored, or not as safely as it should be."""
-        if isinstance(sent.answer, RocketMQError):
-            return sent.answer
+    def _await(self, sent: _Sent) -> None:
+        """Raises BrokerError[NOT_DURABLE], and what the request did, or the search for its queue."""
         try:
+            if isinstance(sent.answer, RocketMQError):
+                raise sent.answer
             result = sent.answer.result()
+            self._brokers.succeeded(result.queue.broker_name)
+            if result.status is not SendStatus.SEND_OK and not self._options.accept_not_durable:
+                raise BrokerError(
+                    "NOT_DURABLE",
+                    address=str(sent.address),
+                    queue=str(result.queue),
+                    status=result.status.name,
+                    code=int(result.status.value),
+                )
         except RocketMQError as error:
-            return error
-        self._brokers.succeeded(result.queue.broker_name)
-        if result.status is SendStatus.SEND_OK or self._options.accept_not_durable:
-            return None
-        return BrokerError(
-            "NOT_DURABLE",
-            address=str(sent.address),
-            queue=str(result.queue),
-            status=result.status.name,
-            code=int(result.status.value),
-        )
-
-    def _fail(self, sent: _Sent, error: RocketMQError) -> None:
-        """Raises what is not to be tried again, now or at all."""
-        if sent.queue is not None and error.condition != "NO_NAME_SERVER":
-            self._brokers.failed(sent.queue.broker_name, error, now_ms=self._clock(), limit_ms=0)
-        try:
-            self._waits.be_patient(_subject(sent.batch), sent.batch.topic, error)
-        except RocketMQError as over:
-            over.add_note(_not_stored(sent.batch, over))
+            if sent.queue is not None and not is_without_route(error):
+                self._brokers.failed(sent.queue.broker_name, error, now_ms=self._clock(), limit_ms=0)
+            if refreshes_route(error):
+                self._routes.forget(sent.batch.topic)
             raise
 
     # -------------------------------------------------------------------------------------------------- queues

@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from rocketmq_spark.errors import RocketMQError, RouteError
 from rocketmq_spark.model import MessageQueue, TopicRoute
-from rocketmq_spark.remoting.retry import WRITING, topic_subject
+from rocketmq_spark.remoting.failures import Failures, Sleep
+from rocketmq_spark.remoting.retry import Outlook, is_without_route, outlook_of_write, refreshes_route, topic_subject
 from rocketmq_spark.remoting.routes import KnownTopics
 from rocketmq_spark.sink.queue_choice import sharded_queues
 from rocketmq_spark.sink.topic_checks import Wanted, lost_without_keys, no_such_broker, no_such_queue
-from rocketmq_spark.sink.write_waits import WriteWaits
 
 
 class TopicLooks:
@@ -24,12 +24,12 @@ class TopicLooks:
     def __init__(
         self,
         routes: KnownTopics,
-        waits: WriteWaits,
-        sleep: Callable[[float], None],
+        failures: Failures,
+        sleep: Sleep,
         is_compacted: Callable[[str], bool],
     ) -> None:
         self._routes = routes
-        self._waits = waits
+        self._failures = failures
         self._sleep = sleep
         self._is_compacted = is_compacted
         self._compacted: dict[str, bool] = {}
@@ -61,34 +61,44 @@ class TopicLooks:
         for one in wanted:
             by_topic[one.topic].append(one)
         waiting: Mapping[str, Collection[Wanted]] = by_topic
-        pause_ms = None
-        while True:
-            failures = self._failures(waiting)
-            given_up = self._waits.given_up(failures)
-            for topic in given_up:
-                self._give_up(topic, failures[topic], by_topic[topic])
-            waiting = {topic: by_topic[topic] for topic in failures if topic not in given_up}
+        for _ in self._failures.attempts(self._sleep):
+            waiting = {topic: by_topic[topic] for topic in self._failing(waiting)}
             problems = {one: problem for one in wanted if (problem := self._problem(one)) is not None}
             if not waiting or (first_only and problems):
                 break
-            pause_ms = WRITING.after(pause_ms)
-            self._sleep(pause_ms / 1000)
         for topic in waiting:
-            self._waits.is_over(topic_subject(topic))
+            self._failures.succeeded(topic_subject(topic), topic)
         return problems
 
-    def _failures(self, waiting: Mapping[str, Collection[Wanted]]) -> dict[str, RocketMQError]:
+    def _failing(self, waiting: Mapping[str, Collection[Wanted]]) -> list[str]:
+        """Return the topics that are worth another attempt. That nobody has served one in its time is its problem; what
+        else has lasted too long is raised."""
+        failing: list[str] = []
+        for topic, error in self._tried(waiting).items():
+            over = self._failures.failed(topic_subject(topic), topic, error)
+            if over is None:
+                failing.append(topic)
+            elif outlook_of_write(error) is Outlook.UNSERVED:
+                self._give_up(topic, error, waiting[topic])
+                self._failures.succeeded(topic_subject(topic), topic)
+            else:
+                raise over
+        return failing
+
+    def _tried(self, waiting: Mapping[str, Collection[Wanted]]) -> dict[str, RocketMQError]:
         """Why topics are not known yet. While no name server answers, one is enough to find that."""
         failures: dict[str, RocketMQError] = {}
         for topic, wanted in waiting.items():
             try:
                 self._learn(topic, wanted)
             except RocketMQError as error:
-                if error.condition == "NO_NAME_SERVER":
+                if is_without_route(error):
                     return dict.fromkeys(waiting, error)
+                if refreshes_route(error):
+                    self._routes.forget(topic)
                 failures[topic] = error
             else:
-                self._waits.is_over(topic_subject(topic))
+                self._failures.succeeded(topic_subject(topic), topic)
         return failures
 
     def _learn(self, topic: str, wanted: Collection[Wanted]) -> None:
