@@ -1,4 +1,4 @@
-"""Only tables decide by an answer's code; who else names one answers a server with it."""
+"""Only tables decide by an answer's code, or by the condition of an error; who else names a code answers a server."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ NAMING = {
     "wire/remoting/refusal.py": "answers a server",
 }
 COMPARING = {"wire/remoting/meanings.py"}
+COMPARING_CONDITIONS = {"remoting/retry.py"}
 
 
 def named_codes(node: ast.AST) -> list[str]:
@@ -34,6 +35,11 @@ def named_codes(node: ast.AST) -> list[str]:
 
 def compares_codes(tree: ast.AST) -> bool:
     return any(isinstance(node, ast.Compare | ast.match_case) and named_codes(node) for node in ast.walk(tree))
+
+
+def compares_conditions(tree: ast.AST) -> bool:
+    compared = (operand for node in ast.walk(tree) if isinstance(node, ast.Compare) for operand in ast.walk(node))
+    return any(isinstance(operand, ast.Attribute) and operand.attr == "condition" for operand in compared)
 
 
 def trees() -> dict[str, ast.Module]:
@@ -59,6 +65,19 @@ def test_a_code_is_compared_in_one_module() -> None:
 )
 def test_a_comparison_is_found(line: str) -> None:
     assert compares_codes(ast.parse(line))
+
+
+def test_a_condition_is_compared_in_one_module() -> None:
+    assert {name for name, tree in trees().items() if compares_conditions(tree)} == COMPARING_CONDITIONS
+
+
+@pytest.mark.parametrize("line", ['error.condition == "X"', 'error.condition in {"X", "Y"}', '"X" != error.condition'])
+def test_a_comparison_of_a_condition_is_found(line: str) -> None:
+    assert compares_conditions(ast.parse(line))
+
+
+def test_a_condition_that_is_shown_is_not_compared() -> None:
+    assert not compares_conditions(ast.parse("print(error.condition)"))
 
 
 def test_a_table_is_no_comparison() -> None:

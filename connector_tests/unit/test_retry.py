@@ -1,17 +1,19 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from connector_tests.support.refusals import refused
 from rocketmq_spark.conditions import CONDITIONS
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RocketMQError, RouteError, TransportError
+from rocketmq_spark.remoting import retry
+from rocketmq_spark.remoting.failures import EXCUSED_QUIET_MS, Patience
 from rocketmq_spark.remoting.retry import (
     ASKING,
-    EXCUSED_QUIET_MS,
     OUTLOOKS,
     SENDING_BACK,
     Outlook,
-    Patience,
     Pauses,
     is_outage_of_broker,
     outlook_of_pull,
@@ -383,3 +385,26 @@ def test_what_was_excused_is_told_only_if_it_goes_on_for_a_while() -> None:
     patience.succeeded(BROKER)
     patience.failed(BROKER, CUT, now_ms=30_000, limit_ms=LIMIT_MS)
     assert patience.waits()[0].quiet_ms == 0
+
+
+@pytest.mark.parametrize(
+    ("is_it", "conditions"),
+    [
+        (retry.is_refusal, {"BROKER_REFUSED"}),
+        (retry.is_without_route, {"NO_NAME_SERVER"}),
+        (retry.is_no_name_server, {"NOT_A_NAME_SERVER"}),
+        (retry.is_unknown_topic, {"TOPIC_NOT_FOUND", "TOPIC_NOT_SERVED"}),
+        (retry.is_missing, {"TOPIC_NOT_FOUND", "TOPIC_NOT_SERVED", "GROUP_NOT_SERVED"}),
+        (retry.is_away, {"TOPIC_AWAY"}),
+        (retry.is_unknown_broker, {"BROKER_NOT_ROUTED"}),
+        (retry.is_pull_rejected, {"PULL_REJECTED"}),
+        (retry.is_reset_pending, {"OFFSET_NOT_TAKEN"}),
+        (retry.is_disconnected, {"CONNECT_FAILED", "CONNECTION_LOST"}),
+        (retry.is_timed_out, {"RESPONSE_TIMED_OUT"}),
+        (retry.is_answer_too_large, {"RESPONSE_TOO_LARGE"}),
+    ],
+)
+def test_failures_are_told_apart_by_their_conditions(
+    is_it: Callable[[RocketMQError], bool], conditions: set[str]
+) -> None:
+    assert {condition for condition in CONDITIONS if is_it(RocketMQError(condition))} == conditions

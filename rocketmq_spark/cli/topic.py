@@ -11,6 +11,7 @@ from rocketmq_spark.cli.name_server import Cluster, add_cluster, cluster_at
 from rocketmq_spark.condition import one_line
 from rocketmq_spark.errors import RouteError
 from rocketmq_spark.model import MessageQueue, QueueBounds, TopicRoute
+from rocketmq_spark.remoting.retry import is_unknown_topic
 
 DEFAULT_QUEUES: Final = 4
 MAX_QUEUES: Final = 1_000
@@ -99,7 +100,7 @@ def route_of(cluster: Cluster, topic: str) -> TopicRoute | None:
     try:
         return cluster.name_servers.topic_route(topic)
     except RouteError as error:
-        if error.condition == "TOPIC_NOT_FOUND":
+        if is_unknown_topic(error):
             return None
         raise
 

@@ -16,6 +16,7 @@ from rocketmq_spark.consumer.resets import Resets
 from rocketmq_spark.consumer.servers import Servers
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.remoting.retry import is_reset_pending
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +96,7 @@ class BrokerOffsets:
 
     def _not_written(self, queue: MessageQueue, offset: int, error: RocketMQError) -> None:
         log.debug("offset not stored queue=%s offset=%d: %s", queue, offset, error)
-        if error.condition == "OFFSET_NOT_TAKEN":
+        if is_reset_pending(error):
             self._resets.take_mark(queue)
         else:
             self._servers.note_commit(queue, error)

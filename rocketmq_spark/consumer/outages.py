@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from rocketmq_spark.consumer.route_table import RouteTable
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import BrokerAddress, MessageQueue
-from rocketmq_spark.remoting.retry import Patience, broker_subject, topic_subject
+from rocketmq_spark.remoting.failures import Patience
+from rocketmq_spark.remoting.retry import broker_subject, topic_subject
 from rocketmq_spark.remoting.waits import Wait, WaitLines
 
 if TYPE_CHECKING:

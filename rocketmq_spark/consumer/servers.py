@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Concatenate, Final, ParamSpec, TypeGuard, TypeVar
+from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from rocketmq_spark.consumer.broker_names import BrokerNames
 from rocketmq_spark.consumer.heartbeats import Heartbeats
@@ -19,7 +19,17 @@ from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds, TopicRoute
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.looker import TOOLS, Looker
-from rocketmq_spark.remoting.retry import NAME_SERVERS, Outlook, broker_subject, outlook_of_request, topic_subject
+from rocketmq_spark.remoting.retry import (
+    NAME_SERVERS,
+    Outlook,
+    broker_subject,
+    is_away,
+    is_no_name_server,
+    is_refusal,
+    is_unknown_topic,
+    outlook_of_request,
+    topic_subject,
+)
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 
 log = logging.getLogger(__name__)
@@ -205,7 +215,7 @@ class Servers:
                 self._outages.succeeded(topic_subject(topic))
         silent = [one for one in answers.values() if isinstance(one, RocketMQError) and not isinstance(one, RouteError)]
         for error in silent:
-            if error.condition == "NOT_A_NAME_SERVER":
+            if is_no_name_server(error):
                 raise error
         if silent:
             passes = outlook_of_request(silent[0]) is Outlook.PASSES
@@ -217,7 +227,7 @@ class Servers:
         """A topic that has been there is missed no shorter than its queues are: that is one event, and has one
         limit. The group's retry topic is made by its brokers, when they have the first heartbeat of a member."""
         limit_ms, quiet_ms = self._options.missing_topic_timeout_ms, 0
-        if error.condition == "TOPIC_AWAY":
+        if is_away(error):
             limit_ms, quiet_ms = max(limit_ms, self._options.missing_queues_limit_ms), REGISTERED_WITHIN_MS
         elif topic == self._options.retry_topic:
             quiet_ms = REGISTERED_WITHIN_MS
@@ -226,7 +236,7 @@ class Servers:
     def _known(self, error: RocketMQError | None, topic: str) -> RocketMQError | None:
         """A topic that has been there and that no name server knows now: its brokers are away, most likely."""
         route = self._routes.routes.get(topic)
-        if route is None or error is None or error.condition != "TOPIC_NOT_FOUND":
+        if route is None or error is None or not is_unknown_topic(error):
             return error
         names = sorted(broker.broker_name for broker in route.brokers)
         brokers = ", ".join(f"{name} ({self._routes.last_address(name)})" for name in names)
@@ -285,7 +295,7 @@ class Servers:
         try:
             found = broker.stored_at({queue: offsets[queue] for queue in queues}, self._looker)
         except BrokerError as error:
-            if not _is_refused_to_all(error):
+            if not is_refusal(error):
                 raise
             self._outages.failed(subject, error, self._options.cluster_timeout_ms)
             return {}
@@ -332,14 +342,9 @@ class _Round:
             if outlook_of_request(error) is Outlook.PASSES:
                 self.failures[broker_name] = error
                 return
-            if not (_is_refused_to_all(error) and error.code in self._none_for):
+            if not (is_refusal(error) and error.code in self._none_for):
                 raise
         self.answered.add(broker_name)
-
-
-def _is_refused_to_all(error: RocketMQError) -> TypeGuard[BrokerError]:
-    """And not only to us, who lack a right or a group."""
-    return isinstance(error, BrokerError) and error.condition == "BROKER_REFUSED"
 
 
 def _unreadable(answer: TopicRoute | RocketMQError, topic: str) -> RocketMQError | None:

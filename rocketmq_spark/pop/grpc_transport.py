@@ -16,6 +16,7 @@ from rocketmq_spark.pop.polls import Poll, Target
 from rocketmq_spark.pop.transport import Acknowledged, Answer, Changed, MovedByTheServer
 from rocketmq_spark.proxy.session import Session
 from rocketmq_spark.remoting.local_address import local_ip
+from rocketmq_spark.remoting.retry import is_unknown_topic
 from rocketmq_spark.wire.grpc.requests import Subscription
 from rocketmq_spark.wire.grpc.routes import Addresses
 
@@ -92,7 +93,7 @@ class GrpcTransport:
             except RocketMQError as error:
                 failures[topic] = error
         self._routes = self._routes | found
-        self._unserved = {topic for topic, error in failures.items() if error.condition == "TOPIC_NOT_SERVED"}
+        self._unserved = {topic for topic, error in failures.items() if is_unknown_topic(error)}
         return failures
 
     def _keep(self, wanted: Iterable[Addresses]) -> dict[Addresses, RocketMQError]:

@@ -24,7 +24,7 @@ from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.peer import ResponseFuture
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.pop_broker import PopBroker, PopOutcome
-from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
+from rocketmq_spark.remoting.retry import Outlook, is_unknown_topic, outlook_of_request
 from rocketmq_spark.remoting.routes import KnownTopics
 from rocketmq_spark.wire.body.subscription import TAG
 from rocketmq_spark.wire.remoting.headers import (
@@ -164,7 +164,7 @@ class RemotingTransport:
         try:
             return self._name_servers.topic_route(place.topic).master_address(place.broker_name)
         except RouteError as error:
-            if error.condition == "TOPIC_NOT_FOUND":
+            if is_unknown_topic(error):
                 return None
             raise
 

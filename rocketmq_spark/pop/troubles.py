@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Final
 
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.clock import Clock
+from rocketmq_spark.remoting.failures import Patience
 from rocketmq_spark.remoting.retry import (
     NAME_SERVERS,
     Outlook,
-    Patience,
     broker_subject,
+    is_missing,
+    is_without_route,
     outlook_of_pull,
     refreshes_route,
     topic_subject,
 )
 from rocketmq_spark.remoting.waits import Wait, WaitLines
-
-MISSING: Final = frozenset({"TOPIC_NOT_FOUND", "TOPIC_NOT_SERVED", "GROUP_NOT_SERVED"})
-"""It may be made, for which there is a limit of its own."""
-
-NO_NAME_SERVER: Final = "NO_NAME_SERVER"
 
 
 class Troubles:
@@ -83,16 +79,16 @@ class Troubles:
 
     def note_look(self, failures: dict[str, RocketMQError]) -> None:
         """By topic, of those that are read. While no name server answers nothing is known of any."""
-        unfound = [error for error in failures.values() if error.condition == NO_NAME_SERVER]
+        unfound = [error for error in failures.values() if is_without_route(error)]
         self._note(NAME_SERVERS, unfound[0] if unfound else None)
         for topic in self._options.topics:
             failure = failures.get(topic)
-            if failure is None or failure.condition != NO_NAME_SERVER:
+            if failure is None or not is_without_route(failure):
                 self._note(topic_subject(topic), failure)
 
     def note(self, broker_name: str, outcome: object) -> None:
         """That it answers, or how it fails, which may be that nobody says where it is."""
-        is_unfound = isinstance(outcome, RocketMQError) and outcome.condition == NO_NAME_SERVER
+        is_unfound = isinstance(outcome, RocketMQError) and is_without_route(outcome)
         self._note(NAME_SERVERS if is_unfound else broker_subject(broker_name), outcome)
 
     def _note(self, subject: str, outcome: object) -> None:
@@ -102,8 +98,8 @@ class Troubles:
             return
         if outlook_of_pull(outcome) is Outlook.FINAL:
             self.fail(outcome)
-        is_missing = outcome.condition in MISSING
-        limit_ms = self._options.missing_topic_timeout_ms if is_missing else self._options.cluster_timeout_ms
+        options = self._options
+        limit_ms = options.missing_topic_timeout_ms if is_missing(outcome) else options.cluster_timeout_ms
         with self._news:
             self._patience.failed(subject, outcome, now_ms=self._clock(), limit_ms=limit_ms)
         if refreshes_route(outcome):

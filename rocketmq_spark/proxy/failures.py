@@ -11,6 +11,7 @@ import grpc
 
 from rocketmq_spark.errors import OptionError, RemoteProtocolError, RocketMQError, TransportError
 from rocketmq_spark.remoting.doors import KNOCK_TIMEOUT_MS, Doors, doors_of, speaks_http2
+from rocketmq_spark.remoting.retry import is_disconnected, is_timed_out
 from rocketmq_spark.remoting.secured import connect_with
 from rocketmq_spark.security import Tls
 from rocketmq_spark.wire.bounds import RESPONSE_BYTES
@@ -70,7 +71,7 @@ def _reason(details: str) -> str:
 def explained(error: TransportError, tls: Tls | None) -> RocketMQError:
     """Why there is no connection, if a look at the server tells; else the error itself. Takes some connections."""
     address = str(error.context["address"])
-    if error.condition == "RESPONSE_TIMED_OUT":
+    if is_timed_out(error):
         return error
     try:
         if tls is None:
@@ -78,7 +79,7 @@ def explained(error: TransportError, tls: Tls | None) -> RocketMQError:
         else:
             _try_secured(address, tls)
     except RocketMQError as told:
-        return error if told.condition in {"CONNECT_FAILED", "CONNECTION_LOST"} else told
+        return error if is_disconnected(told) else told
     return error
 
 

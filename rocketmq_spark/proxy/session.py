@@ -19,6 +19,7 @@ from rocketmq_spark.proxy.connection import Connection, read
 from rocketmq_spark.proxy.failures import explained, too_large
 from rocketmq_spark.proxy.telemetry import METHOD as TELEMETRY
 from rocketmq_spark.proxy.telemetry import Telemetry
+from rocketmq_spark.remoting.retry import Outlook, is_answer_too_large, is_timed_out, outlook_of_request
 from rocketmq_spark.security import Security
 from rocketmq_spark.wire.bounds import RESPONSE_BYTES
 from rocketmq_spark.wire.grpc import messaging_pb2 as pb
@@ -130,7 +131,7 @@ class Session:
         try:
             yield
         except TransportError as error:
-            if error.condition != "RESPONSE_TIMED_OUT" or len(self.addresses) > 1:
+            if not is_timed_out(error) or len(self.addresses) > 1:
                 self._is_cut_off = True
             raise explained(error, self._tls) from error
 
@@ -181,7 +182,7 @@ class Session:
                     elif answer.HasField("status") and answer.status.code != pb.Code.MESSAGE_NOT_FOUND:
                         _check(connection, "ReceiveMessage", answer, topic)
         except RocketMQError as error:
-            if not given or error.condition == "RESPONSE_TOO_LARGE":
+            if not given or is_answer_too_large(error):
                 raise
         return given
 
@@ -230,11 +231,11 @@ class Session:
         try:
             yield
         except TransportError as error:
-            if error.condition != "RESPONSE_TIMED_OUT" and connection is self._connection:
+            if not is_timed_out(error) and connection is self._connection:
                 self._is_cut_off = True
             raise
         except BrokerError as error:
-            self._is_forgotten |= error.condition == "PROXY_FAILED"
+            self._is_forgotten |= outlook_of_request(error) is Outlook.PASSES
             raise
 
 

@@ -16,12 +16,14 @@ from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds, Queue
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.pull_request import Completion, PullAction, PulledRange, PullRequest, pull_action
 from rocketmq_spark.pull.pull_window import PullWindow
+from rocketmq_spark.remoting.failures import Patience
 from rocketmq_spark.remoting.retry import (
     NAME_SERVERS,
     PULLING,
     Outlook,
-    Patience,
     broker_subject,
+    is_unknown_topic,
+    is_without_route,
     outlook_of_pull,
     refreshes_route,
 )
@@ -304,7 +306,7 @@ class RangePuller:
 
     def _of_a_known_topic(self, error: RocketMQError) -> RocketMQError:
         """The topic was there when the range was planned: it is its broker that is away, most likely."""
-        if error.condition != "TOPIC_NOT_FOUND":
+        if not is_unknown_topic(error):
             return error
         queue, address = self._wanted.queue, error.context["address"]
         broker = queue.broker_name + ("" if self._surveyed is None else f" ({self._surveyed})")
@@ -349,7 +351,7 @@ class RangePuller:
 
 
 def _is_without_route(answer: PullAnswer) -> bool:
-    return isinstance(answer, RocketMQError) and answer.condition == "NO_NAME_SERVER"
+    return isinstance(answer, RocketMQError) and is_without_route(answer)
 
 
 def _hand_out(completions: Sequence[Completion]) -> None:

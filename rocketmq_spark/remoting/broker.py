@@ -19,6 +19,7 @@ from rocketmq_spark.remoting.looker import TOOLS, Looker
 from rocketmq_spark.remoting.looks import first_offsets, pull_question, stored_times
 from rocketmq_spark.remoting.offset_questions import reset_question, update_question
 from rocketmq_spark.remoting.peer import Peer, Question, ResponseFuture, code_only
+from rocketmq_spark.remoting.retry import is_pull_rejected, is_refusal
 from rocketmq_spark.remoting.send_question import encoded_question, send_question
 from rocketmq_spark.remoting.send_result import SendResult, send_header
 from rocketmq_spark.remoting.settings_question import settings_question
@@ -74,12 +75,12 @@ class GroupCheck(NamedTuple):
         try:
             self.pull.result()
         except BrokerError as error:
-            if error.condition != "BROKER_REFUSED":
+            if not is_refusal(error):
                 raise
         try:
             self.empty_pull.result()
         except BrokerError as error:
-            if error.condition == "PULL_REJECTED":
+            if is_pull_rejected(error):
                 raise
 
 

@@ -6,12 +6,13 @@ Pure: clock and sleep are arguments.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
-from rocketmq_spark.errors import RocketMQError
-from rocketmq_spark.remoting.retry import NAME_SERVERS, Outlook, Patience, Pauses, is_without_route
-from rocketmq_spark.remoting.waits import QUIET_MS, WaitLines
+from rocketmq_spark.errors import RocketMQError, TransportError
+from rocketmq_spark.remoting.retry import ASKING, NAME_SERVERS, Outlook, Pauses, is_without_route, outlook_of_request
+from rocketmq_spark.remoting.waits import QUIET_MS, Wait, WaitLines
 
 if TYPE_CHECKING:
     from rocketmq_spark.remoting.clock import Clock
@@ -21,6 +22,157 @@ log = logging.getLogger(__name__)
 Sleep: TypeAlias = Callable[[float], None]
 
 T = TypeVar("T")
+
+EXCUSED_QUIET_MS: Final = 15_000
+"""See ``Patience.excuse``."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Trouble:
+    first_ms: int
+    since_ms: int
+    pause_ms: int
+    next_try_ms: int
+    due_ms: int
+    limit_ms: int
+    until_ms: int
+    is_over: bool
+    error: RocketMQError
+    quiet_ms: int
+
+
+class Patience:
+    """What is failing now, by subject ("broker broker-a", "name servers", "topic orders"). Times come from the caller,
+    and ``outlook_of`` says by what it tries which failures pass.
+
+    A subject is asked again after a pause, see ``ASKING``; whoever pulls has pauses of its own. One that has failed
+    for its whole limit is an error; until then whoever asks goes on with what does answer. A shorter limit, of another
+    failure, counts from where that began, and all together last no longer than the longer one.
+
+    Not thread-safe.
+    """
+
+    def __init__(self, outlook_of: Callable[[RocketMQError], Outlook] = outlook_of_request) -> None:
+        self._outlook_of = outlook_of
+        self._troubles: dict[str, _Trouble] = {}
+
+    def failed(
+        self,
+        subject: str,
+        error: RocketMQError,
+        *,
+        now_ms: int,
+        limit_ms: int,
+        since_ms: int | None = None,
+        quiet_ms: int = 0,
+    ) -> bool:
+        """Says whether it has now failed for its whole limit, and had not before. ``since_ms``: when it began to fail,
+        if this first failure here is not the first. ``quiet_ms``: see ``Wait``."""
+        before = self._troubles.get(subject)
+        since_ms = before.since_ms if before else now_ms if since_ms is None else since_ms
+        first_ms = before.first_ms if before else since_ms
+        quiet_ms = max(quiet_ms, before.quiet_ms) if before else quiet_ms
+        pause_ms = ASKING.after(before.pause_ms if before else None)
+        until_ms = since_ms + limit_ms
+        if before and limit_ms <= before.limit_ms:
+            until_ms = min(before.until_ms, now_ms + limit_ms)
+        left_ms = until_ms - now_ms
+        is_over = left_ms <= 0
+        next_ms = now_ms + (pause_ms if is_over else min(pause_ms, left_ms))
+        self._troubles[subject] = _Trouble(
+            first_ms, since_ms, pause_ms, next_ms, next_ms, limit_ms, until_ms, is_over, error, quiet_ms
+        )
+        return is_over and not (before and before.is_over)
+
+    def succeeded(self, subject: str) -> bool:
+        """Says whether it had been failing."""
+        return self._troubles.pop(subject, None) is not None
+
+    def forget(self, subject: str) -> None:
+        """It is not asked any more."""
+        self._troubles.pop(subject, None)
+
+    def may_try(self, subject: str, now_ms: int) -> bool:
+        """Whether it does not fail, or its pause is over."""
+        trouble = self._troubles.get(subject)
+        return trouble is None or now_ms >= trouble.next_try_ms
+
+    def is_failing(self, subject: str) -> bool:
+        return subject in self._troubles
+
+    @property
+    def is_anything_failing(self) -> bool:
+        """Cheap, for whoever has many subjects of which hardly ever one fails."""
+        return bool(self._troubles)
+
+    def since_ms(self, subject: str) -> int:
+        """When it began to fail, which it does."""
+        return self._troubles[subject].since_ms
+
+    def postpone(self, now_ms: int) -> None:
+        """Everything that is due has just had its chance, and what was not tried could not be: others failed before
+        it. It may be tried at any time, but nobody needs to be woken for it before its pause, which grows."""
+        for subject, trouble in self._troubles.items():
+            if now_ms >= trouble.due_ms:
+                pause_ms = ASKING.after(trouble.pause_ms)
+                self._troubles[subject] = replace(trouble, pause_ms=pause_ms, due_ms=now_ms + trouble.pause_ms)
+
+    @property
+    def next_try_ms(self) -> int | None:
+        """When something that failed is to be tried again; None while nothing fails."""
+        return min((trouble.due_ms for trouble in self._troubles.values()), default=None)
+
+    @property
+    def subjects(self) -> frozenset[str]:
+        """What is failing."""
+        return frozenset(self._troubles)
+
+    def waits(self, excused: Collection[str] = ()) -> tuple[Wait, ...]:
+        """The same with since when, until when and why; without the ``excused``."""
+        return tuple(
+            Wait(subject, one.since_ms, one.until_ms, str(one.error), one.quiet_ms)
+            for subject, one in self._troubles.items()
+            if subject not in excused
+        )
+
+    def excuse(self, subjects: Collection[str], now_ms: int, *, beside_ms: int | None = None) -> None:
+        """While something else explains why these fail they do not count: their time begins anew. When that is over
+        they mostly are a moment later, of which nothing is said. ``beside_ms``: the limit of what explains it; beyond
+        twice their own and this one, since their first failure, nothing does, for it may come and go for ever."""
+        for subject in self._troubles.keys() & subjects:
+            trouble, quiet_ms = self._troubles[subject], max(self._troubles[subject].quiet_ms, EXCUSED_QUIET_MS)
+            until_ms = now_ms + trouble.limit_ms
+            if beside_ms is not None:
+                until_ms = min(until_ms, trouble.first_ms + 2 * trouble.limit_ms + beside_ms)
+            self._troubles[subject] = replace(
+                trouble, since_ms=now_ms, until_ms=until_ms, is_over=False, quiet_ms=quiet_ms
+            )
+
+    def check(self, now_ms: int) -> None:
+        """Raises what ``over`` returns of the first subject that has failed for its limit."""
+        for subject in self._troubles:
+            if (over := self.over(subject, now_ms)) is not None:
+                raise over
+
+    def over(self, subject: str, now_ms: int) -> RocketMQError | None:
+        """What a subject that has failed for its limit ends with: TransportError[CLUSTER_UNREACHABLE] around what might
+        have passed (silence, a busy broker); what lasts until somebody changes it (a missing topic) as it is. None:
+        its limit is not over.
+        """
+        trouble = self._troubles[subject]
+        if now_ms < trouble.until_ms:
+            return None
+        if self._outlook_of(trouble.error) is not Outlook.PASSES:
+            return trouble.error
+        over = TransportError(
+            "CLUSTER_UNREACHABLE",
+            doing=f"Reaching {subject}",
+            waited_ms=now_ms - trouble.since_ms,
+            limit_ms=trouble.limit_ms,
+            cause=str(trouble.error),
+        )
+        over.__cause__ = trouble.error
+        return over
 
 
 class Policy(NamedTuple):

@@ -11,7 +11,7 @@ from rocketmq_spark.model import BrokerAddress, TopicRoute
 from rocketmq_spark.remoting.peer import Peer, Question, ResponseFuture, code_only
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.proxied import behind_proxy, is_from_proxy
-from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
+from rocketmq_spark.remoting.retry import Outlook, is_no_name_server, outlook_of_request
 from rocketmq_spark.wire.body.routes import ClusterInfo, decode_cluster_info, decode_topic_route
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
@@ -163,7 +163,7 @@ def _is_open(answer: TopicRoute | RocketMQError) -> bool:
 
 def _another_may_know(error: RocketMQError) -> bool:
     """Of one that cannot be understood, reached or trusted, or is none, nobody knows what it would say."""
-    if isinstance(error, RemoteProtocolError | TransportError) or error.condition == "NOT_A_NAME_SERVER":
+    if isinstance(error, RemoteProtocolError | TransportError) or is_no_name_server(error):
         return True
     return outlook_of_request(error) is not Outlook.FINAL
 

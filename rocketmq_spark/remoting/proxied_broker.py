@@ -13,6 +13,7 @@ from rocketmq_spark.remoting.looker import Looker
 from rocketmq_spark.remoting.looks import stored_times
 from rocketmq_spark.remoting.peer import Peer, Question, ResponseFuture
 from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.retry import is_refusal
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.headers import GetMaxOffsetRequest, GetMinOffsetRequest, OffsetResponse
@@ -76,7 +77,7 @@ class ProxiedStats(NamedTuple):
         try:
             return stored_times(self.broker, last, self.looker)
         except BrokerError as error:
-            if error.condition != "BROKER_REFUSED" or error.code not in (NO_SUCH_QUEUE, NOT_TO_BE_READ):
+            if not is_refusal(error) or error.code not in (NO_SUCH_QUEUE, NOT_TO_BE_READ):
                 raise
             return self._stored_one_by_one(last)
 

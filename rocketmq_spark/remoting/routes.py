@@ -8,7 +8,7 @@ from dataclasses import replace
 from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import BrokerAddress, MessageQueue, TopicRoute
 from rocketmq_spark.remoting.namesrv import NameServers
-from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
+from rocketmq_spark.remoting.retry import Outlook, is_unknown_topic, outlook_of_request
 
 
 class RouteCache:
@@ -62,7 +62,7 @@ class KnownTopics(RouteCache):
             route = super().route(topic, refresh)
         except RouteError as error:
             known = self._known.get(topic)
-            if known is None or error.condition != "TOPIC_NOT_FOUND":
+            if known is None or not is_unknown_topic(error):
                 raise
             brokers = ", ".join(
                 sorted(f"{one.broker_name} ({one.master_address or 'no master'})" for one in known.brokers)

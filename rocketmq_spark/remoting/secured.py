@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 
 from rocketmq_spark.errors import OptionError, TransportError
 from rocketmq_spark.remoting.doors import Doors, doors_of, is_http2
+from rocketmq_spark.remoting.retry import is_disconnected
 from rocketmq_spark.remoting.stream import Buffer, Stream, reason_of
 from rocketmq_spark.remoting.tcp import connect_tcp
 from rocketmq_spark.security import Tls
@@ -42,7 +43,7 @@ def _connect_tls(tls: Tls, address: str, timeout_ms: int) -> Stream:
     try:
         return connect_tcp(address, timeout_ms, tls_context(tls))
     except TransportError as error:
-        is_cut_off = error.condition in {"CONNECT_FAILED", "CONNECTION_LOST"} and isinstance(error.__cause__, CUT_OFF)
+        is_cut_off = is_disconnected(error) and isinstance(error.__cause__, CUT_OFF)
         if is_cut_off and doors_of(address) == Doors(plain=True, tls=False):
             reason = str(error.context["reason"])
             raise TransportError("TLS_NOT_SPOKEN", address=address, reason=reason) from error

@@ -17,14 +17,13 @@ from rocketmq_spark.model import BrokerAddress, MessageQueue, TopicRoute
 from rocketmq_spark.options import WriteOptions
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
-from rocketmq_spark.remoting.failures import Failures, Policy, Sleep
+from rocketmq_spark.remoting.failures import Failures, Patience, Policy, Sleep
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.peer import ResponseFuture
 from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
 from rocketmq_spark.remoting.producer import ANY_TURN
 from rocketmq_spark.remoting.retry import (
     WRITING,
-    Patience,
     is_too_large,
     is_without_route,
     outlook_of_write,

@@ -8,7 +8,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from rocketmq_spark.errors import RocketMQError, RouteError
 from rocketmq_spark.model import MessageQueue, TopicRoute
 from rocketmq_spark.remoting.failures import Failures, Sleep
-from rocketmq_spark.remoting.retry import Outlook, is_without_route, outlook_of_write, refreshes_route, topic_subject
+from rocketmq_spark.remoting.retry import (
+    Outlook,
+    is_unknown_broker,
+    is_without_route,
+    outlook_of_write,
+    refreshes_route,
+    topic_subject,
+)
 from rocketmq_spark.remoting.routes import KnownTopics
 from rocketmq_spark.sink.queue_choice import sharded_queues
 from rocketmq_spark.sink.topic_checks import Wanted, lost_without_keys, no_such_broker, no_such_queue
@@ -125,7 +132,7 @@ class TopicLooks:
 
     def _give_up(self, topic: str, error: RocketMQError, wanted: Iterable[Wanted]) -> None:
         """Its time is over: that of the topic, or that of the brokers that are named and are not in its route."""
-        if error.condition == "BROKER_NOT_ROUTED":
+        if is_unknown_broker(error):
             self._strangers[topic].update(self._unheard_of(topic, wanted))
         else:
             self._unserved[topic] = error
