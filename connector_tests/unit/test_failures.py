@@ -172,3 +172,51 @@ def test_a_route_that_was_known_before_shows_nothing_of_name_servers() -> None:
     subject.failures.succeeded("a", "KNOWN")
     subject.failures.failed("a", "KNOWN", LOST)
     assert subject.failed(UNROUTED, at_ms=1_000) is not None
+
+
+def test_a_server_that_is_tried_without_a_route_is_excused_while_name_servers_are_silent() -> None:
+    subject = Subject(limit_ms=1_000)
+    subject.failed(UNROUTED, at_ms=0)
+    for at_ms in (100, 900, 1_800):
+        subject.clock.advance(at_ms - subject.clock())
+        assert subject.failures.failed("a", None, LOST) is None
+        assert subject.failures.are_name_servers_silent
+    subject.failures.routed("T")
+    assert not subject.failures.are_name_servers_silent
+    subject.clock.advance(999)
+    assert subject.failures.failed("a", None, LOST) is None
+    subject.clock.advance(1)
+    assert subject.failures.failed("a", None, LOST) is not None
+
+
+class Notes:
+    """What attempts before have noted, and what this one does."""
+
+    def __init__(self, since_ms: int | None) -> None:
+        self._since_ms = since_ms
+        self.noted: list[int | str] = []
+
+    def since_ms(self, now_ms: int) -> int | None:
+        return self._since_ms
+
+    def gave_up(self, since_ms: int) -> None:
+        self.noted.append(since_ms)
+
+    def answered(self) -> None:
+        self.noted.append("answered")
+
+
+def test_what_others_have_waited_counts_until_something_succeeds() -> None:
+    notes, clock = Notes(100), ManualClock(1_000)
+    failures = Failures(Policy(outlook_of_write, Pauses(100, 400), 1_000, 1_000), clock, lambda _: notes)
+    assert failures.failed("a", "T", LOST) is None
+    clock.advance(100)
+    assert failures.failed("a", "T", LOST) is not None
+    assert notes.noted == [100]
+    failures.succeeded("a", "T")
+    failures.succeeded("a", "T")
+    assert notes.noted[1:] == ["answered"]
+    assert failures.failed("a", "T", LOST) is None
+    clock.advance(1_000)
+    assert failures.failed("a", "T", LOST) is not None
+    assert notes.noted[2:] == [1_100], "its own time"

@@ -16,18 +16,15 @@ from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds, Queue
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.pull_request import Completion, PullAction, PulledRange, PullRequest, pull_action
 from rocketmq_spark.pull.pull_window import PullWindow
-from rocketmq_spark.remoting.failures import Patience
+from rocketmq_spark.remoting.failures import Failures, Policy, Waited
 from rocketmq_spark.remoting.retry import (
-    NAME_SERVERS,
     PULLING,
-    Outlook,
     broker_subject,
     is_unknown_topic,
     is_without_route,
     outlook_of_pull,
     refreshes_route,
 )
-from rocketmq_spark.remoting.waits import QUIET_MS, WaitLines
 from rocketmq_spark.wire.remoting.pull import PullAnswer, PullResult, PullStatus
 
 if TYPE_CHECKING:
@@ -65,16 +62,6 @@ class PullClient(Protocol):
 
     def bounds(self, queues: Collection[MessageQueue]) -> Mapping[MessageQueue, QueueBounds]:
         """Of those queues whose brokers answer now."""
-
-
-class Waited(Protocol):
-    """Since when others have waited for the same in vain: OutageNotes."""
-
-    def since_ms(self, now_ms: int) -> int | None: ...
-
-    def gave_up(self, since_ms: int) -> None: ...
-
-    def answered(self) -> None: ...
 
 
 class _Vacancy(NamedTuple):
@@ -124,16 +111,12 @@ class RangePuller:
         self._must_ask_where = address is None
         self._asked_anew: set[PullRequest] = set()
         self._limit_ms = limit_ms
-        self._missing_ms = missing_ms
         self._clock = clock
         self._window = PullWindow(wanted.begin_offset, wanted.end_offset, max_depth=MAX_DEPTH, max_bytes=MAX_BYTES)
         self._postponed: list[PullRequest] = []
         self._pause_ms = PULLING.shortest_ms
-        self._patience = Patience(outlook_of_pull)
-        self._lines = WaitLines()
+        self._failures = Failures(Policy(outlook_of_pull, PULLING, limit_ms, missing_ms), clock, waited)
         self._broker = broker_subject(wanted.queue.broker_name)
-        self._waited = waited
-        self._is_heard = False
         self._absent_since_ms: int | None = None
         self._vacancy: _Vacancy | None = None
 
@@ -162,7 +145,7 @@ class RangePuller:
                 self._ask_where()
             completions = self._client.pull(self._wanted.queue, requests, self._address)
             if self._address is None and not any(_is_without_route(answer) for _, answer in completions):
-                self._is_over(NAME_SERVERS)
+                self._failures.routed(self._wanted.queue.topic)
             _hand_out(completions)
 
     def _ask_where(self) -> None:
@@ -209,7 +192,7 @@ class RangePuller:
             result = self._unfiltered(request) or result
         vacant_to = self._vacant_to(request, result)
         if self._window.step(request, result, vacant_to) is PullAction.WAIT:
-            self._heard()
+            self._failures.succeeded(self._broker, None)
             self._absent(request, result)
         else:
             self._went_well()
@@ -259,50 +242,21 @@ class RangePuller:
         return answer is not None and answer.next_begin_offset == since
 
     def _went_well(self) -> None:
-        self._heard()
-        self._is_over(NAME_SERVERS)
+        self._failures.succeeded(self._broker, self._wanted.queue.topic)
         self._pause_ms = PULLING.shortest_ms
         self._absent_since_ms = None
 
-    def _heard(self) -> None:
-        self._is_over(self._broker)
-        if self._waited is not None and not self._is_heard:
-            self._waited(self._broker).answered()
-        self._is_heard = True
-
-    def _is_over(self, subject: str) -> None:
-        if self._patience.succeeded(subject):
-            self._say()
-
     def _failed(self, request: PullRequest, error: RocketMQError) -> None:
         error = self._of_a_known_topic(error)
-        outlook = outlook_of_pull(error)
-        if outlook is Outlook.FINAL:
-            raise error
-        if _is_without_route(error):
+        if (over := self._failures.failed(self._broker, None, error)) is not None:
+            raise over
+        if is_without_route(error):
             self._address = self._surveyed
             self._asked_anew.discard(request)
         elif refreshes_route(error):
             self._ask_where()
-        self._be_patient(error, self._missing_ms if outlook is Outlook.UNSERVED else self._limit_ms)
         self._window.busy()
         self._postponed.append(request)
-
-    def _be_patient(self, error: RocketMQError, limit_ms: int) -> None:
-        """Raises what has lasted too long. A broker's time begins when a name server answers."""
-        subject, now_ms = NAME_SERVERS if _is_without_route(error) else self._broker, self._clock()
-        since_ms = None if self._waited is None or self._is_heard else self._waited(subject).since_ms(now_ms)
-        self._patience.failed(subject, error, now_ms=now_ms, limit_ms=limit_ms, since_ms=since_ms, quiet_ms=QUIET_MS)
-        if self._patience.is_failing(NAME_SERVERS):
-            subject = NAME_SERVERS
-            self._patience.excuse((self._broker,), now_ms, beside_ms=self._limit_ms)
-        self._say()
-        try:
-            self._patience.check(now_ms)
-        except RocketMQError:
-            if self._waited is not None:
-                self._waited(subject).gave_up(self._patience.since_ms(subject))
-            raise
 
     def _of_a_known_topic(self, error: RocketMQError) -> RocketMQError:
         """The topic was there when the range was planned: it is its broker that is away, most likely."""
@@ -312,10 +266,6 @@ class RangePuller:
         broker = queue.broker_name + ("" if self._surveyed is None else f" ({self._surveyed})")
         return RouteError("QUEUE_AWAY", topic=queue.topic, address=address, queue_id=queue.queue_id, broker=broker)
 
-    def _say(self) -> None:
-        for line in self._lines.lines(self._patience.waits(), self._clock()):
-            log.warning("%s", line)
-
     def _absent(self, request: PullRequest, result: PullResult) -> None:
         """The broker does not have the next offset now: ask again later, and where the queue is. Lost when nothing else
         has come for long."""
@@ -323,7 +273,7 @@ class RangePuller:
         now_ms = self._clock()
         self._absent_since_ms = now_ms if self._absent_since_ms is None else self._absent_since_ms
         waited_ms, offset = now_ms - self._absent_since_ms, request.next_offset
-        is_told = not self._patience.is_failing(NAME_SERVERS)
+        is_told = not self._failures.are_name_servers_silent
         if waited_ms >= ABSENT_LIMIT_MS and is_told and self._window.give_up(request, self._to_its_end(result)):
             log.warning("giving up queue=%s offset=%d reason=%s", self._wanted.queue, offset, result.reason)
         elif waited_ms >= max(ABSENT_LIMIT_MS, self._limit_ms):

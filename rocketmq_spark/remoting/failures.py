@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from rocketmq_spark.errors import RocketMQError, TransportError
 from rocketmq_spark.remoting.retry import ASKING, NAME_SERVERS, Outlook, Pauses, is_without_route, outlook_of_request
@@ -187,15 +187,28 @@ class Policy(NamedTuple):
     unserved_ms: int
 
 
+class Waited(Protocol):
+    """Since when others have waited for the same in vain: OutageNotes."""
+
+    def since_ms(self, now_ms: int) -> int | None: ...
+
+    def gave_up(self, since_ms: int) -> None: ...
+
+    def answered(self) -> None: ...
+
+
 class Failures:
     """What fails now, by subject: a broker, a topic, a queue; and the name servers, while no route can be found.
 
-    A subject's time begins when a name server answers, unless these come and go. Not thread-safe.
+    A subject's time begins when a name server answers, unless these come and go. ``waited``: what others have waited
+    for a subject before; their time counts until something has succeeded here. Not thread-safe.
     """
 
-    def __init__(self, policy: Policy, clock: Clock) -> None:
+    def __init__(self, policy: Policy, clock: Clock, waited: Callable[[str], Waited] | None = None) -> None:
         self._policy = policy
         self._clock = clock
+        self._waited = waited
+        self._has_succeeded = False
         self._patience = Patience(policy.outlook_of)
         self._lines = WaitLines()
         self._unrouted: set[str] = set()
@@ -225,33 +238,58 @@ class Failures:
             pause_ms = self._policy.pauses.after(pause_ms)
             sleep(pause_ms / 1000)
 
-    def failed(self, subject: str, topic: str, error: RocketMQError) -> RocketMQError | None:
+    def failed(self, subject: str, topic: str | None, error: RocketMQError) -> RocketMQError | None:
         """Note and log a failure. Return None if another attempt may succeed.
 
-        Else ``error``, or TransportError[CLUSTER_UNREACHABLE] around it: see ``Patience.over``.
+        Else ``error``, or TransportError[CLUSTER_UNREACHABLE] around it: see ``Patience.over``. ``topic``: whose route
+        it had, unless it failed for that; None if it was tried without one, while name servers are silent or not.
         """
         outlook, now_ms = self._policy.outlook_of(error), self._clock()
         if outlook is Outlook.FINAL:
             return error
+        failing = subject
         if is_without_route(error):
-            self._unrouted.add(topic)
-            self._patience.excuse((subject,), now_ms, beside_ms=self._policy.limit_ms)
-            subject = NAME_SERVERS
-        else:
+            self._unrouted.add(str(error.context["topic"]))
+            failing = NAME_SERVERS
+        elif topic is not None:
             self._routed(topic)
-        limit_ms = self._policy.unserved_ms if outlook is Outlook.UNSERVED else self._policy.limit_ms
-        self._patience.failed(subject, error, now_ms=now_ms, limit_ms=limit_ms, quiet_ms=QUIET_MS)
+        self._patience.failed(
+            failing,
+            error,
+            now_ms=now_ms,
+            limit_ms=self._policy.unserved_ms if outlook is Outlook.UNSERVED else self._policy.limit_ms,
+            since_ms=None if self._waited is None or self._has_succeeded else self._waited(failing).since_ms(now_ms),
+            quiet_ms=QUIET_MS,
+        )
+        if failing == NAME_SERVERS or (topic is None and self.are_name_servers_silent):
+            self._patience.excuse((subject,), now_ms, beside_ms=self._policy.limit_ms)
         self._log()
-        return self._patience.over(subject, now_ms)
+        over = self._patience.over(failing, now_ms)
+        if over is not None and self._waited is not None:
+            self._waited(failing).gave_up(self._patience.since_ms(failing))
+        return over
 
-    def succeeded(self, subject: str, topic: str) -> None:
-        """It works, or is not waited for any more."""
-        were_silent = self._routed(topic)
+    def succeeded(self, subject: str, topic: str | None) -> None:
+        """It works, or is not waited for any more. ``topic``: as in ``failed``."""
+        if self._waited is not None and not self._has_succeeded:
+            self._waited(subject).answered()
+        self._has_succeeded = True
+        were_silent = topic is not None and self._routed(topic)
         if self._patience.succeeded(subject) or were_silent:
             self._log()
 
+    def routed(self, topic: str) -> None:
+        """A name server has told where ``topic`` is."""
+        if self._routed(topic):
+            self._log()
+
+    @property
+    def are_name_servers_silent(self) -> bool:
+        """Whether no route was told since they failed."""
+        return self._patience.is_failing(NAME_SERVERS)
+
     def _routed(self, topic: str) -> bool:
-        """Return whether name servers were failing that have told where ``topic`` is. A route that was known before
+        """Return whether it was a failure of name servers that this route was not told. One that was known before
         shows nothing of them."""
         if topic not in self._unrouted:
             return False
