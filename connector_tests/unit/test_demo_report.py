@@ -1,265 +1,157 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from rocketmq_spark.cli.demo_report import (
-    Cell,
-    Invoice,
-    Messages,
-    Ownership,
-    Sharing,
-    Summary,
-    Trigger,
-    WindowTable,
-    Written,
+    PRODUCTS,
+    audit,
     cause_of,
-    shortened,
+    group_lag,
+    is_clean,
+    is_divided,
+    line_of,
+    order_key,
+    order_message,
+    queues_of,
 )
+from rocketmq_spark.model import MessageQueue, QueueBounds
 
 
-def trigger(member: str = "first", batch_id: int = 0, keys: tuple[str, ...] = ()) -> Trigger:
-    return Trigger(member, batch_id, len(keys), 0.0, 0, (), keys)
+class TestOrders:
+    def test_an_order_has_a_json_body_its_product_as_tag_and_a_key(self) -> None:
+        message = order_message("shop", 4)
+        assert (message.topic, message.tags, message.keys) == ("shop", "games", "order-4")
+        assert json.loads(message.body) == {"order": 4, "customer": "customer-28", "amount_cents": 648}
+
+    def test_no_two_orders_share_a_key_and_all_products_sell(self) -> None:
+        messages = [order_message("shop", number) for number in range(300)]
+        assert {message.keys for message in messages} == {order_key(number) for number in range(300)}
+        assert len({message.keys for message in messages}) == 300
+        assert {message.tags for message in messages} == set(PRODUCTS)
 
 
-PROGRESS: dict[str, Any] = {
-    "name": "first",
-    "batchId": 7,
-    "numInputRows": 2,
-    "processedRowsPerSecond": 40.0,
-    "sources": [{"latestOffset": {"maxOffsets": {"orders": {"broker-a": {"0": 9, "2": 7}}}, "lag": 3}}],
-    "observedMetrics": {"orders": {"keys": ["order-1", "order-2"]}},
-}
+QUEUES: dict[str, Any] = {"maxOffsets": {"orders": {"broker-a": {"0": 9, "2": 7}}}, "lag": 3}
+MESSAGES = {"received": 40, "acknowledged": 20, "renewed": 3, "expired": 1, "waiting": 12, "inBatch": 8}
 
 
-class TestTrigger:
-    def test_reads_what_a_progress_tells(self) -> None:
-        queues = ("broker-a:0", "broker-a:2")
-        assert Trigger.from_progress(PROGRESS) == Trigger("first", 7, 2, 40.0, 3, queues, ("order-1", "order-2"))
+def progress(latest: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """As Spark's JSON has it."""
+    own = {"name": "first", "batchId": 7, "numInputRows": 2, "processedRowsPerSecond": 40.0}
+    return own | {"sources": [{"latestOffset": latest}]}
 
-    def test_a_progress_before_the_first_survey_owns_nothing(self) -> None:
-        silent = PROGRESS | {"sources": [{"latestOffset": None}], "observedMetrics": {}}
-        assert Trigger.from_progress(silent) == Trigger("first", 7, 2, 40.0, None, (), ())
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+class TestProgress:
+    def test_the_line_has_rows_rate_lag_and_queues(self) -> None:
+        assert words(line_of(progress(QUEUES))) == "first batch 7 2 rows 40 rows/s lag 3 queues 0,2"
+
+    def test_before_the_first_survey_there_are_no_queues(self) -> None:
+        assert queues_of(progress()) == ()
+        assert words(line_of(progress())) == "first batch 7 2 rows 40 rows/s lag ? queues none"
+
+    def test_an_unknown_lag_is_shown_as_unknown(self) -> None:
+        assert words(line_of(progress(QUEUES | {"lag": None}))).endswith("rows/s lag ? queues 0,2")
 
     def test_a_trigger_without_rows_has_no_rate(self) -> None:
-        quiet = {key: value for key, value in PROGRESS.items() if key != "processedRowsPerSecond"}
-        assert Trigger.from_progress(quiet).rows_per_s == 0.0
+        idle = {name: value for name, value in progress(QUEUES).items() if name != "processedRowsPerSecond"}
+        assert words(line_of(idle)) == "first batch 7 2 rows 0 rows/s lag 3 queues 0,2"
 
-    def test_the_line_says_rows_rate_lag_and_queues(self) -> None:
-        line = Trigger.from_progress(PROGRESS).line()
-        assert " ".join(line.split()) == "first batch 7 2 rows 40 rows/s lag 3 queues broker-a:0,2"
-
-    def test_a_lag_that_nobody_knows_is_none_that_is_shown(self) -> None:
-        latest = PROGRESS["sources"][0]["latestOffset"] | {"lag": None}
-        line = Trigger.from_progress(PROGRESS | {"sources": [{"latestOffset": latest}]}).line()
-        assert " ".join(line.split()) == "first batch 7 2 rows 40 rows/s lag ? queues broker-a:0,2"
-
-    def test_where_messages_are_shared_it_says_what_became_of_them(self) -> None:
-        latest = {"received": 40, "acknowledged": 20, "renewed": 3, "expired": 1, "waiting": 12, "inBatch": 8}
-        shared = Trigger.from_progress(PROGRESS | {"sources": [{"latestOffset": latest}]})
-        assert shared.messages == Messages(received=40, waiting=12, acknowledged=20, expired=1)
-        assert (shared.queues, shared.lag) == ((), None)
-        line = " ".join(shared.line().split())
-        assert line == "first batch 7 2 rows 40 rows/s received 40 waiting 12 acknowledged 20 expired 1"
-
-    def test_where_queues_are_shared_it_says_nothing_of_messages(self) -> None:
-        assert Trigger.from_progress(PROGRESS).messages is None
-
-
-WROTE: dict[str, Any] = {
-    "batchId": 3,
-    "processedRowsPerSecond": 80.0,
-    "sink": {"numOutputRows": 2},
-    "observedMetrics": {"orders": {"keys": ["order-1", "order-2"]}},
-}
-
-
-class TestWritten:
-    def test_reads_what_a_progress_tells(self) -> None:
-        assert Written.from_progress(WROTE) == Written(3, 2, 80.0, ("order-1", "order-2"))
-
-    @pytest.mark.parametrize("count", [-1, 0])
-    def test_a_trigger_without_a_batch_has_written_nothing(self, count: int) -> None:
-        idle = {name: value for name, value in WROTE.items() if name != "processedRowsPerSecond"}
-        idle |= {"sink": {"numOutputRows": count}, "observedMetrics": {}}
-        assert Written.from_progress(idle) == Written(3, 0, 0.0, ())
-
-    def test_the_line_says_rows_and_rate(self) -> None:
-        assert " ".join(Written.from_progress(WROTE).line().split()) == "billing batch 3 2 rows 80 rows/s written"
-
-
-def billed(*keys: str) -> list[Invoice]:
-    """An invoice for each."""
-    return [Invoice(f"id-{key}", key) for key in keys]
-
-
-class TestSummary:
-    def test_every_order_once_is_clean(self) -> None:
-        triggers = [trigger(keys=("a",)), trigger(batch_id=1, keys=("b",))]
-        summary = Summary.of({"a", "b"}, triggers, 0, billed("a", "b"))
-        assert summary.line() == (
-            "demo: produced=2 read=2 distinct=2 duplicates=0 lost=0 group_lag=0 written=2 invoices=2 unbilled=0"
+    def test_where_messages_are_shared_their_counts_are_shown(self) -> None:
+        assert words(line_of(progress(MESSAGES))) == (
+            "first batch 7 2 rows 40 rows/s received 40 waiting 12 acknowledged 20 expired 1"
         )
-        assert summary.is_clean
-
-    def test_an_order_that_two_members_read_is_a_duplicate_and_no_loss(self) -> None:
-        triggers = [trigger("first", keys=("a",)), trigger("second", keys=("a",))]
-        summary = Summary.of({"a"}, triggers, 0, billed("a"))
-        assert (summary.read, summary.distinct, summary.duplicates, summary.lost) == (2, 1, 1, 0)
-        assert summary.is_clean
-
-    def test_a_batch_that_is_reported_again_counts_once(self) -> None:
-        summary = Summary.of({"a"}, [trigger(keys=("a",)), trigger(keys=("a",))], 0, billed("a"))
-        assert summary.read == 1
-
-    def test_a_lost_order_is_not_hidden_by_a_duplicate(self) -> None:
-        summary = Summary.of({"a", "b"}, [trigger(keys=("a", "a"))], 0, billed("a", "b"))
-        assert (summary.duplicates, summary.lost) == (1, 1)
-        assert not summary.is_clean
-
-    def test_a_row_that_nobody_sent_is_a_duplicate_of_nothing_and_hides_no_loss(self) -> None:
-        summary = Summary.of({"a"}, [trigger(keys=("strange",))], 0, billed("a"))
-        assert summary.lost == 1
-
-    def test_a_lag_is_not_clean(self) -> None:
-        assert not Summary.of({"a"}, [trigger(keys=("a",))], 1, billed("a")).is_clean
-
-    def test_an_invoice_that_is_stored_again_is_one_invoice(self) -> None:
-        summary = Summary.of({"a"}, [trigger(keys=("a",))], 0, billed("a", "a"))
-        assert (summary.written, summary.invoices, summary.unbilled) == (2, 1, 0)
-        assert summary.is_clean
-
-    def test_an_order_without_an_invoice_is_not_clean_nor_hidden_by_invoices_of_others(self) -> None:
-        summary = Summary.of({"a", "b"}, [trigger(keys=("a", "b"))], 0, billed("a", "a", "strange"))
-        assert (summary.written, summary.invoices, summary.unbilled) == (3, 2, 1)
-        assert not summary.is_clean
-
-
-class TestOwnership:
-    def test_a_move_is_told_when_the_members_agree_on_it(self) -> None:
-        ownership = Ownership(queue_count=2)
-        ownership.tell("first", ("b:0", "b:1"))
-        assert ownership.news() == "first reads b:0,1"
-        ownership.tell("second", ("b:1",))
-        assert ownership.news() is None, "first has not said yet that it gave b:1 away"
-        ownership.tell("first", ("b:0",))
-        assert ownership.news() == "first reads b:0   second reads b:1"
-        assert ownership.news() is None, "told already"
-
-    def test_a_queue_that_nobody_reads_yet_is_no_news(self) -> None:
-        ownership = Ownership(queue_count=2)
-        ownership.tell("first", ("b:0",))
-        assert ownership.news() is None
-
-    def test_a_member_that_has_left_reads_none(self) -> None:
-        ownership = Ownership(queue_count=1)
-        ownership.tell("first", ("b:0",))
-        ownership.tell("second", ())
-        assert ownership.news() == "first reads b:0   second reads none"
-
-    def test_it_hears_of_triggers_and_of_who_has_left(self) -> None:
-        ownership = Ownership(queue_count=1)
-        ownership.hear(Trigger("first", 0, 0, 0.0, 0, ("b:0",), ()))
-        ownership.hear(Trigger("second", 0, 0, 0.0, 0, (), ()))
-        assert ownership.news() == "first reads b:0   second reads none"
-        ownership.left("first")
-        ownership.hear(Trigger("second", 1, 0, 0.0, 0, ("b:0",), ()))
-        assert ownership.news() == "first reads none   second reads b:0"
-
-    @pytest.mark.parametrize(
-        ("first", "second", "is_settled", "is_shared"),
-        [
-            (("b:0", "b:1"), (), True, False),
-            (("b:0",), ("b:1",), True, True),
-            (("b:0", "b:1"), ("b:1",), False, False),
-            (("b:0",), (), False, False),
-            (("b:0",), ("b:0",), False, False),
-        ],
-    )
-    def test_settled_is_one_reader_for_each_queue_and_shared_is_two_readers(
-        self, first: tuple[str, ...], second: tuple[str, ...], is_settled: bool, is_shared: bool
-    ) -> None:
-        ownership = Ownership(queue_count=2)
-        ownership.tell("first", first)
-        ownership.tell("second", second)
-        assert (ownership.is_settled(), ownership.is_shared()) == (is_settled, is_shared)
-
-
-def told(member: str, received: int) -> Trigger:
-    return Trigger(member, 0, 0, 0.0, None, (), (), Messages(received, 0, 0, 0))
-
-
-class TestSharing:
-    def test_who_has_received_nothing_yet_is_no_news(self) -> None:
-        sharing = Sharing()
-        assert (sharing.is_settled(), sharing.is_shared(), sharing.news()) == (False, False, None)
-        sharing.hear(told("first", 0))
-        assert (sharing.is_settled(), sharing.is_shared(), sharing.news()) == (False, False, None)
-        sharing.hear(told("first", 1))
-        assert (sharing.is_settled(), sharing.is_shared()) == (True, False)
-        assert sharing.news() == "first receives, 1 by now"
-        assert sharing.news() is None, "told already"
-
-    def test_who_joins_shares_when_each_has_received_messages_since(self) -> None:
-        sharing = Sharing()
-        sharing.hear(told("first", 30))
-        sharing.hear(told("second", 0))
-        assert not sharing.is_settled()
-        sharing.hear(told("second", 5))
-        assert not sharing.is_settled(), "first may receive nothing any more"
-        sharing.hear(told("first", 34))
-        assert (sharing.is_settled(), sharing.is_shared()) == (True, True)
-        assert sharing.news() == "first receives, 4 by now   second receives, 5 by now"
-
-    def test_who_has_left_leaves_all_to_the_others(self) -> None:
-        sharing = Sharing()
-        sharing.hear(told("first", 30))
-        sharing.hear(told("second", 5))
-        sharing.left("second")
-        assert not sharing.is_settled()
-        sharing.hear(told("first", 37))
-        assert (sharing.is_settled(), sharing.is_shared()) == (True, False)
-        assert sharing.news() == "first receives, 7 by now"
-
-    def test_a_trigger_before_the_first_receipt_tells_nothing(self) -> None:
-        sharing = Sharing()
-        sharing.hear(trigger("first"))
-        assert (sharing.is_settled(), sharing.news()) == (False, None)
 
 
 @pytest.mark.parametrize(
-    ("queues", "text"),
+    ("members", "is_so"),
     [
-        ((), "none"),
-        (("broker-a:0", "broker-b:0", "broker-a:11"), "broker-a:0,11 broker-b:0"),
-        (("a:b:0", "a:b:1"), "a:b:0,1"),
+        ([("0", "1")], True),
+        ([("0",), ("1",)], True),
+        ([("0", "1"), ("1",)], False),
+        ([("0",), ("0",)], False),
+        ([("0",)], False),
+        ([()], False),
     ],
 )
-def test_queues_are_shortened_by_broker(queues: tuple[str, ...], text: str) -> None:
-    assert shortened(queues) == text
+def test_queues_are_divided_when_each_has_one_owner(members: list[tuple[str, ...]], is_so: bool) -> None:
+    owned = [progress({"maxOffsets": {"orders": {"b": dict.fromkeys(queues, 5)}}}) for queues in members]
+    assert is_divided(owned, 2) is is_so
 
 
-def at(second: int) -> datetime:
-    return datetime(2026, 1, 1, 12, 0, second, tzinfo=UTC)
+def test_where_messages_are_shared_no_queue_is_divided() -> None:
+    assert is_divided([progress(MESSAGES), progress(MESSAGES)], 0)
 
 
-class TestWindowTable:
-    def test_members_add_up_and_a_newer_count_replaces_an_older_one(self) -> None:
-        table = WindowTable()
-        table.take("first", [Cell(at(0), "books", 1, 100)])
-        table.take("first", [Cell(at(0), "books", 3, 350)])
-        table.take("second", [Cell(at(0), "books", 2, 200), Cell(at(0), "music", 1, 1)])
-        header, row = table.lines()
-        assert header.split() == ["window", "books", "music", "orders", "amount"]
-        assert row.split() == ["12:00:00", "5", "1", "6", "5.51"]
+Q0, Q1 = (MessageQueue("orders", "broker-a", queue_id) for queue_id in (0, 1))
 
-    def test_windows_are_in_order_and_may_be_cut_to_the_last(self) -> None:
-        table = WindowTable()
-        table.take("first", [Cell(at(second), "books", 1, 100) for second in (20, 0, 10)])
-        assert [row.split()[0] for row in table.lines()[1:]] == ["12:00:00", "12:00:10", "12:00:20"]
-        assert [row.split()[0] for row in table.lines(last=1)[1:]] == ["12:00:20"]
+
+class TestGroupLag:
+    def test_it_is_what_is_stored_behind_the_committed_offsets(self) -> None:
+        assert group_lag({Q0: QueueBounds(0, 10), Q1: QueueBounds(5, 20)}, {Q0: 10, Q1: 12}) == 8
+
+    def test_offset_zero_is_a_real_offset(self) -> None:
+        assert group_lag({Q0: QueueBounds(0, 10)}, {Q0: 0}) == 10
+
+    def test_a_queue_without_an_offset_counts_with_all_that_it_holds(self) -> None:
+        assert group_lag({Q0: QueueBounds(4, 10)}, {Q0: None}) == 6
+
+    def test_a_commit_that_came_after_the_bounds_is_no_negative_lag(self) -> None:
+        assert group_lag({Q0: QueueBounds(0, 10), Q1: QueueBounds(0, 3)}, {Q0: 12, Q1: 0}) == 3
+
+
+def billed(*keys: str) -> list[tuple[str, str]]:
+    """An invoice for each."""
+    return [(f"id-{key}", key) for key in keys]
+
+
+class TestAudit:
+    def test_every_order_once_is_clean(self) -> None:
+        counts = audit({"a", "b"}, ["a", "b"], 0, billed("a", "b"))
+        assert list(counts.items()) == [
+            ("produced", 2),
+            ("read", 2),
+            ("distinct", 2),
+            ("duplicates", 0),
+            ("lost", 0),
+            ("group_lag", 0),
+            ("written", 2),
+            ("invoices", 2),
+            ("unbilled", 0),
+        ]
+        assert is_clean(counts)
+
+    def test_an_order_that_is_read_twice_is_a_duplicate_and_no_loss(self) -> None:
+        counts = audit({"a"}, ["a", "a"], 0, billed("a"))
+        assert (counts["read"], counts["distinct"], counts["duplicates"], counts["lost"]) == (2, 1, 1, 0)
+        assert is_clean(counts)
+
+    def test_a_lost_order_is_not_hidden_by_a_duplicate(self) -> None:
+        counts = audit({"a", "b"}, ["a", "a"], 0, billed("a", "b"))
+        assert (counts["duplicates"], counts["lost"]) == (1, 1)
+        assert not is_clean(counts)
+
+    def test_a_row_without_an_order_hides_no_loss(self) -> None:
+        assert audit({"a"}, ["strange"], 0, billed("a"))["lost"] == 1
+
+    def test_a_lag_is_not_clean(self) -> None:
+        assert not is_clean(audit({"a"}, ["a"], 1, billed("a")))
+
+    def test_an_invoice_that_is_stored_again_is_one_invoice(self) -> None:
+        counts = audit({"a"}, ["a"], 0, billed("a", "a"))
+        assert (counts["written"], counts["invoices"], counts["unbilled"]) == (2, 1, 0)
+        assert is_clean(counts)
+
+    def test_an_order_without_an_invoice_is_not_clean_nor_hidden_by_invoices_of_others(self) -> None:
+        counts = audit({"a", "b"}, ["a", "b"], 0, billed("a", "a", "strange"))
+        assert (counts["written"], counts["invoices"], counts["unbilled"]) == (3, 2, 1)
+        assert not is_clean(counts)
 
 
 def test_of_a_spark_failure_the_connectors_own_sentence_is_shown() -> None:

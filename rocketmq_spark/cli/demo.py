@@ -5,76 +5,50 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from tempfile import TemporaryDirectory
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
-from pyspark.sql import SparkSession
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
 
-from rocketmq_spark.cli.demo_invoices import AUDIT, BILLING, audited, auditing, billing
-from rocketmq_spark.cli.demo_orders import Shop
-from rocketmq_spark.cli.demo_queries import DemoQuery, News, NewsReporter, counting, quiet_session, read_stream
-from rocketmq_spark.cli.demo_report import Invoice, Ownership, Sharing, Summary, Trigger, Written
-from rocketmq_spark.cli.demo_screen import DemoError, Screen, step
-from rocketmq_spark.cli.group_lag import group_lag
+from rocketmq_spark import stop
+from rocketmq_spark.cli import demo_report as report
+from rocketmq_spark.cli.demo_queries import billing, collecting, news_of, quiet_session
+from rocketmq_spark.cli.name_server import TIMEOUT_MS, cluster_at
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.errors import RocketMQError
-from rocketmq_spark.remoting.namesrv import NameServers
-from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
 
-TOPIC: Final = "orders"
-INVOICES: Final = "invoices"
-GROUP: Final = "demo"
-FIRST: Final = "first"
-SECOND: Final = "second"
-TOLD: Final[Mapping[str, Callable[[Mapping[str, Any]], News]]] = MappingProxyType(
-    {FIRST: Trigger.from_progress, SECOND: Trigger.from_progress, BILLING: Written.from_progress}
-)
-"""What is made of the progress of which query."""
-BY_QUEUE: Final = "queue"
-BY_MESSAGE: Final = "message"
+TOPIC, INVOICES, GROUP = "orders", "invoices", "demo"
+FIRST, SECOND, BILLING, AUDIT = "first", "second", "billing", "audit"
+BY_QUEUE, BY_MESSAGE = "queue", "message"
 QUEUES: Final = {BY_QUEUE: 4, BY_MESSAGE: 1}
 """Of the topic: a group that shares messages may have more members than there are queues."""
-TIMEOUT_MS: Final = 5_000
-TICK_S: Final = 0.1
-LAG_POLL_S: Final = 0.5
+BATCH_LIMIT: Final = 100
+TICK_S: Final = 0.2
 PATIENCE_S: Final = 300.0
-"""How long the demo waits for Spark's first batch, for the end of a query, and for the group to catch up."""
+"""How long the demo waits for Spark's first batches, and for the group to divide its work and to catch up."""
 
 
-@dataclass(frozen=True, slots=True)
-class Play:
-    """What is asked for. ``load_balance`` and ``through_a_proxy`` say how the members read."""
-
-    seconds: int
-    rate_per_s: int
-    load_balance: str
-    through_a_proxy: bool
-
-    def options(self, cluster: EmbeddedCluster, group: str) -> dict[str, str]:
-        """Of a member of ``group`` that reads orders."""
-        through_a_proxy = {"endpoints": cluster.endpoints} if self.through_a_proxy else None
-        server = through_a_proxy or {"namesrvAddr": cluster.namesrv_addr, "startingOffsets": "earliest"}
-        return {**server, "consumerGroup": group, "subscribe": TOPIC, "loadBalance": self.load_balance}
+class DemoError(Exception):
+    """The demo cannot go on; the text names the reason."""
 
 
 def main(argv: Sequence[str]) -> int:
     """Run it; 0 only if no order was lost, the group has committed all of them, and each has an invoice."""
-    arguments = new_parser().parse_args(argv)
+    play = new_parser().parse_args(argv)
     try:
         with ExitStack() as resources:
-            summary = set_up(resources, play_of(arguments)).run()
+            counts = Demo(resources, play).run()
     except DemoError as failure:
         print(f"demo: {failure}", file=sys.stderr)
         return 1
-    print(summary.line(), flush=True)
-    return 0 if summary.is_clean else 1
+    print("demo:", *(f"{name}={count}" for name, count in counts.items()), flush=True)
+    return 0 if report.is_clean(counts) else 1
 
 
 def new_parser() -> argparse.ArgumentParser:
@@ -84,200 +58,157 @@ def new_parser() -> argparse.ArgumentParser:
         description="Stream orders through a real Apache RocketMQ into Spark, and see that every one arrives. "
         "Two queries count them; one more writes an invoice for each to another topic.",
     )
-    parser.add_argument(
-        "--seconds", type=positive, default=60, metavar="N", help="how long orders come in (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--rate", type=positive, default=100, metavar="N", help="orders a second (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--load-balance",
-        choices=QUEUES,
-        default=BY_QUEUE,
-        help="what the two queries share: a topic's queues, or the messages of a single one (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--proxy",
-        action="store_true",
-        help="read orders through a RocketMQ 5 proxy, over gRPC; invoices go to the broker",
-    )
+    seconds, rate = "how long orders come in (default: %(default)s)", "orders a second (default: %(default)s)"
+    parser.add_argument("--seconds", type=positive, default=60, metavar="N", help=seconds)
+    parser.add_argument("--rate", type=positive, default=100, metavar="N", help=rate)
+    share = "what the two queries share: a topic's queues, or the messages of a single one (default: %(default)s)"
+    parser.add_argument("--load-balance", choices=QUEUES, default=BY_QUEUE, help=share)
+    proxy = "read orders through a RocketMQ 5 proxy, over gRPC; invoices go to the broker"
+    parser.add_argument("--proxy", action="store_true", help=proxy)
     return parser
 
 
-def play_of(arguments: argparse.Namespace) -> Play:
-    """Raises DemoError for what cannot be played."""
-    if arguments.proxy and arguments.load_balance != BY_MESSAGE:
-        raise DemoError(f"--proxy wants --load-balance {BY_MESSAGE}")
-    return Play(arguments.seconds, arguments.rate, arguments.load_balance, arguments.proxy)
-
-
 def positive(text: str) -> int:
-    """A whole number above 0."""
-    number = int(text)
-    if number < 1:
+    """Read a whole number above 0."""
+    if (number := int(text)) < 1:
         raise argparse.ArgumentTypeError("must be at least 1")
     return number
 
 
-def set_up(resources: ExitStack, play: Play) -> Demo:
-    """Start the broker and Spark; all files are in temporary folders that go with ``resources``."""
-    folder = Path(resources.enter_context(TemporaryDirectory(prefix="rocketmq-demo-", ignore_cleanup_errors=True)))
-    with step("starting Apache RocketMQ"):
-        cluster = resources.enter_context(EmbeddedCluster(proxy=play.through_a_proxy))
-        cluster.create_topic(TOPIC, QUEUES[play.load_balance])
-        cluster.create_topic(INVOICES)
-    with step("starting Spark"):
-        spark = resources.enter_context(quiet_session(folder))
-    pool = ConnectionPool(connect_timeout_ms=TIMEOUT_MS)
-    resources.callback(pool.close)
-    demo = Demo(spark, cluster, pool, folder, play)
-    resources.callback(demo.close)
-    return demo
-
-
-@dataclass(frozen=True, slots=True)
-class Queries:
-    """Two members of one group that count orders, one query that writes invoices, and one that reads them back."""
-
-    first: DemoQuery
-    second: DemoQuery
-    billing: DemoQuery
-    audit: DemoQuery
-
-    @staticmethod
-    def of(play: Play, spark: SparkSession, cluster: EmbeddedCluster, folder: Path, news: SimpleQueue[News]) -> Queries:
-        """None of them is started."""
-        orders, to_bill = (read_stream(spark, play.options(cluster, group)) for group in (GROUP, BILLING))
-        server = {"namesrvAddr": cluster.namesrv_addr}
-        written = {**server, "consumerGroup": AUDIT, "subscribe": INVOICES, "startingOffsets": "earliest"}
-        return Queries(
-            counting(FIRST, orders, folder, news),
-            counting(SECOND, orders, folder, news),
-            billing(to_bill, {**server, "topic": INVOICES}, folder),
-            auditing(read_stream(spark, written), folder),
-        )
-
-
 class Demo:
-    """The play: a shop, and queries that read its orders.
+    """The play: orders, two members of a group that count them, a query that writes invoices, one that reads these.
 
-    Threads: one plays; listeners of Spark and the shop's thread put what they have to say into ``_news``.
+    All that it starts ends with ``resources``, and so does the folder with its files.
     """
 
-    def __init__(
-        self, spark: SparkSession, cluster: EmbeddedCluster, pool: ConnectionPool, folder: Path, play: Play
-    ) -> None:
-        self._spark = spark
-        self._cluster = cluster
-        self._seconds = play.seconds
-        self._pool = pool
-        self._name_servers = NameServers((cluster.namesrv_addr,), pool, TIMEOUT_MS)
-        producer = Producer(self._name_servers, pool, group="shop", timeout_ms=TIMEOUT_MS)
-        self._shop = Shop(producer, TOPIC, play.rate_per_s)
-        queues = QUEUES[play.load_balance]
-        self._screen = Screen(Sharing() if play.load_balance == BY_MESSAGE else Ownership(queues))
-        self._news: SimpleQueue[News] = SimpleQueue()
-        spark.streams.addListener(NewsReporter(self._news, TOLD))
-        self._queries = Queries.of(play, spark, cluster, folder, self._news)
+    def __init__(self, resources: ExitStack, play: argparse.Namespace) -> None:
+        if play.proxy and play.load_balance != BY_MESSAGE:
+            raise DemoError(f"--proxy wants --load-balance {BY_MESSAGE}")
+        self._play = play
+        self._queries: dict[str, StreamingQuery] = {}
+        self._shown: dict[str, str] = {}
+        self._in_this_act: dict[str, report.Progress] = {}
+        self._begin_s = time.monotonic()
+        folder = Path(resources.enter_context(TemporaryDirectory(prefix="rocketmq-demo-", ignore_cleanup_errors=True)))
+        self._print("starting Apache RocketMQ")
+        self._cluster = resources.enter_context(EmbeddedCluster(proxy=play.proxy))
+        self._cluster.create_topic(TOPIC, QUEUES[play.load_balance])
+        self._cluster.create_topic(INVOICES)
+        self._print("starting Spark")
+        self._spark = resources.enter_context(quiet_session(folder))
+        servers = resources.enter_context(cluster_at(self._cluster.namesrv_addr, {}))
+        self._broker = servers.broker(self._cluster.broker_addr())
+        self._producer = Producer(servers.name_servers, servers.pool, group="shop", timeout_ms=TIMEOUT_MS)
+        self._sent = 0
 
-    def run(self) -> Summary:
-        """Raises DemoError when a query fails, does not start or does not end, EmbeddedBrokerError when the broker has
-        ended, which explains whatever else has failed then."""
+    def run(self) -> dict[str, int]:
+        """Return what ``audit`` counts.
+
+        Raises DemoError when a query fails or does not start, EmbeddedBrokerError when the broker has ended, which
+        explains whatever else has failed then.
+        """
         try:
-            return self._perform()
-        except (DemoError, RocketMQError):
+            self._begin()
+            self._perform()
+            return self._audit()
+        except (DemoError, RocketMQError, StreamingQueryException) as failure:
             self._cluster.check()
-            raise
-
-    def _perform(self) -> Summary:
-        self._begin()
-        self._screen.say("orders come in")
-        self._play(self._seconds / 2)
-        self._screen.say("a second query joins the group")
-        self._queries.second.start()
-        self._play(self._seconds * 3 / 4, until=self._screen.shares.is_shared)
-        self._screen.say("the second query leaves")
-        self._leave(self._queries.second)
-        self._play(self._seconds, until=self._screen.shares.is_settled)
-        self._shop.send_due(self._seconds)
-        return self._count_up()
-
-    def close(self) -> None:
-        """Stop what still runs. May be called again."""
-        for query in (self._queries.second, self._queries.first, self._queries.billing, self._queries.audit):
-            query.stop()
+            raise DemoError(report.cause_of(str(failure))) from failure
 
     # ---- the acts
 
     def _begin(self) -> None:
-        with step("starting a query that counts orders, and one that writes invoices"):
-            self._queries.first.start()
-            self._queries.billing.start()
-            self._expect(lambda: bool(self._screen.triggers), "the first query did not start reading")
-            self._expect(self._queries.billing.has_begun, "the query that writes invoices did not start reading")
-        self._screen.start_clock()
+        self._print("starting a query that counts orders, and one that writes invoices")
+        server = {"namesrvAddr": self._cluster.namesrv_addr}
+        self._queries[FIRST] = collecting(self._orders(GROUP), FIRST).start()
+        self._queries[BILLING] = billing(self._orders(BILLING), BILLING, {**server, "topic": INVOICES}).start()
+        if not self._wait_until(lambda: self._shown.keys() == self._queries.keys()):
+            raise DemoError(f"the queries did not start reading within {PATIENCE_S:.0f} s")
+        invoices = self._stream(**server, consumerGroup=AUDIT, subscribe=INVOICES, startingOffsets="earliest")
+        self._queries[AUDIT] = collecting(invoices, AUDIT).start()
 
-    def _play(self, end_s: float, until: Callable[[], bool] = lambda: True) -> None:
-        """Orders come in up to ``end_s``; on a slow machine longer, until what the scene is to show was seen."""
-        while (elapsed_s := self._screen.elapsed_s) < end_s or (not until() and elapsed_s < end_s + PATIENCE_S):
-            self._shop.send_due(elapsed_s)
-            self._listen()
-            time.sleep(TICK_S)
+    def _perform(self) -> None:
+        begin_s, seconds = time.monotonic(), self._play.seconds
+        self._sell("orders come in; their invoices are read back", begin_s, begin_s + seconds / 2, FIRST)
+        self._queries[SECOND] = collecting(self._orders(GROUP), SECOND).start()
+        self._sell("a second query has joined the group", begin_s, begin_s + seconds * 3 / 4, FIRST, SECOND)
+        self._leave(SECOND)
+        self._sell("the second query has left", begin_s, begin_s + seconds, FIRST)
+        self._print("no more orders; the group catches up")
+        self._wait_until(lambda: report.is_clean(self._audit()))
+        for name in (FIRST, BILLING, AUDIT):
+            self._leave(name)
+        self._spark.table(FIRST).union(self._spark.table(SECOND)).groupBy("tags").count().orderBy("tags").show()
 
-    def _count_up(self) -> Summary:
-        self._screen.say("no more orders; the group catches up")
-        self._wait_until(self._has_caught_up, LAG_POLL_S)
-        lag = self._group_lag()
-        self._leave(self._queries.first)
-        self._end(self._queries.billing, self._queries.billing.leave)
-        self._screen.show_table()
-        self._screen.say("the invoices are read back")
-        self._end(self._queries.audit, self._queries.audit.start)
-        return self._summary(lag, audited(self._spark))
+    def _sell(self, title: str, begin_s: float, end_s: float, *members: str) -> None:
+        """Send orders up to ``end_s``; on a slow machine longer, until ``members`` were seen to divide the work."""
+        self._print(title)
+        self._in_this_act.clear()
+        while (now_s := time.monotonic()) < end_s or (now_s < end_s + PATIENCE_S and not self._is_divided(members)):
+            self._send_due(now_s - begin_s)
+            self._look()
+        self._send_due(end_s - begin_s)
 
-    def _leave(self, member: DemoQuery) -> None:
-        """Let it leave the group, and hear all that it has to say."""
-        self._end(member, member.leave)
-        self._screen.show_left(member.name)
+    def _send_due(self, elapsed_s: float) -> None:
+        """Send the orders that came in up to ``elapsed_s`` and are not sent yet."""
+        due = int(elapsed_s * self._play.rate)
+        while self._sent < due:
+            end = min(due, self._sent + BATCH_LIMIT)
+            self._producer.send_batch([report.order_message(TOPIC, number) for number in range(self._sent, end)])
+            self._sent = end
 
-    def _end(self, query: DemoQuery, cause: Callable[[], None]) -> None:
-        """Do what makes it end, and hear that it has ended."""
-        ended = self._screen.ended + 1
-        cause()
-        self._expect(lambda: self._screen.ended >= ended, f"Spark did not end the {query.name} query")
+    def _is_divided(self, members: tuple[str, ...]) -> bool:
+        """Whether each of ``members`` has read orders in this act, and each queue belongs to one of them."""
+        read = [self._in_this_act[name] for name in members if name in self._in_this_act]
+        queue_count = QUEUES[BY_QUEUE] if self._play.load_balance == BY_QUEUE else 0
+        return len(read) == len(members) and report.is_divided(read, queue_count)
 
-    def _has_caught_up(self) -> bool:
-        """Where messages are shared the lag says only that all are handed out, and a stop gives some of them back."""
-        told = [Invoice(key, key) for key in self._screen.billed]
-        return self._summary(self._group_lag(), told).is_clean
+    def _audit(self) -> dict[str, int]:
+        held = self._broker.topic_stats(TOPIC)
+        lag = report.group_lag(held, self._broker.query_offsets(GROUP, held))
+        read = [row["keys"] for member in (FIRST, SECOND) for row in self._spark.table(member).collect()]
+        invoices = [(row["msgId"], row["keys"]) for row in self._spark.table(AUDIT).collect()]
+        return report.audit(set(map(report.order_key, range(self._sent))), read, lag, invoices)
 
-    def _summary(self, lag: int, invoices: Collection[Invoice]) -> Summary:
-        return Summary.of(self._shop.keys, self._screen.triggers, lag, invoices)
+    # ---- queries
 
-    def _group_lag(self) -> int:
-        return group_lag(self._name_servers, self._pool, GROUP, TOPIC, TIMEOUT_MS)
+    def _orders(self, group: str) -> DataFrame:
+        server = {"namesrvAddr": self._cluster.namesrv_addr, "startingOffsets": "earliest"}
+        if self._play.proxy:
+            server = {"endpoints": self._cluster.endpoints}
+        return self._stream(**server, consumerGroup=group, subscribe=TOPIC, loadBalance=self._play.load_balance)
 
-    # ---- waiting
+    def _stream(self, **options: str) -> DataFrame:
+        return self._spark.readStream.format("rocketmq").options(**options).load()
 
-    def _expect(self, is_so: Callable[[], bool], otherwise: str) -> None:
-        if not self._wait_until(is_so, TICK_S):
-            raise DemoError(f"{otherwise} within {PATIENCE_S:.0f} s")
+    def _leave(self, name: str) -> None:
+        """Let the query finish its running batch and leave its group, and show all that it has done."""
+        stop(self._queries[name])
+        self._show_news()
+        del self._queries[name]
 
-    def _wait_until(self, is_so: Callable[[], bool], poll_s: float) -> bool:
-        """Show the news until ``is_so``; False when it does not come to be."""
-        deadline_s = time.monotonic() + PATIENCE_S
-        while not is_so():
-            if time.monotonic() > deadline_s:
-                return False
-            time.sleep(poll_s)
-            self._listen()
-        return True
+    # ---- the screen
 
-    def _listen(self) -> None:
-        """Show all news, while the broker lives."""
+    def _wait_until(self, is_so: Callable[[], bool]) -> bool:
+        """Show what queries report until ``is_so``; False when it is not within ``PATIENCE_S``."""
+        end_s = time.monotonic() + PATIENCE_S
+        while not (is_done := is_so()) and time.monotonic() < end_s:
+            self._look()
+        return is_done
+
+    def _look(self) -> None:
+        """Show what is new, while the broker lives."""
         self._cluster.check()
-        try:
-            while True:
-                self._screen.show(self._news.get_nowait())
-        except Empty:
-            return
+        self._show_news()
+        time.sleep(TICK_S)
+
+    def _show_news(self) -> None:
+        for name, query in self._queries.items():
+            for progress in news_of(query, self._shown.get(name, "")):
+                self._shown[name] = progress["timestamp"]
+                if progress["numInputRows"]:
+                    self._in_this_act[name] = progress
+                    self._print(report.line_of(progress))
+
+    def _print(self, line: str) -> None:
+        print(f"{time.monotonic() - self._begin_s:5.1f} s  {line}", flush=True)
