@@ -21,6 +21,7 @@ from rocketmq_spark.cli.demo_queries import billing, collecting, news_of, quiet_
 from rocketmq_spark.cli.name_server import TIMEOUT_MS, cluster_at
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.errors import RocketMQError
+from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.remoting.producer import Producer
 
 TOPIC, INVOICES, GROUP = "orders", "invoices", "demo"
@@ -97,7 +98,7 @@ class Demo:
         self._print("starting Spark")
         self._spark = resources.enter_context(quiet_session(folder))
         servers = resources.enter_context(cluster_at(self._cluster.namesrv_addr, {}))
-        self._broker = servers.broker(self._cluster.broker_addr())
+        self._broker = servers.broker(BrokerAddress(self._cluster.broker_addr()))
         self._producer = Producer(servers.name_servers, servers.pool, group="shop", timeout_ms=TIMEOUT_MS)
         self._sent = 0
 
