@@ -26,7 +26,6 @@ OWN = {
     "cli.name_server": "integration/test_cli_broker.py",
     "cli.topic": "unit/test_cli_topic.py",
     "condition": "unit/test_errors.py",
-    "consumer.balanced_hash": "unit/test_allocation.py",
     "consumer.broker_names": "unit/test_addresses.py",
     "consumer.offset_file": "unit/test_local_offset_store.py",
     "consumer.ports": "integration/test_simulated_broker.py",

@@ -30,7 +30,7 @@ OUR_OWN = {
     "wire/arrow/decoder.py", "wire/arrow/native_columns.py", "wire/arrow/record_columns.py",
     "wire/arrow/record_index.py", "wire/arrow/slices.py",
     # What the member needs because it lives in Spark, and what no Java class has as a subject.
-    "consumer/balanced_hash.py", "consumer/broker_names.py", "consumer/group_members.py", "consumer/group_offsets.py",
+    "consumer/broker_names.py", "consumer/group_members.py", "consumer/group_offsets.py",
     "consumer/heartbeats.py", "consumer/ports.py",
     "consumer/manner.py", "consumer/membership.py", "consumer/offset_file.py", "consumer/outages.py",
     "consumer/queue_life.py", "consumer/resets.py", "consumer/sliding_window.py",

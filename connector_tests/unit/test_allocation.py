@@ -18,7 +18,6 @@ from rocketmq_spark.consumer.allocation import (
     Strategy,
     allocate_all,
 )
-from rocketmq_spark.consumer.balanced_hash import balance, pair_cost
 from rocketmq_spark.errors import MembershipError
 from rocketmq_spark.model import MessageQueue
 
@@ -206,10 +205,16 @@ def test_the_owner_of_a_queue_is_the_same_in_every_version() -> None:
     members = ["a", "b", "\U0001f680"]
     owned = [allocate_all(ALL_TOPICS, "group", member, SMALL_TOPICS, members) for member in members]
     assert [[str(queue) for queue in queues] for queues in owned] == [
-        ["T3@broker-a:0", "T3@broker-a:2"],
-        ["T1@broker-a:0", "T3@broker-a:1"],
-        ["T2@broker-a:0", "T2@broker-a:1"],
+        ["T1@broker-a:0", "T2@broker-a:0"],
+        ["T3@broker-a:0", "T2@broker-a:1"],
+        ["T3@broker-a:1", "T3@broker-a:2"],
     ]
+
+
+def test_over_all_topics_no_member_has_one_topic_alone() -> None:
+    topics = {"busy": queues_of("busy", 4), "quiet": queues_of("quiet", 4)}
+    owned = [allocate_all(ALL_TOPICS, "group", member, topics, ["a", "b"]) for member in ("a", "b")]
+    assert [[queue.topic for queue in queues] for queues in owned] == [["busy", "quiet"] * 2] * 2
 
 
 def test_over_all_topics_who_is_not_in_the_list_gets_nothing() -> None:
@@ -264,17 +269,9 @@ def test_queues_are_ordered_as_java_orders_their_names() -> None:
         assert allocate_all(strategy, "g", "a", {"T": queues}, ["a"]) == queues[::-1]
 
 
-def test_over_all_topics_each_members_queues_are_named_in_javas_order_and_so_are_the_members() -> None:
-    queues = [MessageQueue("T", PRIVATE, 0), MessageQueue("T", BEYOND, 0)]
-    assert balance(queues, ["a"]) == {"a": tuple(queues[::-1])}
-    assert list(balance(queues, [PRIVATE, BEYOND])) == [BEYOND, PRIVATE]
-
-
-def test_names_that_are_no_unicode_cost_as_any_others() -> None:
-    """JSON can spell half a pair of surrogates, and a broker's name comes in JSON."""
-    half = MessageQueue("T", "\ud800", 0)
-    assert pair_cost(half, "a") == 18418573942334895426
-    assert pair_cost(half._replace(broker_name="\ud801"), "a") != pair_cost(half, "a")
+def test_over_all_topics_topics_are_ordered_as_java_orders_strings() -> None:
+    topics = {name: [MessageQueue(name, "broker-a", 0)] for name in (PRIVATE, BEYOND)}
+    assert allocate_all(ALL_TOPICS, "g", "a", topics, ["a", "b"]) == topics[BEYOND]
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 
-from rocketmq_spark.consumer.balanced_hash import balance
 from rocketmq_spark.consumer.consistent_hash import ConsistentHashRouter, HashFunction, md5_hash
 from rocketmq_spark.errors import MembershipError
 from rocketmq_spark.model import MessageQueue, java_string_order
@@ -273,10 +272,10 @@ def _known(room: str | None, subject: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AllocateAveragelyOverAllTopics:
-    """All topics' queues in one allocation: loads differ by at most one, and few queues move. For Spark members only.
+    """Consecutive blocks of all topics' queues together: loads differ by at most one. For groups of Spark members only.
 
     Allocation by topic gives the first members the odd queue of every topic, and later members nothing where topics are
-    small. What moves when a member joins or leaves, and what is proven of it, is told in ``balanced_hash``.
+    small. Queues are sorted by broker and ID before topic, so that a member has about as many of each topic as others.
     """
 
     name: ClassVar[str] = "AVG_ALL_TOPICS"
@@ -284,6 +283,10 @@ class AllocateAveragelyOverAllTopics:
     def allocate_all_topics(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
-        if not is_member(client_id, queues, client_ids):
-            return []
-        return list(balance(queues, client_ids)[client_id])
+        return AllocateMessageQueueAveragely().allocate(
+            group, client_id, sorted(queues, key=_across_topics), client_ids
+        )
+
+
+def _across_topics(queue: MessageQueue) -> tuple[bytes, int, bytes]:
+    return java_string_order(queue.broker_name), queue.queue_id, java_string_order(queue.topic)
