@@ -5,15 +5,16 @@ from collections.abc import Iterator
 
 import pytest
 
+from connector_tests.support.refusals import refused
 from connector_tests.support.scripted_broker import ScriptedBroker, answer
-from connector_tests.support.scripted_cluster import ScriptedCluster
-from rocketmq_spark.errors import RouteError
+from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
+from rocketmq_spark.errors import RouteError, TransportError
 from rocketmq_spark.model import BrokerAddress, MessageQueue, TopicRoute
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
 from rocketmq_spark.remoting.routes import KnownTopics, RouteCache
-from rocketmq_spark.wire.remoting.codes import RequestCode
+from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 
 QUEUE = MessageQueue("T", "b", 0)
@@ -60,6 +61,25 @@ def test_refresh_and_forget_ask_again(routes: RouteCache, namesrv: Namesrv) -> N
     routes.forget("T")
     routes.route("T")
     assert namesrv.asked_count == 3
+
+
+@pytest.mark.parametrize(("code", "asked_count"), [(ResponseCode.SYSTEM_BUSY, 2), (ResponseCode.FLOW_CONTROL, 1)])
+def test_a_route_is_in_doubt_after_what_may_come_of_an_old_address(
+    routes: RouteCache, namesrv: Namesrv, code: ResponseCode, asked_count: int
+) -> None:
+    routes.route("T")
+    routes.doubt("T", refused(code))
+    routes.route("T")
+    assert namesrv.asked_count == asked_count
+
+
+def test_silent_name_servers_are_no_trouble_of_a_topic() -> None:
+    with ScriptedCluster("a") as cluster:
+        cluster.down.add(NAME_SERVER)
+        with pytest.raises(TransportError, match="NO_NAME_SERVER") as raised:
+            RouteCache(cluster.name_servers).route("T")
+        assert raised.value.context["topic"] == "T"
+        assert isinstance(raised.value.__cause__, TransportError)
 
 
 def test_a_master_that_came_back_is_found_though_the_cached_route_has_none(

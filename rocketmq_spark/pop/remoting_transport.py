@@ -25,7 +25,7 @@ from rocketmq_spark.remoting.peer import ResponseFuture
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.pop_broker import PopBroker, PopOutcome
 from rocketmq_spark.remoting.retry import Outlook, is_unknown_topic, outlook_of_request
-from rocketmq_spark.remoting.routes import KnownTopics
+from rocketmq_spark.remoting.routes import KnownTopics, unfound
 from rocketmq_spark.wire.body.subscription import TAG
 from rocketmq_spark.wire.remoting.headers import (
     ChangeInvisibleTimeRequest,
@@ -85,7 +85,7 @@ class RemotingTransport:
         self._routes = self._routes | {topic: route for topic, route in found.items() if topic not in refused}
         unreadable = {topic for topic, route in found.items() if not route.read_queues()}
         failed = {topic: error for topic, error in told.items() if isinstance(error, RocketMQError)}
-        failures = {topic: self._unfound(topic, error) for topic, error in failed.items()}
+        failures = {topic: unfound(topic, error, self._name_servers) for topic, error in failed.items()}
         return failures | refused | {topic: RouteError("NO_READABLE_QUEUE", topic=topic) for topic in unreadable}
 
     def _refusal(self, topic: str, route: TopicRoute) -> RocketMQError | None:
@@ -111,13 +111,6 @@ class RemotingTransport:
             self._may_be_read.add(topic)
             return None
         return failure
-
-    def _unfound(self, topic: str, error: RocketMQError) -> RocketMQError:
-        """Why there is no route, and whose trouble it is."""
-        if isinstance(error, RouteError) or outlook_of_request(error) is Outlook.FINAL:
-            return error
-        addresses = self._name_servers.addresses
-        return TransportError("NO_NAME_SERVER", topic=topic, addresses=addresses, cause=str(error))
 
     def targets(self) -> list[Target]:
         """Brokers that have readable queues of our topics."""

@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import lru_cache
 from weakref import WeakKeyDictionary
 
-from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
+from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError
 from rocketmq_spark.model import BrokerAddress, Message, MessageQueue, QueueBounds, QueueRange, StoredMessage
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.pull_connection import PullConnection
@@ -21,7 +21,6 @@ from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.peer import Question, code_only
 from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
 from rocketmq_spark.remoting.proxied_broker import ProxiedBroker
-from rocketmq_spark.remoting.retry import Outlook, outlook_of_request, refreshes_route
 from rocketmq_spark.remoting.routes import RouteCache
 from rocketmq_spark.wire.body.told_losses import encode_told_losses
 from rocketmq_spark.wire.remoting.codes import RequestCode
@@ -45,7 +44,6 @@ class ExecutorClient:
         self._pool = pool
         self._pulling = pulling
         self._names: WeakKeyDictionary[PullConnection, str | None] = WeakKeyDictionary()
-        self._name_servers = options.name_servers
         self._routes = RouteCache(NameServers(options.name_servers, pool, options.broker_timeout_ms))
 
     @staticmethod
@@ -66,10 +64,10 @@ class ExecutorClient:
 
     def _connection(self, queue: MessageQueue, address: BrokerAddress | None) -> PullConnection:
         """To the queue's broker. After a reconnection the address may be another's."""
-        address = address or self._master(queue)
+        address = address or self._routes.master(queue)
         if self._pulling.notices_loss(address):
             self._routes.forget(queue.topic)
-            address = self._master(queue)
+            address = self._routes.master(queue)
         connection = self._pulling.connection(address)
         if connection not in self._names:
             self._names[connection] = self._name_at(address, queue.topic)
@@ -77,19 +75,6 @@ class ExecutorClient:
         if name is not None and name != queue.broker_name:
             raise RouteError("WRONG_BROKER", address=str(address), broker=queue.broker_name, other=name)
         return connection
-
-    def _master(self, queue: MessageQueue) -> BrokerAddress:
-        """Raises TransportError[NO_NAME_SERVER], which is no trouble of the broker's, RouteError[NO_MASTER], and what
-        ``NameServers.topic_route`` raises that another attempt would not change."""
-        try:
-            return self._routes.master(queue)
-        except RouteError:
-            raise
-        except RocketMQError as error:
-            if outlook_of_request(error) is Outlook.FINAL:
-                raise
-            addresses = ";".join(self._name_servers)
-            raise TransportError("NO_NAME_SERVER", topic=queue.topic, addresses=addresses, cause=str(error)) from error
 
     def _name_at(self, address: BrokerAddress, topic: str) -> str | None:
         """What the broker there calls itself: the queues in its statistics are named after it, and whoever may read a
@@ -136,7 +121,7 @@ class ExecutorClient:
         fields, body = header.to_fields(), encode_told_losses(ranges)
         command = RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO, fields=fields, body=body)
         try:
-            address = self._master(next(iter(ranges)).queue)
+            address = self._routes.master(next(iter(ranges)).queue)
             Broker(address, self._pool, self._timeout_ms).ask(Question(command, code_only))
         except RocketMQError as error:
             log.debug("the member %s was not told of losses: %s", client_id, error)
@@ -145,27 +130,23 @@ class ExecutorClient:
         """``Broker.send_back`` at the message's broker. After an error that ``refreshes_route`` the next call asks
         for it."""
         try:
-            address = self._master(MessageQueue(message.topic, message.broker_name, 0))
+            address = self._routes.master(MessageQueue(message.topic, message.broker_name, 0))
             Broker(address, self._pool, self._timeout_ms).send_back(
                 self._group, message, delay_level=delay_level, max_reconsume_times=max_reconsume_times
             )
         except RocketMQError as error:
-            self._doubt_route(message.topic, error)
+            self._routes.doubt(message.topic, error)
             raise
 
     def send_dead_letter(self, queue: MessageQueue, message: Message) -> None:
         """``Broker.send_dead_letter`` at the broker of ``queue``. After an error that ``refreshes_route`` the next
         call asks for it."""
         try:
-            broker = Broker(self._master(queue), self._pool, self._timeout_ms)
+            broker = Broker(self._routes.master(queue), self._pool, self._timeout_ms)
             broker.send_dead_letter(self._group, message, queue.broker_name)
         except RocketMQError as error:
-            self._doubt_route(queue.topic, error)
+            self._routes.doubt(queue.topic, error)
             raise
-
-    def _doubt_route(self, topic: str, error: RocketMQError) -> None:
-        if refreshes_route(error):
-            self._routes.forget(topic)
 
 
 @lru_cache(maxsize=CLIENTS_IN_A_PROCESS)

@@ -15,7 +15,7 @@ from rocketmq_spark.model import Message, MessageQueue
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.remoting.retry import SEND_ATTEMPTS, Outlook, outlook_of_send, refreshes_route
+from rocketmq_spark.remoting.retry import SEND_ATTEMPTS, Outlook, outlook_of_send
 from rocketmq_spark.remoting.routes import RouteCache
 from rocketmq_spark.remoting.send_result import SendResult
 from rocketmq_spark.remoting.unique_id import UniqueIds
@@ -83,8 +83,7 @@ class Producer:
             except RocketMQError as error:
                 if attempt == SEND_ATTEMPTS or outlook_of_send(error) is not Outlook.PASSES:
                     raise
-                if refreshes_route(error):
-                    self._routes.forget(topic)
+                self._routes.doubt(topic, error)
         raise AssertionError("unreachable")
 
     def _next_queue(self, topic: str, failed: Collection[str]) -> MessageQueue:

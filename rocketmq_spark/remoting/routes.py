@@ -8,11 +8,11 @@ from dataclasses import replace
 from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import BrokerAddress, MessageQueue, TopicRoute
 from rocketmq_spark.remoting.namesrv import NameServers
-from rocketmq_spark.remoting.retry import Outlook, is_unknown_topic, outlook_of_request
+from rocketmq_spark.remoting.retry import Outlook, is_unknown_topic, outlook_of_request, refreshes_route
 
 
 class RouteCache:
-    """Routes by topic. Who is refused by an address, or does not reach it, calls ``forget`` and asks again.
+    """Routes by topic. Who is refused by an address, or does not reach it, calls ``doubt`` and asks again.
 
     Threads: any; two may ask for the same route at once, and the later answer stays.
     """
@@ -22,10 +22,14 @@ class RouteCache:
         self._routes: dict[str, TopicRoute] = {}
 
     def route(self, topic: str, refresh: bool = False) -> TopicRoute:
-        """Raises what ``NameServers.topic_route`` raises."""
+        """Raises TransportError[NO_NAME_SERVER] for what may pass in the name servers, and what
+        ``NameServers.topic_route`` raises that another attempt would not change."""
         route = None if refresh else self._routes.get(topic)
         if route is None:
-            route = self._routes[topic] = self._name_servers.topic_route(topic)
+            told = self._name_servers.topic_routes([topic])[topic]
+            if isinstance(told, RocketMQError):
+                raise unfound(topic, told, self._name_servers)
+            route = self._routes[topic] = told
         return route
 
     def master(self, queue: MessageQueue) -> BrokerAddress:
@@ -39,9 +43,24 @@ class RouteCache:
                 return address
         raise RouteError("NO_MASTER", broker=queue.broker_name, topic=queue.topic)
 
+    def doubt(self, topic: str, error: RocketMQError) -> None:
+        """After an error that may come of an old address the next call asks the name servers."""
+        if refreshes_route(error):
+            self.forget(topic)
+
     def forget(self, topic: str) -> None:
         """The next call asks the name servers."""
         self._routes.pop(topic, None)
+
+
+def unfound(topic: str, error: RocketMQError, name_servers: NameServers) -> RocketMQError:
+    """Why there is no route: what will not pass as it is, else TransportError[NO_NAME_SERVER]. That is no trouble of a
+    topic or broker."""
+    if isinstance(error, RouteError) or outlook_of_request(error) is Outlook.FINAL:
+        return error
+    silent = TransportError("NO_NAME_SERVER", topic=topic, addresses=name_servers.addresses, cause=str(error))
+    silent.__cause__ = error
+    return silent
 
 
 class KnownTopics(RouteCache):
@@ -56,8 +75,7 @@ class KnownTopics(RouteCache):
         self._known = known
 
     def route(self, topic: str, refresh: bool = False) -> TopicRoute:
-        """Raises RouteError[BROKERS_AWAY] for a topic that was there, TransportError[NO_NAME_SERVER] for what may pass
-        in the name servers, and what ``NameServers.topic_route`` raises that another attempt would not change."""
+        """Raises RouteError[BROKERS_AWAY] for a topic that was there, and what ``RouteCache.route`` does."""
         try:
             route = super().route(topic, refresh)
         except RouteError as error:
@@ -69,11 +87,6 @@ class KnownTopics(RouteCache):
             )
             address = error.context["address"]
             raise RouteError("BROKERS_AWAY", topic=topic, address=address, brokers=brokers) from error
-        except RocketMQError as error:
-            if outlook_of_request(error) is Outlook.FINAL:
-                raise
-            addresses = self._name_servers.addresses
-            raise TransportError("NO_NAME_SERVER", topic=topic, addresses=addresses, cause=str(error)) from error
         self._known[topic] = _with_earlier(route, self._known.get(topic))
         return route
 

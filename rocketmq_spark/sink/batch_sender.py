@@ -27,7 +27,6 @@ from rocketmq_spark.remoting.retry import (
     is_too_large,
     is_without_route,
     outlook_of_write,
-    refreshes_route,
     topic_subject,
 )
 from rocketmq_spark.remoting.routes import KnownTopics
@@ -169,8 +168,7 @@ class BatchSender:
         except RocketMQError as error:
             if sent.queue is not None and not is_without_route(error):
                 self._brokers.failed(sent.queue.broker_name, error, now_ms=self._clock(), limit_ms=0)
-            if refreshes_route(error):
-                self._routes.forget(sent.batch.topic)
+            self._routes.doubt(sent.batch.topic, error)
             raise
 
     # -------------------------------------------------------------------------------------------------- queues

@@ -13,7 +13,6 @@ from rocketmq_spark.remoting.retry import (
     is_unknown_broker,
     is_without_route,
     outlook_of_write,
-    refreshes_route,
     topic_subject,
 )
 from rocketmq_spark.remoting.routes import KnownTopics
@@ -101,8 +100,7 @@ class TopicLooks:
             except RocketMQError as error:
                 if is_without_route(error):
                     return dict.fromkeys(waiting, error)
-                if refreshes_route(error):
-                    self._routes.forget(topic)
+                self._routes.doubt(topic, error)
                 failures[topic] = error
             else:
                 self._failures.succeeded(topic_subject(topic), topic)
