@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from rocketmq_spark.consumer.consistent_hash import ConsistentHashRouter, HashFunction, md5_hash
+from rocketmq_spark.consumer.allocation import ConsistentHashRouter, HashFunction, md5_hash
 
 
 def test_the_hash_is_the_first_four_bytes_of_md5_unsigned() -> None:
