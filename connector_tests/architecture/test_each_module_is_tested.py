@@ -105,7 +105,6 @@ THROUGH = {
     "remoting.send_question": ("unit/test_broker.py", "remoting.broker"),
     "remoting.settings_question": ("integration/test_broker_operations.py", "remoting.broker"),
     "remoting.tls": ("unit/test_tls.py", "remoting.tcp"),
-    "source.dead_letter_sender": ("unit/test_bad_message_settling.py", "source.bad_messages"),
     "source.pop.bad_shared_messages": ("unit/test_message_tasks.py", "source.pop.message_reader"),
     "wire.arrow.bad_messages": ("unit/test_bad_messages.py", "wire.arrow.columns"),
     "wire.arrow.columns": ("unit/test_columns.py", "wire.arrow.decoder"),

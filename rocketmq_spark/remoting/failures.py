@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 from rocketmq_spark.errors import RocketMQError, TransportError
 from rocketmq_spark.remoting.retry import ASKING, NAME_SERVERS, Outlook, Pauses, is_without_route, outlook_of_request
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Sleep: TypeAlias = Callable[[float], None]
-
-T = TypeVar("T")
 
 EXCUSED_QUIET_MS: Final = 15_000
 """See ``Patience.excuse``."""
@@ -214,21 +212,17 @@ class Failures:
         self._unrouted: set[str] = set()
         """Topics whose routes the name servers did not tell."""
 
-    def retrying(self, call: Callable[[], T], subject: str, topic: str, sleep: Sleep) -> T:
-        """Return what ``call`` does, as often as it takes. ``topic``: whose route it needs.
-
-        Raises what ``failed`` returns.
-        """
+    def retrying(self, call: Callable[[], object], subject: str, topic: str, sleep: Sleep) -> None:
+        """Make ``call`` until it succeeds. ``topic``: whose route it needs. Raises what ``failed`` returns."""
         for _ in self.attempts(sleep):
             try:
-                result = call()
+                call()
             except RocketMQError as error:
                 if (over := self.failed(subject, topic, error)) is not None:
                     raise over from over.__cause__
             else:
                 self.succeeded(subject, topic)
-                return result
-        raise AssertionError("attempts do not end")
+                return
 
     def attempts(self, sleep: Sleep) -> Iterator[None]:
         """Yield without end, with the policy's pauses between."""

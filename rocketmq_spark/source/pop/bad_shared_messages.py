@@ -18,7 +18,7 @@ from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.executor_client import ExecutorClient
-from rocketmq_spark.source.dead_letter_sender import DeadLetterSender
+from rocketmq_spark.source.bad_messages import DeadLetterSender
 from rocketmq_spark.wire.arrow.bad_messages import BadMessage
 
 log = logging.getLogger(__name__)
