@@ -120,22 +120,21 @@ class Demo:
 
     def _begin(self) -> None:
         self._print("starting a query that counts orders, and one that writes invoices")
-        server = {"namesrvAddr": self._cluster.namesrv_addr}
         self._queries[FIRST] = collecting(self._orders(GROUP), FIRST).start()
-        self._queries[BILLING] = billing(self._orders(BILLING), BILLING, {**server, "topic": INVOICES}).start()
+        target = {"namesrvAddr": self._cluster.namesrv_addr, "topic": INVOICES}
+        self._queries[BILLING] = billing(self._orders(BILLING), BILLING, target).start()
         if not self._wait_until(lambda: self._shown.keys() == self._queries.keys()):
             raise DemoError(f"the queries did not start reading within {PATIENCE_S:.0f} s")
-        invoices = self._stream(**server, consumerGroup=AUDIT, subscribe=INVOICES, startingOffsets="earliest")
-        self._queries[AUDIT] = collecting(invoices, AUDIT).start()
 
     def _perform(self) -> None:
         begin_s, seconds = time.monotonic(), self._play.seconds
-        self._sell("orders come in; their invoices are read back", begin_s, begin_s + seconds / 2, FIRST)
+        self._sell("orders come in", begin_s, begin_s + seconds / 2, FIRST)
         self._queries[SECOND] = collecting(self._orders(GROUP), SECOND).start()
         self._sell("a second query has joined the group", begin_s, begin_s + seconds * 3 / 4, FIRST, SECOND)
         self._leave(SECOND)
         self._sell("the second query has left", begin_s, begin_s + seconds, FIRST)
-        self._print("no more orders; the group catches up")
+        self._print("no more orders; the group catches up, and the invoices are read back")
+        self._queries[AUDIT] = collecting(self._invoices(), AUDIT).start()
         self._wait_until(lambda: report.is_clean(self._audit()))
         for name in (FIRST, BILLING, AUDIT):
             self._leave(name)
@@ -178,6 +177,10 @@ class Demo:
         if self._play.proxy:
             server = {"endpoints": self._cluster.endpoints}
         return self._stream(**server, consumerGroup=group, subscribe=TOPIC, loadBalance=self._play.load_balance)
+
+    def _invoices(self) -> DataFrame:
+        server = {"namesrvAddr": self._cluster.namesrv_addr, "startingOffsets": "earliest"}
+        return self._stream(**server, consumerGroup=AUDIT, subscribe=INVOICES)
 
     def _stream(self, **options: str) -> DataFrame:
         return self._spark.readStream.format("rocketmq").options(**options).load()
