@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -84,6 +86,39 @@ def test_folder_that_is_made_after_the_end_is_left_alone() -> None:
     folder.cleanup()
     assert Path(folder.name, "end").exists()
     request.withdraw()
+
+
+def test_request_is_found_while_its_asker_waits() -> None:
+    folder = new_folder()
+    folder.cleanup()
+    asked = EndRequest.made(control(folder.name))
+    assert asked is not None
+    found = EndRequest.found(control(folder.name))
+    assert found is not None
+    assert (asked.is_found, asked.is_reached) == (True, False)
+    found.answer()
+    assert asked.is_reached
+    asked.withdraw()
+
+
+def test_request_of_a_killed_asker_is_none() -> None:
+    """The next start would read to where the queues ended then, and rest there for ever."""
+    path = Path(tempfile.mkdtemp(prefix=PREFIX))
+    asker = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "from rocketmq_spark.source.stream.control_folder import EndRequest\n"
+        "from rocketmq_spark.source.stream.drain import Control\n"
+        "request = EndRequest.made(Control('host', sys.argv[1]))\n"
+        "assert request is not None\n"
+        "os._exit(0)\n"
+    )
+    path.rmdir()
+    subprocess.run([sys.executable, "-c", asker, str(path)], check=True, timeout=60)
+    assert (path / "end").exists()
+    assert EndRequest.found(control(path)) is None
+    assert list(path.iterdir()) == []
+    path.rmdir()
 
 
 def test_lock_ends_with_the_folder() -> None:

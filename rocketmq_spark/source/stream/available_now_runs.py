@@ -3,8 +3,9 @@
 Spark 4.0 and 4.1 run ``availableNow`` as one batch, and call the source no more after it. So a row limit ends the run
 early, and the group's offset remains where the batch began: nothing proves to the source that the batch was committed.
 The next start proves it. So there is one, which reads on to where the queues end by then, in as many batches as it
-takes, and is stopped once it rests there. It is asked to end through the folder of the start before (``EndRequest``).
-Where that does not work, because the driver is on another machine, ``availableNow`` is run until a run has no batch.
+takes, waits for members that read other queues, and is stopped once it rests there. It is asked to end through the
+folder of the start before (``EndRequest``). Where that does not work, because the driver is on another machine,
+``availableNow`` is run until a run has no batch.
 """
 
 from __future__ import annotations
@@ -43,25 +44,47 @@ def run_available_now(
 
     ``start`` starts the query, of the ``writer`` with the trigger set: ``lambda writer: writer.toTable("orders")``. By
     default it is ``writer.start()``. Returns the last run, which has ended. A run that fails ends the call by Spark's
-    own exception.
+    own exception. On 4.0 and 4.1 a query that is stopped in its first run is started once more, and one that is stopped
+    after that ends the call.
     """
     from rocketmq_spark.spark_version import HAS_READ_LIMITS
 
     begin = start or (lambda writer: writer.start())
     query = _one_run(writer, begin)
-    while not HAS_READ_LIMITS and any(map(has_advanced, query.recentProgress)):
+    while not HAS_READ_LIMITS:
         requests = _end_requests(query)
-        if not requests:
-            query = _one_run(writer, begin)
-            continue
         try:
-            query = begin(writer.trigger(processingTime="0 seconds"))
-            if _is_ended(query, requests):
-                break
+            last = _run_to_ends(writer, begin, requests) if requests else None
         finally:
             for request in requests:
                 request.withdraw()
+        if last is not None:
+            return last
+        if not requests and not any(map(has_advanced, query.recentProgress)):
+            return query
+        query = _one_run(writer, begin)
     return query
+
+
+def _run_to_ends(
+    writer: DataStreamWriter, begin: Callable[[DataStreamWriter], StreamingQuery], requests: Sequence[EndRequest]
+) -> StreamingQuery | None:
+    """A run until all sources have reached their ends, or somebody else has stopped it; None: one did not find its
+    request. A query that fails raises what it failed with."""
+    query = begin(writer.trigger(processingTime="0 seconds"))
+    deadline = time.monotonic() + FOUND_S
+    try:
+        while query.isActive:
+            if all(request.is_reached for request in requests):
+                _await_rest(query)
+                return query
+            if time.monotonic() > deadline and not all(request.is_found for request in requests):
+                return None
+            time.sleep(POLL_S)
+        query.awaitTermination()
+        return query
+    finally:
+        query.stop()
 
 
 def _one_run(writer: DataStreamWriter, start: Callable[[DataStreamWriter], StreamingQuery]) -> StreamingQuery:
@@ -89,24 +112,6 @@ def _made(control: Control) -> EndRequest | None:
     while control.path.exists() and time.monotonic() < deadline:
         time.sleep(POLL_S)
     return EndRequest.made(control)
-
-
-def _is_ended(query: StreamingQuery, requests: Sequence[EndRequest]) -> bool:
-    """Whether all sources have reached their ends; the query is stopped in any case. False: one did not find its
-    request. A query that fails raises what it failed with."""
-    deadline = time.monotonic() + FOUND_S
-    try:
-        while query.isActive:
-            if all(request.is_reached for request in requests):
-                _await_rest(query)
-                return True
-            if time.monotonic() > deadline and not all(request.is_found for request in requests):
-                return False
-            time.sleep(POLL_S)
-        query.awaitTermination()
-        return False
-    finally:
-        query.stop()
 
 
 def _await_rest(query: StreamingQuery) -> None:

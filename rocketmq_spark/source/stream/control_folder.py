@@ -79,12 +79,15 @@ def is_ours(path: Path) -> bool:
 class EndRequest:
     """That the next start of a query ends where the queues end when it looks first.
 
-    The asker makes the folder of the start before again, with a file ``end``; the next start renames that to
-    ``ending``, and makes ``ended`` when it has read, and proven, all that there was.
+    The asker makes the folder of the start before again, with a file ``end`` that it holds a lock on for as long as it
+    waits; the next start renames that to ``ending``, and makes ``ended`` when it has read, and proven, all that there
+    was. What an asker left behind that was killed has no lock, and is no request.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, lock: int | None = None) -> None:
         self._path = path
+        self._lock = lock
+        """The asker's file descriptor."""
 
     @classmethod
     def made(cls, before: Control) -> EndRequest | None:
@@ -94,18 +97,21 @@ class EndRequest:
             return None
         with suppress(OSError):
             before.path.mkdir(mode=0o700)
-            (before.path / ASKED).touch()
-            return cls(before.path)
+            lock = os.open(before.path / ASKED, os.O_CREAT | os.O_RDWR, 0o600)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            return cls(before.path, lock)
         return None
 
     @classmethod
     def found(cls, before: Control) -> EndRequest | None:
-        """The next start's; None where there is none."""
+        """The next start's; None where there is none, or its asker is gone."""
         if not is_ours(before.path):
             return None
         with suppress(OSError), private_folder(before.path) as descriptor:
-            os.rename(ASKED, FOUND, src_dir_fd=descriptor, dst_dir_fd=descriptor)
-            return cls(before.path)
+            if _is_locked(ASKED, descriptor):
+                os.rename(ASKED, FOUND, src_dir_fd=descriptor, dst_dir_fd=descriptor)
+                return cls(before.path)
+            os.unlink(ASKED, dir_fd=descriptor)
         return None
 
     def answer(self) -> None:
@@ -124,3 +130,17 @@ class EndRequest:
     def withdraw(self) -> None:
         """Remove the folder; also a start's that is still there."""
         shutil.rmtree(self._path, ignore_errors=True)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def _is_locked(name: str, folder: int) -> bool:
+    file = os.open(name, os.O_RDWR | os.O_NOFOLLOW, dir_fd=folder)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(file)
+    return False
