@@ -41,7 +41,7 @@ class _Trouble:
 
 class Patience:
     """What is failing now, by subject ("broker broker-a", "name servers", "topic orders"). Times come from the caller,
-    and ``outlook_of`` says by what it tries which failures pass.
+    and ``outlook_of`` decides which failures pass.
 
     A subject is asked again after a pause, see ``ASKING``; whoever pulls has pauses of its own. One that has failed
     for its whole limit is an error; until then whoever asks goes on with what does answer. A shorter limit, of another
@@ -64,8 +64,10 @@ class Patience:
         since_ms: int | None = None,
         quiet_ms: int = 0,
     ) -> bool:
-        """Says whether it has now failed for its whole limit, and had not before. ``since_ms``: when it began to fail,
-        if this first failure here is not the first. ``quiet_ms``: see ``Wait``."""
+        """Return whether it has now failed for its whole limit, and had not before.
+
+        ``since_ms``: when it began to fail, if this first failure here is not the first. ``quiet_ms``: see ``Wait``.
+        """
         before = self._troubles.get(subject)
         since_ms = before.since_ms if before else now_ms if since_ms is None else since_ms
         first_ms = before.first_ms if before else since_ms
@@ -83,7 +85,7 @@ class Patience:
         return is_over and not (before and before.is_over)
 
     def succeeded(self, subject: str) -> bool:
-        """Says whether it had been failing."""
+        """Return whether it had been failing."""
         return self._troubles.pop(subject, None) is not None
 
     def forget(self, subject: str) -> None:
@@ -109,7 +111,7 @@ class Patience:
 
     def postpone(self, now_ms: int) -> None:
         """Everything that is due has just had its chance, and what was not tried could not be: others failed before
-        it. It may be tried at any time, but nobody needs to be woken for it before its pause, which grows."""
+        it. It may be tried at any time, but no thread wakes for it before its pause, which grows."""
         for subject, trouble in self._troubles.items():
             if now_ms >= trouble.due_ms:
                 pause_ms = ASKING.after(trouble.pause_ms)
@@ -134,8 +136,8 @@ class Patience:
         )
 
     def excuse(self, subjects: Collection[str], now_ms: int, *, beside_ms: int | None = None) -> None:
-        """While something else explains why these fail they do not count: their time begins anew. When that is over
-        they mostly are a moment later, of which nothing is said. ``beside_ms``: the limit of what explains it; beyond
+        """While something else explains why these fail they do not count: their time begins again. When that is over
+        they mostly are a moment later, which is not logged. ``beside_ms``: the limit of what explains it; beyond
         twice their own and this one, since their first failure, nothing does, for it may come and go for ever."""
         for subject in self._troubles.keys() & subjects:
             trouble, quiet_ms = self._troubles[subject], max(self._troubles[subject].quiet_ms, EXCUSED_QUIET_MS)
@@ -210,7 +212,7 @@ class Failures:
         self._patience = Patience(policy.outlook_of)
         self._lines = WaitLines()
         self._unrouted: set[str] = set()
-        """Topics whose routes the name servers did not tell."""
+        """Topics whose routes the name servers did not answer with."""
 
     def retrying(self, call: Callable[[], object], subject: str, topic: str, sleep: Sleep) -> None:
         """Make ``call`` until it succeeds. ``topic``: whose route it needs. Raises what ``failed`` returns."""
@@ -273,17 +275,17 @@ class Failures:
             self._log()
 
     def routed(self, topic: str) -> None:
-        """A name server has told where ``topic`` is."""
+        """A name server has answered with the route of ``topic``."""
         if self._routed(topic):
             self._log()
 
     @property
     def are_name_servers_silent(self) -> bool:
-        """Whether no route was told since they failed."""
+        """Whether no name server has answered since they failed."""
         return self._patience.is_failing(NAME_SERVERS)
 
     def _routed(self, topic: str) -> bool:
-        """Return whether it was a failure of name servers that this route was not told. One that was known before
+        """Return whether it was a failure of name servers that this route was missing. One that was known before
         shows nothing of them."""
         if topic not in self._unrouted:
             return False
