@@ -90,9 +90,11 @@ class Lies:
         self._shape = shape
         self._broker = broker
         self._queues: Iterator[MessageQueue] = iter(())
+        self._settling = MessageQueue(cluster.create_topic(unique_name("settling"), 1), "broker-a", 0)
 
     def new_queue(self) -> MessageQueue:
-        """One that nobody has sent to."""
+        """One that has no message yet, of a broker that skips nothing more for an earlier lie."""
+        eventually(self._is_settled, "a broker that dispatches what it stores")
         while (queue := next(self._queues, None)) is None:
             topic = self.cluster.create_topic(unique_name("lies"), QUEUES, attributes=self._shape.attributes)
             self._queues = iter([MessageQueue(topic, "broker-a", number) for number in range(QUEUES)])
@@ -122,6 +124,13 @@ class Lies:
         with suppress(BrokerError):
             return DISPATCHED.search(self._broker.ask(question)) is not None
         return False
+
+    def _is_settled(self) -> bool:
+        """Whether it dispatches another message. After one that it cannot read, it may be ahead of what it stores."""
+        before = self.max_offset(self._settling)
+        self.send(self._settling, Sent(b"settling", 0, {}, 1_700_000_000_000))
+        self.await_dispatch()
+        return self.max_offset(self._settling) > before
 
     def max_offset(self, queue: MessageQueue) -> int:
         return self._broker.max_offset(queue)

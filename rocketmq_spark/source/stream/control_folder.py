@@ -81,12 +81,12 @@ class EndRequest:
 
     The asker makes the folder of the start before again, with a file ``end`` that it holds a lock on for as long as it
     waits; the next start renames that to ``ending``, and makes ``ended`` when it has read, and proven, all that there
-    was. What an asker left behind that was killed has no lock, and is no request.
+    was. What an asker left behind that was killed has no lock, and is no request. Not thread-safe.
     """
 
-    def __init__(self, path: Path, lock: int | None = None) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._lock = lock
+        self._lock: int | None = None
         """The asker's file descriptor."""
 
     @classmethod
@@ -97,9 +97,10 @@ class EndRequest:
             return None
         with suppress(OSError):
             before.path.mkdir(mode=0o700)
-            lock = os.open(before.path / ASKED, os.O_CREAT | os.O_RDWR, 0o600)
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            return cls(before.path, lock)
+            request = cls(before.path)
+            request._lock = os.open(before.path / ASKED, os.O_CREAT | os.O_RDWR, 0o600)
+            fcntl.flock(request._lock, fcntl.LOCK_EX)
+            return request
         return None
 
     @classmethod
