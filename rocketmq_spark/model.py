@@ -149,12 +149,15 @@ class BrokerData:
     @property
     def all_addresses(self) -> dict[int, BrokerAddress]:
         """By broker id, slaves included."""
-        name = self.broker_name if self.is_proxied else None
-        return {broker_id: BrokerAddress(server, name) for broker_id, server in self.addresses.items()}
+        return {broker_id: self._address(server) for broker_id, server in self.addresses.items()}
 
     @property
     def master_address(self) -> BrokerAddress | None:
-        return self.all_addresses.get(MASTER_ID)
+        server = self.addresses.get(MASTER_ID)
+        return None if server is None else self._address(server)
+
+    def _address(self, server: str) -> BrokerAddress:
+        return BrokerAddress(server, self.broker_name if self.is_proxied else None)
 
 
 @dataclass(frozen=True, slots=True)
