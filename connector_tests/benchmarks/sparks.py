@@ -6,18 +6,18 @@ Each time in a Python and a JVM of their own, of whose two reads the second coun
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator, Mapping
 from functools import partial
 from importlib.metadata import version as installed
 from typing import Final
 
+from connector_tests.benchmarks.apart import run_apart
 from connector_tests.benchmarks.names import OURS
 from connector_tests.benchmarks.race import alternate
 from connector_tests.benchmarks.rocketmq_side import rocketmq_side
 from connector_tests.benchmarks.run import Contestant, Figures, Outcome
 from connector_tests.benchmarks.workload import Workload
-from connector_tests.support.other_sparks import ROOT, environment_of, python_of
+from connector_tests.support.other_sparks import python_of
 
 PART: Final = "sparks"
 OLDER: Final = "4.1.4"
@@ -35,9 +35,6 @@ def run_sparks(workload: Workload, rounds: int) -> Iterator[Outcome]:
 
 def read_with(version: str, options: Mapping[str, str], count: int) -> Figures:
     """What ``read_twice`` prints where this PySpark is installed."""
-    python = python_of(version)
-    command = [str(python), "-m", PROGRAM, json.dumps(dict(options)), str(count)]
-    environment = {**environment_of(python), "PYTHONPATH": str(ROOT)}
-    printed = subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
+    printed = run_apart(PROGRAM, json.dumps(dict(options)), str(count), python=python_of(version))
     figures: Figures = json.loads(printed.splitlines()[-1])
     return figures
