@@ -89,7 +89,7 @@ def test_a_query_that_is_killed_reads_each_message_once(
 
 @pytest.mark.parametrize("version", EACH)
 def test_core_stories(figures: Figures, version: str) -> None:
-    """Start and restarts, times, filters, topics made anew, a Java member, a killed broker; runs to the end."""
+    """Start and restarts, times, filters, topics made again, a Java member, a killed broker; runs to the end."""
     python = python_of(version)
     stories = [f"{STORIES}::{name}[5.5.0 default]" for name in vars(core_stories) if name.startswith("test_")]
     of_runs = str(STORIES.with_name("test_available_now_runs.py"))

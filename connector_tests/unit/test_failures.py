@@ -92,7 +92,7 @@ def test_outages_are_logged_when_they_last_and_when_they_end(caplog: pytest.LogC
 
 
 @pytest.mark.parametrize(("error", "limit_ms"), [(LOST, 2_000), (MISSING, 1_000)])
-def test_what_nobody_serves_has_a_limit_of_its_own(error: RocketMQError, limit_ms: int) -> None:
+def test_what_no_broker_serves_has_a_limit_of_its_own(error: RocketMQError, limit_ms: int) -> None:
     subject = Subject(limit_ms=2_000, unserved_ms=1_000)
     assert subject.failed(error, at_ms=0) is None
     assert subject.failed(error, at_ms=limit_ms - 1) is None
@@ -137,7 +137,7 @@ def test_a_subject_s_time_begins_when_a_name_server_answers() -> None:
 
 @pytest.mark.parametrize("failure", [MISSING, LOST])
 def test_flapping_name_servers_do_not_extend_the_limit_endlessly(failure: RocketMQError) -> None:
-    """Whoever asks meets the one failure and then the other, each time."""
+    """A caller meets the one failure and then the other, each time."""
     subject, at_ms = Subject(limit_ms=1_000, unserved_ms=1_000), 0
     over: RocketMQError | None = None
     while over is None and at_ms < 3_400:

@@ -43,8 +43,8 @@ class Patience:
     """What is failing now, by subject ("broker broker-a", "name servers", "topic orders"). Times come from the caller,
     and ``outlook_of`` decides which failures pass.
 
-    A subject is asked again after a pause, see ``ASKING``; whoever pulls has pauses of its own. One that has failed
-    for its whole limit is an error; until then whoever asks goes on with what does answer. A shorter limit, of another
+    A subject is asked again after a pause, see ``ASKING``; a pull has pauses of its own. One that has failed
+    for its whole limit is an error; until then the caller goes on with what does answer. A shorter limit, of another
     failure, counts from where that began, and all together last no longer than the longer one.
 
     Not thread-safe.
@@ -102,7 +102,7 @@ class Patience:
 
     @property
     def is_anything_failing(self) -> bool:
-        """Cheap, for whoever has many subjects of which hardly ever one fails."""
+        """Cheap, for a caller with many subjects of which hardly ever one fails."""
         return bool(self._troubles)
 
     def since_ms(self, subject: str) -> int:
@@ -188,7 +188,7 @@ class Policy(NamedTuple):
 
 
 class Waited(Protocol):
-    """Since when others have waited for the same in vain: OutageNotes."""
+    """Since when others have waited for the same without success: OutageNotes."""
 
     def since_ms(self, now_ms: int) -> int | None: ...
 

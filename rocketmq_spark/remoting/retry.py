@@ -1,7 +1,7 @@
 """What may be tried again, and with what pause: for members, executors and producers.
 
 ``outlook_of_request``, ``outlook_of_pull``, ``outlook_of_send`` and ``outlook_of_write`` say what becomes of a failure,
-all from one table, and ``refreshes_route`` whether the next attempt asks anew where to go; ``Pauses`` says when that is
+all from one table, and ``refreshes_route`` whether another attempt looks the route up; ``Pauses`` says when that is
 due. For how long: ``failures``. This is the one module that compares conditions of errors.
 
 Not in here: a server that says GO_AWAY is asked once more over a new connection, within one request (``peer``).

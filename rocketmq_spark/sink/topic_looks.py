@@ -77,7 +77,7 @@ class TopicLooks:
         return problems
 
     def _failing(self, waiting: Mapping[str, Collection[Wanted]]) -> list[str]:
-        """Return the topics that are worth another attempt. That nobody has served one in its time is its problem; what
+        """Return the topics that are worth another attempt. One that no broker has served in time has a problem; what
         else has lasted too long is raised."""
         failing: list[str] = []
         for topic, error in self._tried(waiting).items():

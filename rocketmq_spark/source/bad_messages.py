@@ -38,7 +38,7 @@ class DeadLetterSender:
     def send(self, bad: BadMessage, queue: MessageQueue) -> None:
         """Returns when ``bad``, met in ``queue``, is in the group's dead letter topic on that broker.
 
-        Raises what keeps it from there: a refusal that will not pass, RouteError for a topic that nobody serves for
+        Raises what keeps it from there: a refusal that will not pass, RouteError for a topic that no broker serves for
         ``missingTopicTimeoutMs``, TransportError[CLUSTER_UNREACHABLE] for a broker, or name servers, that are silent
         for ``clusterTimeoutMs``.
         """
