@@ -14,13 +14,14 @@ import pyspark
 from pyspark.sql import SparkSession
 from sample import ORDERS, name_server, pair, parser
 
+from rocketmq_spark import run_available_now
+
 arguments = parser(__doc__, "orders")
 arguments.add_argument("--folder", type=Path, help="for the table and the checkpoint (default: a temporary one)")
 arguments.add_argument("--every", help="keep running, a batch so often, such as '10 seconds' (default: read and end)")
 arguments.add_argument("--option", type=pair, action="append", default=[], help="another of the source, NAME=VALUE")
 given = arguments.parse_args()
 folder = (given.folder or Path(mkdtemp(prefix="delta-append-"))).absolute()
-trigger = {"processingTime": given.every} if given.every else {"availableNow": True}
 
 with name_server(given.namesrv, given.topic, bodies=ORDERS) as namesrv_addr:
     spark = (
@@ -47,14 +48,13 @@ with name_server(given.namesrv, given.topic, bodies=ORDERS) as namesrv_addr:
         "queueId",
         "queueOffset",
     ).select("o.*", "brokerName", "queueId", "queueOffset")
-    query = (
-        orders.writeStream.format("delta")
-        .outputMode("append")
-        .option("checkpointLocation", f"{folder}/checkpoint")
-        .trigger(**trigger)
-        .start(f"{folder}/table")
+    writer = (
+        orders.writeStream.format("delta").outputMode("append").option("checkpointLocation", f"{folder}/checkpoint")
     )
-    query.awaitTermination()
+    if given.every:
+        writer.trigger(processingTime=given.every).start(f"{folder}/table").awaitTermination()
+    else:
+        run_available_now(writer, lambda writer: writer.start(f"{folder}/table"))
     table = spark.read.format("delta").load(f"{folder}/table")
     table.orderBy("orderNo", "version").show()
     print(f"{table.count()} rows in {folder}")

@@ -15,13 +15,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 from sample import ORDERS, name_server, pair, parser
 
+from rocketmq_spark import run_available_now
+
 arguments = parser(__doc__, "orders")
 arguments.add_argument("--folder", type=Path, help="for the table and the checkpoint (default: a temporary one)")
 arguments.add_argument("--every", help="keep running, a batch so often, such as '10 seconds' (default: read and end)")
 arguments.add_argument("--option", type=pair, action="append", default=[], help="another of the source, NAME=VALUE")
 given = arguments.parse_args()
 folder = (given.folder or Path(mkdtemp(prefix="delta-merge-"))).absolute()
-trigger = {"processingTime": given.every} if given.every else {"availableNow": True}
 table = f"delta.`{folder}/table`"
 
 
@@ -57,13 +58,11 @@ with name_server(given.namesrv, given.topic, bodies=ORDERS) as namesrv_addr:
     )
     json = "from_json(CAST(body AS STRING), 'orderNo STRING, version LONG, status STRING', map('mode', 'FAILFAST'))"
     orders = messages.select(expr(json).alias("o")).select("o.*")
-    query = (
-        orders.writeStream.foreachBatch(merge)
-        .option("checkpointLocation", f"{folder}/checkpoint")
-        .trigger(**trigger)
-        .start()
-    )
-    query.awaitTermination()
+    writer = orders.writeStream.foreachBatch(merge).option("checkpointLocation", f"{folder}/checkpoint")
+    if given.every:
+        writer.trigger(processingTime=given.every).start().awaitTermination()
+    else:
+        run_available_now(writer)
     spark.table(table).orderBy("orderNo").show()
     print(f"{spark.table(table).count()} orders in {folder}")
     spark.stop()

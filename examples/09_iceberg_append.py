@@ -13,13 +13,14 @@ from tempfile import mkdtemp
 from pyspark.sql import SparkSession
 from sample import ORDERS, name_server, pair, parser
 
+from rocketmq_spark import run_available_now
+
 arguments = parser(__doc__, "orders")
 arguments.add_argument("--folder", type=Path, help="for the table and the checkpoint (default: a temporary one)")
 arguments.add_argument("--every", help="keep running, a batch so often, such as '10 seconds' (default: read and end)")
 arguments.add_argument("--option", type=pair, action="append", default=[], help="another of the source, NAME=VALUE")
 given = arguments.parse_args()
 folder = (given.folder or Path(mkdtemp(prefix="iceberg-append-"))).absolute()
-trigger = {"processingTime": given.every} if given.every else {"availableNow": True}
 
 with name_server(given.namesrv, given.topic, bodies=ORDERS) as namesrv_addr:
     spark = (
@@ -52,14 +53,13 @@ with name_server(given.namesrv, given.topic, bodies=ORDERS) as namesrv_addr:
         "queueId",
         "queueOffset",
     ).select("o.*", "brokerName", "queueId", "queueOffset")
-    query = (
-        orders.writeStream.format("iceberg")
-        .outputMode("append")
-        .option("checkpointLocation", f"{folder}/checkpoint")
-        .trigger(**trigger)
-        .toTable("lake.shop.orders")
+    writer = (
+        orders.writeStream.format("iceberg").outputMode("append").option("checkpointLocation", f"{folder}/checkpoint")
     )
-    query.awaitTermination()
+    if given.every:
+        writer.trigger(processingTime=given.every).toTable("lake.shop.orders").awaitTermination()
+    else:
+        run_available_now(writer, lambda writer: writer.toTable("lake.shop.orders"))
     table = spark.table("lake.shop.orders")
     table.orderBy("orderNo", "version").show()
     print(f"{table.count()} rows in {folder}")

@@ -96,6 +96,18 @@ def test_a_topic_appended_to_a_table_is_there_once(
     assert rows == Counter(sent)
 
 
+def test_a_backlog_of_several_batches_is_appended_by_one_run(
+    job: TableJob, cluster: EmbeddedCluster, messages: Topic, group: str, note: Note
+) -> None:
+    sent = send_orders(messages, 0, ROWS_BEFORE)
+    limit = ("--option", f"maxOffsetsPerTrigger={ROWS_BEFORE // 4}")
+    job.run_to_end(APPEND[job.table_format], *given(cluster, messages.name, group), *limit)
+    rows = Counter((row["orderNo"], row["version"]) for row in job.rows())
+    note(f"{len(sent)} sent, {len(set(sent) - set(rows))} lost, lag {messages.lag(group)} after one run")
+    assert rows == Counter(sent)
+    assert messages.lag(group) == 0
+
+
 def test_a_restored_table_gets_its_rows_again(
     job: TableJob, cluster: EmbeddedCluster, messages: Topic, group: str, note: Note
 ) -> None:
