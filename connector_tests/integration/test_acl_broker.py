@@ -30,11 +30,11 @@ QUEUE = MessageQueue("guarded-orders", "broker-a", 0)
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["ACL", "ACL+TLS"])
-def guarded(request: pytest.FixtureRequest, clusters: ClusterPool) -> EmbeddedCluster:
-    cluster = clusters.get(acl=True, tls=request.param)
-    cluster.create_topic(QUEUE.topic, 1)
-    send(cluster.namesrv_addr, QUEUE.topic, ["one", "two"], options=cluster.security_options)
-    return cluster
+def guarded(request: pytest.FixtureRequest, clusters: ClusterPool) -> Iterator[EmbeddedCluster]:
+    with clusters.using(acl=True, tls=request.param) as cluster:
+        cluster.create_topic(QUEUE.topic, 1)
+        send(cluster.namesrv_addr, QUEUE.topic, ["one", "two"], options=cluster.security_options)
+        yield cluster
 
 
 AskAs = Callable[[Credentials | None], Broker]

@@ -71,10 +71,11 @@ def eventually(is_so: Callable[[], bool], within_s: float = WAIT_S) -> None:
         time.sleep(0.02)
 
 
-@pytest.fixture(scope="module")
-def pair(clusters: ClusterPool) -> EmbeddedCluster:
+@pytest.fixture
+def pair(clusters: ClusterPool) -> Iterator[EmbeddedCluster]:
     """Two brokers and a name server that can be broken one by one; every test leaves them running."""
-    return clusters.get(brokers=2, separate_jvms=True)
+    with clusters.using(brokers=2, separate_jvms=True) as cluster:
+        yield cluster
 
 
 def test_it_starts_in_time_and_memory_serves_and_leaves_nothing(own_temp: Path) -> None:
@@ -142,7 +143,7 @@ def check_restart(pair: EmbeddedCluster, *, clean: bool) -> None:
         assert clean == (pids == {process.pid for process in child_jvms()})
         eventually(lambda: client.stored(topic) == 20)
         client.send(topic, 20)
-        assert client.stored(topic) == 40
+        eventually(lambda: client.stored(topic) == 40)
     assert addresses == [pair.broker_addr(name) for name in pair.broker_names]
 
 

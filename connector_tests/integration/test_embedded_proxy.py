@@ -33,18 +33,18 @@ def grpc_java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield java
 
 
-@pytest.fixture(scope="module")
-def plain(clusters: ClusterPool) -> EmbeddedCluster:
-    cluster = clusters.get(proxy=True)
-    cluster.create_topic(TOPIC, 2)
-    return cluster
+@pytest.fixture
+def plain(clusters: ClusterPool) -> Iterator[EmbeddedCluster]:
+    with clusters.using(proxy=True) as cluster:
+        cluster.create_topic(TOPIC, 2)
+        yield cluster
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["ACL", "ACL+TLS"])
-def guarded(request: pytest.FixtureRequest, clusters: ClusterPool) -> EmbeddedCluster:
-    cluster = clusters.get(proxy=True, acl=True, tls=request.param)
-    cluster.create_topic(TOPIC, 2)
-    return cluster
+def guarded(request: pytest.FixtureRequest, clusters: ClusterPool) -> Iterator[EmbeddedCluster]:
+    with clusters.using(proxy=True, acl=True, tls=request.param) as cluster:
+        cluster.create_topic(TOPIC, 2)
+        yield cluster
 
 
 def asked_by_remoting(cluster: EmbeddedCluster, security: Security) -> list[str]:

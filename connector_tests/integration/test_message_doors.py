@@ -46,8 +46,9 @@ SENT = 10
 
 
 @pytest.fixture(scope="module", params=SECURITY_SHAPES)
-def cluster(request: pytest.FixtureRequest, grpc_library: None, clusters: ClusterPool) -> EmbeddedCluster:
-    return clusters.get(proxy=True, **request.param)
+def cluster(request: pytest.FixtureRequest, grpc_library: None, clusters: ClusterPool) -> Iterator[EmbeddedCluster]:
+    with clusters.using(proxy=True, **request.param) as cluster:
+        yield cluster
 
 
 # --------------------------------------------------------------------------------------------------- what is to be seen

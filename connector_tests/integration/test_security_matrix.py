@@ -5,7 +5,7 @@ Spark's calls without Spark; ``spark/test_secured`` has a whole query on a clust
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
 
@@ -38,8 +38,9 @@ OptionsOf = Callable[..., dict[str, str]]
 
 
 @pytest.fixture(scope="module", params=SECURITY_SHAPES)
-def cluster(request: pytest.FixtureRequest, clusters: ClusterPool) -> EmbeddedCluster:
-    return clusters.get(**request.param)
+def cluster(request: pytest.FixtureRequest, clusters: ClusterPool) -> Iterator[EmbeddedCluster]:
+    with clusters.using(**request.param) as cluster:
+        yield cluster
 
 
 @pytest.fixture

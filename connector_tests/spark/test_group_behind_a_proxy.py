@@ -4,6 +4,7 @@ a Java member beside a query, and a proxy that is killed."""
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
@@ -31,8 +32,9 @@ AWAY_S = 8.0
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["plain", "ACL"])
-def cluster(request: pytest.FixtureRequest, clusters: ClusterPool) -> EmbeddedCluster:
-    return clusters.get(separate_jvms=True, proxy=True, acl=request.param)
+def cluster(request: pytest.FixtureRequest, clusters: ClusterPool) -> Iterator[EmbeddedCluster]:
+    with clusters.using(separate_jvms=True, proxy=True, acl=request.param) as cluster:
+        yield cluster
 
 
 def members(cluster: EmbeddedCluster, topic: str, group: str) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -11,14 +10,15 @@ from typing import Any, Final
 
 from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.jvm_options import SHORT_LIVED
+from connector_tests.support.timer_slack import late_timers
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 
-IDLE_S: Final = 90.0
-"""How long a cluster is kept that no module uses: an idle JVM of RocketMQ takes 2.5 % of a core, and then has cost what
-its start costs."""
+KEPT_S: Final = 60.0
+"""How long a cluster is kept that no module uses. Its processes stand still meanwhile: an idle broker takes 3 % of a
+core. A name server expects something of each broker every 30 s, and waits for it for 120 s."""
 
 RARELY_FLUSHED: Final = {"timerFlushIntervalMs": "60000"}
 """An idle broker takes 6.7 % of a core, 4 of them for flushing its timer wheel every 5 s. After a kill a broker may
@@ -40,16 +40,20 @@ class PooledCluster(EmbeddedCluster):
         super().__init__(**shape)
         self._starting = starting
 
+    def start(self) -> None:
+        with late_timers():
+            super().start()
+
     def start_broker(self, name: str = "broker-a") -> None:
-        with self._starting():
+        with self._starting(), late_timers():
             super().start_broker(name)
 
     def start_name_server(self) -> None:
-        with self._starting():
+        with self._starting(), late_timers():
             super().start_name_server()
 
     def start_proxy(self) -> None:
-        with self._starting():
+        with self._starting(), late_timers():
             super().start_proxy()
 
 
@@ -64,12 +68,13 @@ class ClusterPool:
     def __init__(self, starting: Starting) -> None:
         self._starting = starting
         self._clusters: dict[str, EmbeddedCluster] = {}
-        self._used_s: dict[str, float] = {}
+        self._paused_s: dict[str, float] = {}
 
     def get(self, **shape: Any) -> EmbeddedCluster:
         """A running cluster of that shape: the one of an earlier call if all of its servers still answer. It is the
         caller's until its ``module`` ends."""
-        key = json.dumps(shape, sort_keys=True)
+        key = key_of(shape)
+        self._wake(key)
         cluster = self._clusters.get(key)
         if cluster is None or not is_whole(cluster, has_proxy=bool(shape.get("proxy"))):
             self._close(key)
@@ -77,20 +82,39 @@ class ClusterPool:
                 self._clusters[key] = cluster = PooledCluster(
                     self._starting, java_options=(SHORT_LIVED,), **configured(shape)
                 ).__enter__()
-        self._used_s[key] = math.inf
         return cluster
 
     @contextmanager
     def module(self) -> Iterator[None]:
-        """A block that uses clusters. After it those are closed that no module has used for ``IDLE_S``."""
+        """A block that uses clusters. After it they stand still, and are closed once no module has used them for
+        ``KEPT_S``."""
         yield
+        for key in self._clusters.keys() - self._paused_s.keys():
+            self._rest(key)
+        self._close_the_old()
+
+    @contextmanager
+    def using(self, **shape: Any) -> Iterator[EmbeddedCluster]:
+        """``get`` it for a block, after which it stands still: for one of several shapes of a module."""
+        yield self.get(**shape)
+        self._rest(key_of(shape))
+
+    def _rest(self, key: str) -> None:
+        self._clusters[key].pause()
+        self._paused_s[key] = time.monotonic()
+
+    def _wake(self, key: str) -> None:
+        self._close_the_old()
+        if self._paused_s.pop(key, None) is not None:
+            self._clusters[key].resume()
+
+    def _close_the_old(self) -> None:
         now_s = time.monotonic()
-        self._used_s = {key: min(used_s, now_s) for key, used_s in self._used_s.items()}
-        for key in [key for key, used_s in self._used_s.items() if now_s - used_s > IDLE_S]:
+        for key in [key for key, paused_s in self._paused_s.items() if now_s - paused_s > KEPT_S]:
             self._close(key)
 
     def _close(self, key: str) -> None:
-        self._used_s.pop(key, None)
+        self._paused_s.pop(key, None)
         cluster = self._clusters.pop(key, None)
         if cluster is not None:
             cluster.close()
@@ -98,6 +122,10 @@ class ClusterPool:
     def close(self) -> None:
         for key in list(self._clusters):
             self._close(key)
+
+
+def key_of(shape: Mapping[str, Any]) -> str:
+    return json.dumps(shape, sort_keys=True)
 
 
 def configured(shape: Mapping[str, Any]) -> Mapping[str, Any]:

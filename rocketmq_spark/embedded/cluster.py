@@ -294,6 +294,14 @@ class EmbeddedCluster:
     def resume_proxy(self) -> None:
         self._jvms.own(PROXY_JVM).resume()
 
+    def pause(self) -> None:
+        """SIGSTOP all JVMs: nothing uses the processor. A name server removes a broker that sends nothing for 120 s."""
+        self._jvms.pause()
+
+    def resume(self) -> None:
+        """SIGCONT, after ``pause``. Connections are as they were."""
+        self._jvms.resume()
+
     # ---- inside
 
     def _the_proxy(self) -> ProxyServer:

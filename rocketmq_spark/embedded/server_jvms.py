@@ -76,5 +76,18 @@ class ServerJvms:
         for jvm in self._jvms.values():
             jvm.check()
 
+    def pause(self) -> None:
+        """SIGSTOP those that run."""
+        for jvm in self._running():
+            jvm.pause()
+
+    def resume(self) -> None:
+        """SIGCONT, after ``pause``."""
+        for jvm in self._running():
+            jvm.resume()
+
+    def _running(self) -> list[ChildJvm]:
+        return [jvm for jvm in self._jvms.values() if jvm.is_running]
+
     def _name(self, server: str) -> str:
         return server if self._separate or server == PROXY_JVM else SHARED_JVM
