@@ -53,7 +53,6 @@ OWN = {
     "remoting.pop_broker": "integration/test_receiver.py",
     "remoting.send_result": "integration/test_broker_operations.py",
     "sink.columns": "unit/test_sink_columns.py",
-    "sink.task": "unit/test_sink_task.py",
     "source.arrow_schema": "unit/test_schema.py",
     "source.bad_messages": "unit/test_bad_message_settling.py",
     "source.datasource": "unit/test_stream_reader.py",

@@ -18,7 +18,7 @@ SETTINGS: Final = PACKAGE.parent / "pyproject.toml"
 CLUSTER: Final = "rocketmq_spark.embedded.cluster.EmbeddedCluster"
 
 FOR_USERS: Final = {
-    "rocketmq_spark.sink.failed_rows.send_back": "the package's __init__ loads it by name",
+    "rocketmq_spark.failed_rows.send_back.send_back": "the package's __init__ loads it by name",
     "rocketmq_spark.source.stream.shown_progress.progress_of": "the same",
     "rocketmq_spark.source.stream.available_now_runs.run_available_now": "the same",
     "rocketmq_spark.embedded.pytest_plugin.rocketmq_*": "pytest runs a fixture by name",
@@ -50,7 +50,7 @@ FOR_TESTS: Final = {
 
 PARAMETERS_FOR_USERS: Final = {
     f"{CLUSTER}*(*=)": "documented for who tests with an embedded cluster",
-    "rocketmq_spark.sink.failed_rows.send_back(*=)": "documented",
+    "rocketmq_spark.failed_rows.send_back.send_back(*=)": "documented",
     "rocketmq_spark.source.stream.graceful_stop.stop(timeout_s=)": "documented",
     "rocketmq_spark.source.stream.available_now_runs.run_available_now(start=)": "documented",
     "rocketmq_spark.wire.arrow.*.*ColumnDecoder(is_whole=)": "given to whichever of the two was chosen",

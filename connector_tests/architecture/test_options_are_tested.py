@@ -88,12 +88,12 @@ DOES = {
     "topic": "spark/test_writing.py::test_a_batch_is_read_as_it_was_written",
     "producerGroup": "unit/test_batch_sender.py::test_a_batch_goes_to_the_next_queue_with_the_producer_group",
     "acceptNotDurable": "unit/test_batch_sender.py::test_what_is_not_durable_is_sent_again_unless_that_is_accepted",
-    "maxMessageBytes": "unit/test_sink_task.py::test_a_row_that_no_broker_takes_is_named_and_nothing_beside_it_is_sent",
-    "compression": "unit/test_sink_task.py::test_large_bodies_are_compressed_where_the_options_say_so",
-    "compressMsgBodyOverHowmuch": "unit/test_sink_task.py::test_large_bodies_are_compressed_where_the_options_say_so",
+    "maxMessageBytes": "unit/test_write_task.py::test_a_row_that_no_broker_takes_is_named_and_nothing_else_is_sent",
+    "compression": "unit/test_write_task.py::test_large_bodies_are_compressed_where_the_options_say_so",
+    "compressMsgBodyOverHowmuch": "unit/test_write_task.py::test_large_bodies_are_compressed_where_the_options_say_so",
     "messageIdColumns": "spark/test_writing.py::test_ids_of_columns_that_are_not_sent_are_the_same_in_each_write",
     "deadLetterTopic": (
-        "unit/test_sink_task.py::test_rows_that_cannot_be_sent_go_to_the_dead_letter_topic_if_there_is_one"
+        "unit/test_write_task.py::test_rows_that_cannot_be_sent_go_to_the_dead_letter_topic_if_there_is_one"
     ),
     # what is not as it should be
     "failOnDataLoss": (

@@ -11,10 +11,9 @@ from pyspark.sql.types import StructType
 
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import WriteOptions
-from rocketmq_spark.sink.queue_choice import named_queue
-from rocketmq_spark.sink.send_batches import Place, SendBatch
-from rocketmq_spark.sink.task import Columns, Task, write_rows
+from rocketmq_spark.sink.send_batches import Place, SendBatch, named_queue
 from rocketmq_spark.sink.topic_checks import Wanted
+from rocketmq_spark.sink.write_task import Columns, Task, write_rows
 from rocketmq_spark.sink.writer import Stored, columns_in
 
 

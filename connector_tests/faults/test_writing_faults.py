@@ -22,7 +22,7 @@ from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.sink.task import Task
+from rocketmq_spark.sink.write_task import Task
 
 pytestmark = pytest.mark.broker
 

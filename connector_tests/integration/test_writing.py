@@ -19,7 +19,7 @@ from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import BrokerError, LocalProtocolError
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.sink.task import Task
+from rocketmq_spark.sink.write_task import Task
 
 pytestmark = pytest.mark.broker
 

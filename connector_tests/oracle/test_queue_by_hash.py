@@ -11,7 +11,7 @@ import pytest
 from connector_tests.support.java_values import java_queues, queues_from, random_text
 from rocketmq_spark.errors import RouteError
 from rocketmq_spark.model import MessageQueue
-from rocketmq_spark.sink.queue_choice import queue_by_hash, sharded_queues
+from rocketmq_spark.sink.send_batches import queue_by_hash, sharded_queues
 from rocketmq_spark.wire.body.routes import decode_topic_route
 
 

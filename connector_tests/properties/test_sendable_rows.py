@@ -16,11 +16,10 @@ from connector_tests.support.written_rows import row_number
 from rocketmq_spark.errors import LocalProtocolError
 from rocketmq_spark.model import RESERVED_PROPERTIES, MessageQueue, QueueRange
 from rocketmq_spark.options import WriteOptions
-from rocketmq_spark.sink.queue_choice import named_queue
-from rocketmq_spark.sink.row_checks import OWN_PROPERTIES_LIMIT_BYTES
-from rocketmq_spark.sink.send_batches import Place, SendBatch
-from rocketmq_spark.sink.task import Columns, Task, write_rows
+from rocketmq_spark.sink.invalid_rows import OWN_PROPERTIES_LIMIT_BYTES
+from rocketmq_spark.sink.send_batches import Place, SendBatch, named_queue
 from rocketmq_spark.sink.topic_checks import Wanted
+from rocketmq_spark.sink.write_task import Columns, Task, write_rows
 from rocketmq_spark.source.given_up import without_skipped
 from rocketmq_spark.source.partitioning import tasks_of
 from rocketmq_spark.wire.message.batch import decode_batch

@@ -23,7 +23,7 @@ from connector_tests.support.streams import Topic, eventually
 from connector_tests.support.written_rows import arrow, write_by_body
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.sink.task import Task
+from rocketmq_spark.sink.write_task import Task
 
 pytestmark = pytest.mark.full
 

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from rocketmq_spark.model import RESERVED_PROPERTIES
-from rocketmq_spark.sink.row_checks import OWN_PROPERTIES_LIMIT_BYTES
+from rocketmq_spark.sink.invalid_rows import OWN_PROPERTIES_LIMIT_BYTES
 
 Row = dict[str, Any]
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from connector_tests.support.written_rows import SCHEMA, write
 from rocketmq_spark.remoting.pool import ConnectionPool
-from rocketmq_spark.sink.task import Task
+from rocketmq_spark.sink.write_task import Task
 
 BATCH_ROWS = 10_000
 """As Spark hands them over."""

@@ -15,7 +15,7 @@ from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.sink.batch_sender import BatchSender
-from rocketmq_spark.sink.task import Columns, Task, write_rows
+from rocketmq_spark.sink.write_task import Columns, Task, write_rows
 from rocketmq_spark.source.partition_reader import read_ranges
 from rocketmq_spark.source.schema import default_schema
 

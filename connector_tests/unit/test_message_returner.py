@@ -9,12 +9,19 @@ from dataclasses import dataclass, field
 import pytest
 
 from rocketmq_spark.errors import RocketMQError, TransportError
+from rocketmq_spark.failed_rows import message_returner
+from rocketmq_spark.failed_rows.message_returner import (
+    LEVELS_S,
+    NO_HANDLE,
+    UNKNOWN,
+    FailedMessage,
+    MessageReturner,
+    delay_ms,
+)
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.handles import AnyHandle, Handle
 from rocketmq_spark.pop.remoting_transport import RemotingTransport
 from rocketmq_spark.pop.transport import Changed
-from rocketmq_spark.sink import message_returner
-from rocketmq_spark.sink.message_returner import NO_HANDLE, UNKNOWN, FailedMessage, MessageReturner
 
 GIVEN = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
 HANDLE = "0 1795445135749 60000 3 0 broker-a 0 7 4711"
@@ -136,3 +143,23 @@ def test_a_row_is_named_by_its_message(monkeypatch: pytest.MonkeyPatch) -> None:
     spoken: list[object] = []
     MessageReturner(ReadOptions.parse(GIVEN), 0).speak_as(task="3")
     assert spoken == [(("INFO",), {"group": "g", "task": "3"})]
+
+
+AS_BROKERS_NAME_THEM = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+SECONDS = {"s": 1, "m": 60, "h": 3_600}
+
+
+def test_levels_are_those_of_brokers() -> None:
+    assert list(LEVELS_S) == [int(level[:-1]) * SECONDS[level[-1]] for level in AS_BROKERS_NAME_THEM.split()]
+
+
+def test_a_level_is_taken_whatever_happened_before() -> None:
+    assert [delay_ms(level, 7) for level in (1, 3, 18)] == [1_000, 10_000, 7_200_000]
+
+
+def test_without_a_level_it_grows_with_each_time_as_for_javas_consumers() -> None:
+    assert [delay_ms(0, times) for times in (0, 1, 2, 15)] == [10_000, 30_000, 60_000, 7_200_000]
+
+
+def test_beyond_the_last_level_there_is_no_longer_one() -> None:
+    assert (delay_ms(19, 0), delay_ms(0, 16)) == (7_200_000, 7_200_000)

@@ -32,8 +32,7 @@ from rocketmq_spark.remoting.retry import (
 from rocketmq_spark.remoting.routes import KnownTopics
 from rocketmq_spark.remoting.send_question import encoded_question
 from rocketmq_spark.remoting.send_result import SendResult, SendStatus
-from rocketmq_spark.sink.queue_choice import named_queue, queue_by_hash
-from rocketmq_spark.sink.send_batches import Place, SendBatch
+from rocketmq_spark.sink.send_batches import Place, SendBatch, named_queue, queue_by_hash
 from rocketmq_spark.sink.topic_checks import Wanted
 from rocketmq_spark.sink.topic_looks import TopicLooks
 

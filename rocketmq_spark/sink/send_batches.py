@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -11,11 +12,12 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from rocketmq_spark.model import MessageQueue
-from rocketmq_spark.sink.distinct_rows import distinct_rows
-from rocketmq_spark.sink.outgoing_rows import SHARDING_KEY_PROPERTY, OutgoingRows, cuts
+from rocketmq_spark.errors import RouteError
+from rocketmq_spark.model import MessageQueue, TopicRoute
+from rocketmq_spark.sink.outgoing_rows import SHARDING_KEY_PROPERTY, OutgoingRows, cuts, distinct_rows
 from rocketmq_spark.wire.arrow.message_encoder import MessageIds, encode_messages, id_properties, lengths_of
 from rocketmq_spark.wire.arrow.slices import Mask, Numbers, Positions
+from rocketmq_spark.wire.body.java_hash import java_hash_code
 
 BATCH_BYTES: Final = 1024 * 1024
 """At most so much in one batch. Brokers and tasks take less processor time for few large ones than for many; four are
@@ -175,3 +177,27 @@ def _offsets(values: pa.BinaryArray) -> list[int]:
     offsets = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + len(values) + 1]
     positions: list[int] = offsets.tolist()
     return positions
+
+
+def queue_by_hash(sharding_key: str, queues: tuple[MessageQueue, ...]) -> MessageQueue:
+    """The same for the same key, as long as the queues are the same.
+
+    Source: ``client/producer/selector/SelectMessageQueueByHash.java``; differs: a broker that the route names without a
+    master keeps its queues, so that a key does not move while only that is away.
+    """
+    return queues[abs(int(math.fmod(java_hash_code(sharding_key), len(queues))))]
+
+
+def sharded_queues(route: TopicRoute) -> tuple[MessageQueue, ...]:
+    """Those among which keys are shared. Raises RouteError[NO_WRITABLE_QUEUE | BAD_ORDER_CONF]."""
+    queues = route.publish_queues()
+    if not queues:
+        raise RouteError("NO_WRITABLE_QUEUE", topic=route.topic)
+    return queues
+
+
+def named_queue(place: Place) -> MessageQueue | None:
+    """The queue that a row names itself."""
+    if place.broker_name is None or place.queue_id is None:
+        return None
+    return MessageQueue(place.topic, place.broker_name, place.queue_id)

@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from rocketmq_spark.model import TopicRoute
-from rocketmq_spark.sink.distinct_rows import distinct_rows
-from rocketmq_spark.sink.outgoing_rows import OutgoingRows
+from rocketmq_spark.sink.outgoing_rows import OutgoingRows, distinct_rows
 from rocketmq_spark.wire.arrow.slices import Positions
 
 

@@ -16,7 +16,7 @@ from rocketmq_spark.remoting.retry import (
     topic_subject,
 )
 from rocketmq_spark.remoting.routes import KnownTopics
-from rocketmq_spark.sink.queue_choice import sharded_queues
+from rocketmq_spark.sink.send_batches import sharded_queues
 from rocketmq_spark.sink.topic_checks import Wanted, lost_without_keys, no_such_broker, no_such_queue
 
 

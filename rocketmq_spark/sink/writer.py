@@ -88,7 +88,7 @@ def _write(
     options: WriteOptions,
 ) -> Stored:
     from rocketmq_spark.sink.batch_sender import BatchSender
-    from rocketmq_spark.sink.task import Columns, Task, write_rows
+    from rocketmq_spark.sink.write_task import Columns, Task, write_rows
 
     context = _task_context()
     topic = {} if options.topic is None else {"topic": options.topic}

@@ -16,7 +16,6 @@ from typing import Final, NamedTuple, TypeAlias
 
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pop.delays import delay_ms
 from rocketmq_spark.pop.handles import AnyHandle, Handle, handle_of
 from rocketmq_spark.pop.transport import Transport
 from rocketmq_spark.pop.transports import transport_of
@@ -125,3 +124,14 @@ def _as_of_now(handle: AnyHandle | None) -> AnyHandle | None:
         return handle
     check_point = handle.check_point
     return handle.changed(int(time.time() * 1000), check_point.invisible_ms, check_point.revive_queue_id)
+
+
+LEVELS_S: Final = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1_200, 1_800, 3_600, 7_200)
+FIRST_THAT_GROWS: Final = 3
+"""Where a message is that failed for the first time, unless somebody says a level."""
+
+
+def delay_ms(delay_level: int, reconsume_times: int) -> int:
+    """By ``delay_level``, from 1 on; 0 grows with how often the message came again."""
+    level = delay_level or FIRST_THAT_GROWS + reconsume_times
+    return LEVELS_S[min(level, len(LEVELS_S)) - 1] * 1000

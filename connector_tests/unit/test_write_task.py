@@ -3,22 +3,25 @@ from __future__ import annotations
 import zlib
 from collections.abc import Collection
 from dataclasses import replace
+from random import Random
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from rocketmq_spark.errors import LocalProtocolError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import WriteOptions
-from rocketmq_spark.sink import task as tasks
+from rocketmq_spark.sink import write_task as tasks
 from rocketmq_spark.sink.message_ids import row_ids, task_key
-from rocketmq_spark.sink.queue_choice import named_queue
-from rocketmq_spark.sink.send_batches import Place, SendBatch
-from rocketmq_spark.sink.task import Columns, Task, write_rows
+from rocketmq_spark.sink.send_batches import Place, SendBatch, named_queue
 from rocketmq_spark.sink.topic_checks import Wanted
+from rocketmq_spark.sink.write_task import KINDS, NONE, Columns, Task, compressed, write_rows
 from rocketmq_spark.wire.message.batch import InnerMessage, decode_batch
+from rocketmq_spark.wire.message.compression import decompress
 from rocketmq_spark.wire.message.properties import decode_properties
+from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
 LIMIT_BYTES = 2_000
 TOO_LARGE = bytes(LIMIT_BYTES + 1)
@@ -178,7 +181,7 @@ def test_a_dead_letter_topic_that_takes_nothing_is_told_before_anything_is_sent(
 
 
 @pytest.mark.parametrize("encoded_bytes", [tasks.ENCODED_BYTES, 4], ids=["at once", "in pieces"])
-def test_a_row_that_no_broker_takes_is_named_and_nothing_beside_it_is_sent(
+def test_a_row_that_no_broker_takes_is_named_and_nothing_else_is_sent(
     monkeypatch: pytest.MonkeyPatch, encoded_bytes: int
 ) -> None:
     """Of 20 large rows and one that was too large, 16 were sent."""
@@ -259,3 +262,33 @@ def test_rows_that_cannot_be_sent_go_to_the_dead_letter_topic_if_there_is_one(
         "2 rows of partition 3 of query q batch 1 cannot be sent and go to topic DEAD; row 1: its body is empty, which "
         "no broker takes"
     )
+
+
+BODIES = pa.array([b"short", b"x" * 5_000, b"y" * 4_096, b"z" * 4_097], pa.binary())
+
+
+@pytest.mark.parametrize("compression", KINDS)
+def test_large_bodies_are_compressed_and_flagged(compression: str) -> None:
+    bodies, flags = compressed(BODIES, compression, 4_096)
+    flag = int(MessageSysFlag.COMPRESSED | KINDS[compression])
+    assert (flags.tolist(), flags.dtype) == ([0, flag, 0, flag], np.dtype(np.int32))
+    values = bodies.to_pylist()
+    assert (values[0], values[2]) == (b"short", b"y" * 4_096)
+    assert [decompress(values[row], flag) for row in (1, 3)] == [b"x" * 5_000, b"z" * 4_097]
+    assert len(values[1]) < 1_000
+    assert bodies.type == pa.binary()
+
+
+def test_without_compression_bodies_stay_as_they_are() -> None:
+    bodies, flags = compressed(BODIES, NONE, 0)
+    assert bodies is BODIES
+    assert not flags.any()
+
+
+@pytest.mark.parametrize("compression", KINDS)
+def test_what_would_become_larger_stays_as_it_is(compression: str) -> None:
+    """A body of the largest size that a broker takes was beyond it when it was compressed, and its dead letter too."""
+    noise = Random(7).randbytes(10_000)
+    bodies, flags = compressed(pa.array([noise, b"x" * 10_000], pa.binary()), compression, 4_096)
+    assert bodies[0].as_py() == noise
+    assert flags.tolist() == [0, int(MessageSysFlag.COMPRESSED | KINDS[compression])]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rocketmq_spark.errors import NotSentBackError, OptionError
-from rocketmq_spark.sink.not_taken import by_names, check_all_taken, spellings_of
+from rocketmq_spark.failed_rows.send_back import by_names, check_all_taken, spellings_of
 
 
 class Named:

@@ -1,8 +1,9 @@
-"""What of a row no broker would take, or would store as something else: found before it is sent."""
+"""Rows that no broker would take, or would store as something else: found before they are sent, and the messages that
+stand for them in a dead-letter topic, each of which says what is wrong with its row."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -172,3 +173,40 @@ def _mask(found: Any) -> Mask:
         return found
     mask: Mask = pc.fill_null(found, False).to_numpy(zero_copy_only=False)
     return mask
+
+
+PROBLEM: Final = "UNSENDABLE_PROBLEM"
+ROW: Final = "UNSENDABLE_ROW"
+TOPIC: Final = "UNSENDABLE_TOPIC"
+NO_BODY: Final = b"(no body)"
+"""Instead of an empty one, which no broker takes."""
+
+_TEXT_LIMIT: Final = 200
+_SEPARATORS: Final = str.maketrans("\x01\x02", "  ")
+
+
+def dead_letters(
+    rows: OutgoingRows, problems: Mapping[int, str], where: str, topic: str, *, max_body_bytes: int
+) -> OutgoingRows:
+    """One message for ``topic`` for each row, by position, that has a problem: with the beginning of its body, and
+    properties that say the problem, the row of ``where``, and the topic that it was for."""
+    positions = np.array(list(problems), np.int64)
+    bad = rows.take(positions)
+    bodies = [(body or NO_BODY)[:max_body_bytes] for body in bad.bodies.to_pylist()]
+    texts: dict[str, list[str]] = {
+        PROBLEM: [*problems.values()],
+        ROW: [f"row {number} of {where}" for number in bad.numbers.tolist()],
+        TOPIC: [decode_utf8(name or b"") for name in bad.topics.cast(pa.binary()).to_pylist()],
+    }
+    return OutgoingRows(
+        bad.numbers,
+        pa.array(bodies, pa.binary()),
+        pa.repeat(pa.scalar(topic), len(bad)),
+        {name: pa.array([_text(value) for value in values], pa.binary()) for name, values in texts.items()},
+        None,
+    )
+
+
+def _text(value: str) -> bytes | None:
+    """As a property has it, which is none where it is empty."""
+    return value.translate(_SEPARATORS)[:_TEXT_LIMIT].encode() if value else None

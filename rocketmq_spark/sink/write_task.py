@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
 import numpy as np
@@ -13,15 +14,16 @@ import pyarrow as pa
 from rocketmq_spark.errors import LocalProtocolError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import WriteOptions
-from rocketmq_spark.sink.body_compression import compressed
 from rocketmq_spark.sink.columns import BODY
-from rocketmq_spark.sink.dead_letters import dead_letters
+from rocketmq_spark.sink.invalid_rows import dead_letters, problems_of
 from rocketmq_spark.sink.message_ids import column_ids, row_ids, task_key
 from rocketmq_spark.sink.outgoing_rows import OutgoingRows, cut_by_bytes, outgoing_rows
-from rocketmq_spark.sink.row_checks import problems_of
 from rocketmq_spark.sink.send_batches import BATCH_BYTES, EncodableRows, Place, SendBatch, send_batches
 from rocketmq_spark.sink.topic_checks import Wanted, wishes_of
-from rocketmq_spark.wire.arrow.message_encoder import MessageIds, properties_of, property_of
+from rocketmq_spark.wire.arrow.message_encoder import MessageIds, lengths_of, properties_of, property_of
+from rocketmq_spark.wire.arrow.slices import Numbers
+from rocketmq_spark.wire.message.compression import compress
+from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
 log = logging.getLogger(__name__)
 
@@ -176,3 +178,26 @@ def _unsendable(pieces: list[_Piece], problems: list[dict[int, str]], task: Task
 def _properties(rows: OutgoingRows) -> tuple[pa.BinaryArray, ...]:
     named = [property_of(name, values) for name, values in rows.texts.items()]
     return (*named,) if rows.properties is None else (*named, properties_of(rows.properties))
+
+
+NONE: Final = "none"
+KINDS: Final[Mapping[str, MessageSysFlag]] = MappingProxyType(
+    {"zlib": MessageSysFlag.ZLIB, "lz4": MessageSysFlag.LZ4, "zstd": MessageSysFlag.ZSTD}
+)
+"""By the value of option ``compression``."""
+
+
+def compressed(bodies: pa.BinaryArray, compression: str, over_bytes: int) -> tuple[pa.BinaryArray, Numbers]:
+    """``bodies``, those above ``over_bytes`` compressed where that makes them smaller, and the sysFlag of each."""
+    sys_flags = np.zeros(len(bodies), np.int32)
+    sizes = lengths_of(bodies)
+    are_large = sizes > over_bytes
+    if compression == NONE or not are_large.any():
+        return bodies, sys_flags
+    kind = KINDS[compression]
+    values = bodies.to_pylist()
+    for row in np.flatnonzero(are_large):
+        packed = compress(values[row], kind)
+        if len(packed) < sizes[row]:
+            values[row], sys_flags[row] = packed, MessageSysFlag.COMPRESSED | kind
+    return pa.array(values, pa.binary()), sys_flags

@@ -1,0 +1,192 @@
+"""Rows that could not be processed: sent back to their brokers, which deliver them to the group again, later.
+
+A failed row holds nothing up: the batch goes on, the row comes again through the group's retry topic, and in the end
+it is in the group's dead letter queue. Of a group that shares messages each comes again by itself.
+
+Source: ``client/impl/consumer/DefaultMQPushConsumerImpl.java#sendMessageBack``; differs: what its broker does not take
+is an error here, and is not sent as a new message to another broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from rocketmq_spark.errors import NotSentBackError, OptionError
+from rocketmq_spark.model import StoredMessage
+from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.said.log_lines import names_of
+from rocketmq_spark.sink.columns import position_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, Row
+
+    from rocketmq_spark.failed_rows.message_returner import FailedMessage, MessageReturner
+    from rocketmq_spark.failed_rows.message_sender import MessageSender
+
+Refused = tuple[StoredMessage, str]
+"""A message that its broker did not take, and why."""
+
+NEEDED: Final = ("topic", "brokerName", "commitLogOffset", "msgId")
+"""The columns that say which message a row is, in the order of StoredMessage's fields."""
+
+NEEDED_OF_SHARED: Final = ("topic", "brokerName", "receiptHandle", "msgId", "reconsumeTimes")
+"""The same where a group shares messages, in the order of FailedMessage's fields."""
+
+PROBLEM: Final = "problem"
+NAMED_IN_AN_ERROR: Final = 10
+RETRY_TOPIC_EXPECTED: Final = (
+    "'true' for a query that sends rows back, or the group never reads them again; "
+    "a delay level of -1 sends them to the dead letter queue instead"
+)
+NOT_NOW: Final = "0 or more where messages are shared: what comes again too often is moved there by itself"
+NOT_OURS: Final = "nothing where messages are shared: the group's retryMaxTimes decides"
+
+
+def send_back(
+    failed: DataFrame | Iterable[Row],
+    options: Mapping[str, str],
+    *,
+    delay_level: int = 0,
+    max_reconsume_times: int | None = None,
+) -> None:
+    """Have failed rows delivered to the group again; returns when the brokers have stored all of them.
+
+    Parameters
+    ----------
+    failed : rows with the columns ``topic``, ``brokerName``, ``commitLogOffset`` and ``msgId``. A DataFrame's are sent
+        by the executors, and read once more for it unless the batch is persisted; Rows are sent from where this is
+        called, which may be an executor
+    options : those of the query that has read them; with ``retryTopic``, or the group would never read them again.
+        With ``loadBalance`` ``message`` the columns are ``NEEDED_OF_SHARED``, and ``retryTopic`` is nothing
+    delay_level : from 1 on one of the broker's (1 s, 5 s, 10 s, 30 s, 1 min, ...); 0 grows with ``reconsumeTimes``;
+        -1: to the dead letter queue at once
+    max_reconsume_times : what has been sent back so often goes to the dead letter queue; by default the group's, 16
+
+    Raises what ``ReadOptions.parse`` raises, OptionError[BAD_OPTION_VALUE] without ``retryTopic`` too,
+    OptionError[MISSING_COLUMNS | AMBIGUOUS_COLUMN] for rows without one of the four or with several of one, and
+    NotSentBackError[NOT_SENT_BACK] that names the rows which were not taken. A batch that fails by it is replayed,
+    and sends back once more what was taken: sent-back rows come at least once.
+    """
+    from rocketmq_spark.failed_rows.message_sender import MessageSender
+
+    read_options = ReadOptions.parse(options)
+    if read_options.shares_messages:
+        send_messages_back(failed, read_options, delay_level, max_reconsume_times)
+        return
+    if delay_level >= 0 and read_options.retry_topic not in read_options.read_topics:
+        raise OptionError("BAD_OPTION_VALUE", option="retryTopic", value="false", expected=RETRY_TOPIC_EXPECTED)
+    refused = _send(failed, MessageSender(read_options, delay_level, max_reconsume_times))
+    check_all_taken([(str(message), problem) for message, problem in refused], read_options.consumer_group)
+
+
+def _send(failed: DataFrame | Iterable[Row], sender: MessageSender) -> list[Refused]:
+    from pyspark.sql import DataFrame
+
+    if isinstance(failed, DataFrame):
+        return _send_from_executors(failed, sender)
+    results = [(message, sender.problem_with(message)) for message in list(_messages(failed))]
+    return [(message, problem) for message, problem in results if problem is not None]
+
+
+def _send_from_executors(failed: DataFrame, sender: MessageSender) -> list[Refused]:
+    from pyspark import TaskContext
+    from pyspark.sql.functions import col, udf
+
+    def send(*values: Any) -> str | None:
+        sender.speak_as(**names_of(TaskContext.get()))
+        return sender.problem_with(StoredMessage(*values))
+
+    columns = [failed[f"`{name}`"] for name in spellings_of(failed.columns, NEEDED)]
+    problem = udf(send, "string", useArrow=False).asNondeterministic()(*columns)  # else Spark may call it twice a row
+    refused = failed.select(
+        *(one.alias(name) for one, name in zip(columns, NEEDED, strict=True)), problem.alias(PROBLEM)
+    )
+    rows = refused.where(col(PROBLEM).isNotNull()).collect()
+    return [(StoredMessage(*(row[name] for name in NEEDED)), row[PROBLEM]) for row in rows]
+
+
+def _messages(rows: Iterable[Row]) -> Iterator[StoredMessage]:
+    return (StoredMessage(*values) for values in by_names(rows, NEEDED))
+
+
+def send_messages_back(
+    failed: DataFrame | Iterable[Row], options: ReadOptions, delay_level: int, max_reconsume_times: int | None
+) -> None:
+    """See ``send_back``. Raises OptionError[BAD_OPTION_VALUE] for what the group decides,
+    OptionError[MISSING_COLUMNS | AMBIGUOUS_COLUMN], and NotSentBackError[NOT_SENT_BACK]."""
+    from pyspark.sql import DataFrame
+
+    from rocketmq_spark.failed_rows.message_returner import FailedMessage, MessageReturner
+
+    if delay_level < 0:
+        raise OptionError("BAD_OPTION_VALUE", option="delay_level", value=str(delay_level), expected=NOT_NOW)
+    if max_reconsume_times is not None:
+        value = str(max_reconsume_times)
+        raise OptionError("BAD_OPTION_VALUE", option="max_reconsume_times", value=value, expected=NOT_OURS)
+    returner = MessageReturner(options, delay_level)
+    if isinstance(failed, DataFrame):
+        refused = _from_executors(failed, returner)
+    else:
+        messages = [FailedMessage(*values) for values in by_names(failed, NEEDED_OF_SHARED)]
+        refused = _refused(messages, returner)
+    check_all_taken(refused, options.consumer_group)
+
+
+def _refused(messages: list[FailedMessage], returner: MessageReturner) -> list[tuple[str, str]]:
+    told = zip(messages, returner.problems_with(messages), strict=True)
+    return [(str(message), problem) for message, problem in told if problem is not None]
+
+
+def _from_executors(failed: DataFrame, returner: MessageReturner) -> list[tuple[str, str]]:
+    import pyarrow as pa
+    from pyspark import TaskContext
+    from pyspark.sql.functions import arrow_udf, col  # type: ignore[attr-defined]  # its stub says pandas only
+
+    from rocketmq_spark.failed_rows.message_returner import FailedMessage
+
+    def send(*columns: pa.Array) -> pa.Array:
+        returner.speak_as(**names_of(TaskContext.get()))
+        messages = [FailedMessage(*values) for values in zip(*(column.to_pylist() for column in columns), strict=True)]
+        return pa.array(returner.problems_with(messages), pa.string())
+
+    columns = [failed[f"`{name}`"] for name in spellings_of(failed.columns, NEEDED_OF_SHARED)]
+    problem = arrow_udf(send, "string").asNondeterministic()(*columns)  # else Spark may call it twice a row
+    told = failed.select(
+        *(one.alias(name) for one, name in zip(columns, NEEDED_OF_SHARED, strict=True)), problem.alias(PROBLEM)
+    )
+    rows = told.where(col(PROBLEM).isNotNull()).collect()
+    return [(str(FailedMessage(*(row[name] for name in NEEDED_OF_SHARED))), row[PROBLEM]) for row in rows]
+
+
+def spellings_of(names: Sequence[str], needed: Sequence[str]) -> list[str]:
+    """Return the columns that are ``needed`` as ``names`` spell them; the exact spelling before another case.
+
+    Raises OptionError[MISSING_COLUMNS | AMBIGUOUS_COLUMN].
+    """
+    positions = [position_of(name, names) for name in needed]
+    missing = [name for name, position in zip(needed, positions, strict=True) if position is None]
+    if missing:
+        raise OptionError("MISSING_COLUMNS", missing=", ".join(missing), needed=", ".join(needed))
+    return [names[position] for position in positions if position is not None]
+
+
+def by_names(rows: Iterable[Row], needed: Sequence[str]) -> Iterator[list[Any]]:
+    """Of each row the values of the columns that are needed. Raises what ``spellings_of`` does."""
+    for row in rows:
+        values = row.asDict()
+        yield [values[name] for name in spellings_of(row.__fields__, needed)]
+
+
+def check_all_taken(refused: Sequence[tuple[str, str]], group: str) -> None:
+    """``refused``: messages, and why. Raises NotSentBackError[NOT_SENT_BACK] if there are any."""
+    if refused:
+        named = [message for message, _ in refused[:NAMED_IN_AN_ERROR]]
+        raise NotSentBackError(
+            "NOT_SENT_BACK",
+            count=len(refused),
+            group=group,
+            messages=", ".join(named + ["..."] * (len(refused) > NAMED_IN_AN_ERROR)),
+            cause=refused[0][1],
+        )
