@@ -67,3 +67,17 @@ else:
 
     class DataSourceStreamArrowWriter(datasource.DataSourceStreamWriter, datasource.DataSourceArrowWriter):
         """As in Spark 4.1."""
+
+
+def read_limit(rows: int | None) -> ReadLimit:
+    """What ``max_rows`` says again."""
+    return ReadAllAvailable() if rows is None else ReadMaxRows(rows)
+
+
+def max_rows(limit: ReadLimit) -> int | None:
+    """None: all that there is. Raises OptionError[BAD_OPTION_VALUE] for a limit of another kind."""
+    if isinstance(limit, ReadMaxRows):
+        return limit.max_rows
+    if isinstance(limit, ReadAllAvailable):
+        return None
+    raise OptionError("BAD_OPTION_VALUE", option="read limit", value=repr(limit), expected="maxOffsetsPerTrigger")

@@ -58,7 +58,7 @@ DOES = {
     "messageModel": (
         "unit/test_membership.py::test_in_broadcasting_each_member_owns_every_queue_and_the_brokers_keep_no_offset"
     ),
-    "localOffsetStoreDir": "unit/test_local_offset_store.py::test_each_group_and_instance_has_a_file_of_its_own",
+    "localOffsetStoreDir": "unit/test_offset_store.py::test_each_group_and_instance_has_a_file_of_its_own",
     "loadBalance": "spark/test_message_granularity.py::test_two_queries_share_the_messages_of_one_queue",
     "endpoints": "integration/test_receiver.py::test_what_is_proven_does_not_come_again",
     "invisibleDurationMs": (
@@ -76,7 +76,7 @@ DOES = {
     "startingOffsets": "spark/test_main_job.py::test_listed_starting_offsets_begin_each_queue_where_they_say",
     "startingTimestamp": "spark/test_main_job.py::test_a_start_by_time_reads_what_was_stored_since_then",
     "groupOffsets": (
-        "unit/test_topic_starts.py::test_a_new_checkpoint_that_ignores_the_group_moves_it_where_the_options_say"
+        "unit/test_start_positions.py::test_a_new_checkpoint_that_ignores_the_group_moves_it_where_the_options_say"
     ),
     "consumeFromWhere": "unit/test_consume_from_where.py::test_each_spelling_has_one_meaning",
     "consumeTimestamp": "unit/test_consume_from_where.py::test_each_spelling_has_one_meaning",

@@ -22,7 +22,7 @@ from rocketmq_spark.source.datasource import RocketMQDataSource
 from rocketmq_spark.source.pop.pop_reader import RocketMQPopReader
 from rocketmq_spark.source.pop.pop_run import PopRun
 from rocketmq_spark.source.schema import default_schema
-from rocketmq_spark.source.stream.read_limit import max_rows
+from rocketmq_spark.spark_version import max_rows
 
 pytestmark = pytest.mark.broker
 

@@ -32,8 +32,8 @@ OUR_OWN = {
     # What the member needs because it lives in Spark, and what no Java class has as a subject.
     "consumer/broker_names.py", "consumer/group_members.py", "consumer/group_offsets.py",
     "consumer/heartbeats.py", "consumer/ports.py",
-    "consumer/manner.py", "consumer/membership.py", "consumer/offset_file.py", "consumer/outages.py",
-    "consumer/queue_life.py", "consumer/resets.py", "consumer/sliding_window.py",
+    "consumer/membership.py", "consumer/offset_file.py", "consumer/outages.py",
+    "consumer/queue_life.py", "consumer/resets.py",
     "consumer/standing.py", "consumer/strategy_names.py", "consumer/subscription_check.py", "consumer/survey.py",
     "consumer/turn.py",
 }  # fmt: skip

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from connector_tests.support.queues import QUEUES
 from rocketmq_spark.model import MessageQueue
-from rocketmq_spark.source.stream.admission import fair_shares
+from rocketmq_spark.source.stream.planning import fair_shares
 
 WAITING = st.dictionaries(QUEUES, st.integers(1, 2**62) | st.integers(1, 50), max_size=12)
 LIMITS = st.integers(1, 2**63 - 1) | st.integers(1, 100)

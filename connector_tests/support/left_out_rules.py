@@ -27,7 +27,7 @@ from rocketmq_spark.source.stream.batch_planner import BatchPlanner, Member
 from rocketmq_spark.source.stream.incarnation import TrustedQueues
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.planning import Position
-from rocketmq_spark.source.stream.topic_starts import TopicStarts
+from rocketmq_spark.source.stream.start_positions import TopicStarts
 
 Stored = Mapping[MessageQueue, int | None]
 Settled = tuple[Survey, dict[MessageQueue, Position]]

@@ -6,14 +6,14 @@ from connector_tests.support.queues import queue, queues
 from rocketmq_spark.consumer.consume_from_where import ConsumeFromWhere, StartingPoint
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import QueueBounds
-from rocketmq_spark.source.stream.first_positions import (
+from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
+from rocketmq_spark.source.stream.start_positions import (
     MOST_NAMED,
     first_positions,
     told_forgotten,
     told_resumption,
     unread_queues,
 )
-from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 
 A, B, C = queues(3)
 OTHER_TOPIC = queue(0, topic="payments")

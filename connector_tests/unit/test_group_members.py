@@ -15,7 +15,6 @@ from connector_tests.support.simulated_cluster import (
     address_of,
 )
 from rocketmq_spark.consumer.group_members import ALONE, MOST_NAMED
-from rocketmq_spark.consumer.manner import STRATEGY
 from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.consumer.standing import (
     GROUP,
@@ -25,6 +24,7 @@ from rocketmq_spark.consumer.standing import (
     NEWCOMER_LIMIT_MS,
     SUBSCRIPTIONS,
 )
+from rocketmq_spark.consumer.subscription_check import STRATEGY
 from rocketmq_spark.errors import BrokerError, MembershipError, TransportError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.retry import ASKING, broker_subject

@@ -14,8 +14,8 @@ from connector_tests.support.simulated_cluster import (
     SimulatedBroker,
     SimulatedCluster,
 )
-from rocketmq_spark.consumer.local_offset_store import LocalFileOffsetStore, decode_offsets
 from rocketmq_spark.consumer.membership import Membership
+from rocketmq_spark.consumer.offset_store import LocalFileOffsetStore, decode_offsets
 from rocketmq_spark.errors import BrokerError, TransportError
 from rocketmq_spark.model import BrokerAddress, MessageQueue
 from rocketmq_spark.options import ReadOptions

@@ -8,6 +8,7 @@ from rocketmq_spark.pop.polls import (
     MOST_MESSAGES,
     SHORT_POLL_MS,
     WHILE_FOUND,
+    Ahead,
     Poll,
     Polls,
     Target,
@@ -170,3 +171,25 @@ def test_those_that_are_not_back_are_on_the_way() -> None:
     polls.answered(targets[0], has_found=True)
     polls.failed(targets[1])
     assert polls.on_the_way == 0
+
+
+def test_no_more_are_received_ahead_than_could_be_kept_and_a_few_more_with_each_batch() -> None:
+    ahead = Ahead(1_000)
+    seen = [ahead.most]
+    for kept in (400, None, 900, 0):
+        if kept is None:
+            ahead.frozen()
+        else:
+            ahead.expired(kept)
+        seen.append(ahead.most)
+    assert seen == [1_000, 400, 432, 432, 32]
+    for _ in range(100):
+        ahead.frozen()
+    assert ahead.most == 1_000
+
+
+def test_it_is_never_more_than_the_limit() -> None:
+    ahead = Ahead(5)
+    ahead.expired(0)
+    ahead.frozen()
+    assert ahead.most == 5

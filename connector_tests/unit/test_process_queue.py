@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rocketmq_spark.consumer.process_queue import ProcessQueue
-from rocketmq_spark.consumer.sliding_window import SlidingWindow
+from rocketmq_spark.consumer.process_queue import ProcessQueue, SlidingWindow
 from rocketmq_spark.model import MessageQueue
 
 QUEUE = MessageQueue("orders", "broker-a", 2)

@@ -8,9 +8,8 @@ import pyarrow as pa
 import pytest
 
 from rocketmq_spark.errors import OptionError
-from rocketmq_spark.source.arrow_schema import arrow_schema
 from rocketmq_spark.source.datasource import RocketMQDataSource
-from rocketmq_spark.source.schema import canonical_names, check_schema, default_schema
+from rocketmq_spark.source.schema import arrow_schema, canonical_names, check_schema, default_schema
 from rocketmq_spark.wire.arrow.column_table import DEFAULT_COLUMNS
 
 REQUIRED = {"namesrvAddr": "127.0.0.1:1", "consumerGroup": "g", "subscribe": "T"}

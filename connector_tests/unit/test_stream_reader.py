@@ -22,10 +22,9 @@ from rocketmq_spark.errors import OptionError, RocketMQError, TransportError
 from rocketmq_spark.model import BrokerAddress, QueueRange
 from rocketmq_spark.pull.outage_notes import OutageNotes
 from rocketmq_spark.source.data_loss import RETENTION, LostRange
-from rocketmq_spark.source.datasource import RocketMQDataSource
+from rocketmq_spark.source.datasource import RefusedReader, RocketMQDataSource
 from rocketmq_spark.source.schema import default_schema
 from rocketmq_spark.source.stream.offsets import PlannedWith, QueueProgress, SourceOffset
-from rocketmq_spark.source.stream.refused_reader import RefusedReader
 from rocketmq_spark.source.stream.stream_reader import RocketMQInputPartition, RocketMQStreamReader
 
 NOBODY = "127.0.0.1:1"

@@ -10,7 +10,6 @@ from typing import Final
 
 from rocketmq_spark.consumer.consume_from_where import starting_point
 from rocketmq_spark.consumer.heartbeats import Heartbeats
-from rocketmq_spark.consumer.manner import told_manner
 from rocketmq_spark.consumer.outages import Outages
 from rocketmq_spark.consumer.route_table import RouteTable
 from rocketmq_spark.consumer.servers import Servers
@@ -23,7 +22,7 @@ from rocketmq_spark.consumer.standing import (
     told_by,
 )
 from rocketmq_spark.consumer.strategy_names import strategy_of
-from rocketmq_spark.consumer.subscription_check import SubscriptionCheck
+from rocketmq_spark.consumer.subscription_check import SubscriptionCheck, told_manner
 from rocketmq_spark.errors import MembershipError
 from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.options import ReadOptions

@@ -22,9 +22,9 @@ from queue import SimpleQueue
 from typing import Final
 
 from rocketmq_spark.consumer.answers import answer_broker
-from rocketmq_spark.consumer.local_offset_store import LocalFileOffsetStore
 from rocketmq_spark.consumer.membership import Membership
 from rocketmq_spark.consumer.offset_file import offset_file_of
+from rocketmq_spark.consumer.offset_store import LocalFileOffsetStore
 from rocketmq_spark.consumer.queue_locks import RENEW_INTERVAL_MS
 from rocketmq_spark.consumer.turn import Turn
 from rocketmq_spark.errors import RocketMQError, RouteError

@@ -1,4 +1,4 @@
-"""LocalOffsetFile: a file that is replaced at once, and the one before it. The shell of ``local_offset_store``."""
+"""LocalOffsetFile: a file that is replaced at once, and the one before it. The shell of ``offset_store``."""
 
 from __future__ import annotations
 

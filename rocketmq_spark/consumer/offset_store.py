@@ -1,15 +1,27 @@
-"""RemoteBrokerOffsetStore: what this member has to tell the brokers about the group's progress.
+"""Where a member's progress is kept: by the brokers (RemoteBrokerOffsetStore), or, of a query that reads every queue
+(BROADCASTING), in a file of its own (LocalFileOffsetStore). These decide; ``group_offsets`` asks brokers, and
+``offset_file`` reads and writes the file.
 
 Source: ``client/consumer/store/RemoteBrokerOffsetStore.java``. It differs where Java's could lose or lower an offset:
 the broker checks nothing, so every write is preceded by a read and only ever raises the stored value (``raising``); an
-update counts as persisted when the broker has answered it, not when it was sent. This decides, ``group_offsets`` asks.
+update counts as persisted when the broker has answered it, not when it was sent.
+
+Source: ``client/consumer/store/LocalFileOffsetStore.java``. Differs: the file is plain JSON and belongs to one query,
+by its ``instanceName``; Java's belongs to a client id, which changes with the machine's address. And only a file that
+could be read becomes the one before, so that a torn one never takes its place.
+
+    {"v": 1, "offsets": {"orders": {"broker-a": {"0": 180, "1": 7}}}}
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Protocol
 
-from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.errors import OptionError
+from rocketmq_spark.model import MessageQueue, flat, nested
 
 
 class RemoteBrokerOffsetStore:
@@ -55,3 +67,85 @@ def raising(wanted: Mapping[MessageQueue, int], stored: Mapping[MessageQueue, in
         if queue in wanted and (at_broker is None or at_broker < wanted[queue]):
             writes[queue] = wanted[queue]
     return writes
+
+
+log = logging.getLogger(__name__)
+
+VERSION: Final = 1
+
+
+class OffsetFile(Protocol):
+    """A file and the one before it. ``str`` says where. Raises OptionError[LOCAL_OFFSETS_UNUSABLE]."""
+
+    def read(self) -> tuple[bytes | None, bytes | None]:
+        """The file and the one before; None for one that is not there."""
+
+    def write(self, content: bytes, *, keep_last: bool) -> None:
+        """Replace the file at once, whatever happens meanwhile; with ``keep_last`` it becomes the one before."""
+
+
+class LocalFileOffsetStore:
+    """Next offsets by queue, an ``OffsetKeeper``. Whatever it confirms is in the file. Not thread-safe.
+
+    Raises OptionError[LOCAL_OFFSETS_UNUSABLE] where neither the file nor the one before can be understood: to begin
+    anew then would be a loss that nobody notices.
+    """
+
+    def __init__(self, file: OffsetFile) -> None:
+        self._file = file
+        content, before = file.read()
+        readable = None if content is None else decode_offsets(content)
+        self._is_file_readable = readable is not None
+        if readable is None:
+            readable = self._fall_back(before, is_torn=content is not None)
+        self._offsets = readable
+
+    def _fall_back(self, before: bytes | None, *, is_torn: bool) -> dict[MessageQueue, int]:
+        if before is None and not is_torn:
+            return {}
+        readable = None if before is None else decode_offsets(before)
+        if readable is None:
+            raise OptionError("LOCAL_OFFSETS_UNUSABLE", file=str(self._file), problem="it is damaged")
+        log.warning("offsets cannot be read file=%s; going on with the ones before", self._file)
+        return readable
+
+    def stored_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
+        """The offset of each queue; None where there is none."""
+        return {queue: self._offsets.get(queue) for queue in queues}
+
+    def write_offsets(self, offsets: Mapping[MessageQueue, int]) -> set[MessageQueue]:
+        """Store exactly ``offsets`` beside the others; all of them are confirmed."""
+        changed = self._offsets | dict(offsets)
+        if changed != self._offsets:
+            self._file.write(encode_offsets(changed), keep_last=self._is_file_readable)
+            self._offsets, self._is_file_readable = changed, True
+        return set(offsets)
+
+    def may_write(self, _queue: MessageQueue) -> bool:
+        """Always: what a file refuses is raised."""
+        return True
+
+    def are_same(self, proofs: Iterable[MessageQueue]) -> dict[MessageQueue, bool]:
+        """Always: the file is one query's, which looks before it plans."""
+        return dict.fromkeys(proofs, True)
+
+
+def encode_offsets(offsets: Mapping[MessageQueue, int]) -> bytes:
+    """The content of a file."""
+    return json.dumps({"v": VERSION, "offsets": nested(offsets)}, indent=1).encode()
+
+
+def decode_offsets(content: bytes) -> dict[MessageQueue, int] | None:
+    """What ``encode_offsets`` was given; None for content that it has not made."""
+    try:
+        value = json.loads(content)
+        return dict(_checked(value)) if value["v"] == VERSION else None
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _checked(value: Any) -> Iterable[tuple[MessageQueue, int]]:
+    for queue, offset in flat(value["offsets"]):
+        if type(offset) is not int or offset < 0:
+            raise TypeError(f"no offset: {offset!r}")
+        yield queue, offset

@@ -1,4 +1,4 @@
-"""ProcessQueue: what of one queue is in flight, and up to where it may be committed.
+"""ProcessQueue: what of one queue is in flight, and up to where it may be committed, as a SlidingWindow.
 
 Source: ``client/impl/consumer/ProcessQueue.java``, whose unit is a message. Here it is a half-open range of offsets, a
 Spark split; a single message is a range of one. It differs in two points: Java's ``removeMessage`` answers -1 on an
@@ -8,8 +8,84 @@ back, here a window that has run empty starts anew with what is taken next.
 
 from __future__ import annotations
 
-from rocketmq_spark.consumer.sliding_window import SlidingWindow
+from bisect import bisect_left, bisect_right, insort
+from typing import Final
+
 from rocketmq_spark.model import MessageQueue
+
+BEYOND_ALL: Final = 2**63
+"""Greater than every offset."""
+
+
+class SlidingWindow:
+    """Which offsets of a queue are in flight, as half-open ranges, and up to where everything before is done.
+
+    Ten offsets 0 to 9: finishing 0 gives 1, finishing 5 next still gives 1; it moves only when everything before is
+    done. Nothing here is thread-safe.
+    """
+
+    __slots__ = ("_in_flight", "_taken_to")
+
+    def __init__(self) -> None:
+        self._in_flight: list[tuple[int, int]] = []
+        self._taken_to: int | None = None
+
+    @property
+    def in_flight(self) -> tuple[tuple[int, int], ...]:
+        """Ranges taken and not finished, ascending."""
+        return tuple(self._in_flight)
+
+    @property
+    def committable(self) -> int | None:
+        """The next offset that may be stored: the lowest in flight, else one past the highest taken; None before."""
+        return self._in_flight[0][0] if self._in_flight else self._taken_to
+
+    def put(self, begin_offset: int, end_offset: int) -> None:
+        """Take ``[begin_offset, end_offset)`` in flight. ValueError if empty, or in flight already.
+
+        An empty window may move back: what was committable before says nothing about what is taken now.
+        """
+        if begin_offset >= end_offset or self._overlaps(begin_offset, end_offset):
+            raise ValueError(f"[{begin_offset}, {end_offset}) does not fit into {self!r}")
+        taken_before = self._taken_to if self._in_flight else None
+        self._taken_to = end_offset if taken_before is None else max(taken_before, end_offset)
+        insort(self._in_flight, (begin_offset, end_offset))
+
+    def remove(self, begin_offset: int, end_offset: int) -> int:
+        """Finish offsets that are in flight, of one range or of several; answers the next committable offset.
+
+        What is left of those ranges, on either side, stays in flight. ValueError if any of the offsets is not.
+        """
+        at = bisect_left(self._in_flight, (begin_offset, end_offset))
+        if self._in_flight[at : at + 1] == [(begin_offset, end_offset)]:
+            del self._in_flight[at]  # as it was taken, which is what nearly always happens
+        else:
+            self._remove_parts(begin_offset, end_offset)
+        assert self.committable is not None
+        return self.committable
+
+    def _remove_parts(self, begin_offset: int, end_offset: int) -> None:
+        """Less, or more, than one range."""
+        first = max(0, bisect_right(self._in_flight, (begin_offset, BEYOND_ALL)) - 1)
+        beyond = bisect_left(self._in_flight, (end_offset,))
+        touched = self._in_flight[first:beyond]
+        found = sum(min(end, end_offset) - max(begin, begin_offset) for begin, end in touched)
+        if begin_offset >= end_offset or found != end_offset - begin_offset:
+            raise ValueError(f"[{begin_offset}, {end_offset}) is not in flight in {self!r}")
+        rest = ((touched[0][0], begin_offset), (end_offset, touched[-1][1]))
+        self._in_flight[first:beyond] = [(begin, end) for begin, end in rest if begin < end]
+
+    def _overlaps(self, begin_offset: int, end_offset: int) -> bool:
+        at = bisect_left(self._in_flight, (begin_offset, end_offset))
+        before = self._in_flight[at - 1][1] if at else begin_offset
+        after = self._in_flight[at][0] if at < len(self._in_flight) else end_offset
+        return before > begin_offset or after < end_offset
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._ranges()}>"
+
+    def _ranges(self) -> str:
+        return " ".join(f"[{begin}, {end})" for begin, end in self._in_flight) or "nothing in flight"
 
 
 class ProcessQueue(SlidingWindow):

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from rocketmq_spark.pop.attempts import Move
 from rocketmq_spark.pop.handles import AnyHandle, Form, Handle, Received
-from rocketmq_spark.pop.renewal import Lease
+from rocketmq_spark.pop.invisible_duration import Lease
 
 BEFORE_ALL: Final = 0
 """The number of a batch that an earlier start has frozen. Those of this start count from 1."""

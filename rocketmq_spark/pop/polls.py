@@ -133,3 +133,19 @@ class Polls:
         one = self._known.get(target, _Known(1))
         one.on_the_way -= 1
         return one
+
+
+class Ahead:
+    """``most``: so many at any time. Not thread-safe."""
+
+    def __init__(self, most: int) -> None:
+        self._limit = most
+        self.most = most
+
+    def expired(self, kept: int) -> None:
+        """Some were given up that waited, and so many still wait."""
+        self.most = min(self.most, max(MOST_MESSAGES, kept))
+
+    def frozen(self) -> None:
+        """A batch has taken some: a few more are tried."""
+        self.most = min(self._limit, self.most + MOST_MESSAGES)

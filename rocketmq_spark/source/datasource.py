@@ -19,10 +19,11 @@ from rocketmq_spark.said.shown_errors import alone, raising_alone
 from rocketmq_spark.spark_version import HAS_READ_LIMITS, DataSource, DataSourceStreamReader
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter
+    from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter, InputPartition
 
     from rocketmq_spark.source.pop.pop_reader import RocketMQPopReader
     from rocketmq_spark.source.stream.stream_reader import RocketMQStreamReader
+
 
 SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})
 """Options of any streaming sink, in lower case."""
@@ -80,8 +81,6 @@ class RocketMQDataSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """For the ``schema`` that the user gave, else ours. Refused options are raised by the reader's first call."""
         if isinstance(self._checked, OptionError):
-            from rocketmq_spark.source.stream.refused_reader import RefusedReader
-
             return RefusedReader(self._checked)
         if HAS_READ_LIMITS:
             return _limited_reader(self._checked, schema)
@@ -142,3 +141,25 @@ def _check_no_table(options: Mapping[str, str]) -> None:
 def register(spark: Any) -> None:
     """Register the source by hand, for sessions whose Python path Spark does not scan (``--py-files``)."""
     spark.dataSource.register(RocketMQDataSource)
+
+
+class RefusedReader(DataSourceStreamReader):
+    """Raises ``error`` from every call that Spark may make first, also one that is too old for us."""
+
+    def __init__(self, error: OptionError) -> None:
+        self._error = error
+
+    def getDefaultReadLimit(self) -> NoReturn:
+        raise self._error
+
+    def initialOffset(self) -> NoReturn:
+        raise self._error
+
+    def latestOffset(self, start: dict[str, Any] | None = None, limit: object = None) -> NoReturn:
+        raise self._error
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> NoReturn:
+        raise self._error
+
+    def read(self, partition: InputPartition) -> NoReturn:
+        raise self._error

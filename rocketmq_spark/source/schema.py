@@ -1,12 +1,12 @@
 """The columns of the source, with Spark's types. What there is stands in ``wire.arrow.column_table``.
 
-``load()`` runs it in a process of its own, so it imports no Arrow.
+``load()`` runs it in a process of its own, so it imports no Arrow but in ``arrow_schema``, which executors call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.types import (
     BinaryType,
@@ -22,6 +22,9 @@ from pyspark.sql.types import (
 
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.wire.arrow.column_table import COLUMNS, Column, ColumnType, default_columns, of_property
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _SPARK_TYPES: Final[dict[ColumnType, DataType]] = {
     ColumnType.STRING: StringType(),
@@ -104,3 +107,22 @@ def _shown(type_: DataType) -> str:
 
 def _listed(parts: Iterable[str]) -> str:
     return ", ".join(parts)
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """What ``read`` must yield for a checked Spark schema, in Arrow's words: the user's names, our types."""
+    import pyarrow as pa
+
+    fields = zip(schema.fields, columns_of(schema), strict=True)
+    return pa.schema([pa.field(field.name, _arrow_type(field, column)) for field, column in fields])
+
+
+def _arrow_type(field: StructField, column: Column) -> pa.DataType:
+    import pyarrow as pa
+
+    from rocketmq_spark.wire.arrow.arrow_types import arrow_type
+
+    type_ = arrow_type(column)
+    if isinstance(field.dataType, MapType) and not field.dataType.valueContainsNull:
+        return pa.map_(type_.key_type, pa.field("value", type_.item_type, nullable=False))
+    return type_

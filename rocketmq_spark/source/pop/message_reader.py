@@ -12,11 +12,10 @@ from pyspark.sql.types import StructType
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.handles import Form
 from rocketmq_spark.pull.executor_client import ExecutorClient
-from rocketmq_spark.source.arrow_schema import arrow_schema
 from rocketmq_spark.source.implementation import column_decoder
-from rocketmq_spark.source.pop.bad_shared_messages import COMMIT_LOG_OFFSET, BadSharedMessages, ClientOf
 from rocketmq_spark.source.pop.message_tasks import Part, texts_beside_columns
-from rocketmq_spark.source.schema import canonical_names
+from rocketmq_spark.source.schema import arrow_schema, canonical_names
+from rocketmq_spark.source.undecodable_messages import COMMIT_LOG_OFFSET, BadSharedMessages, ClientOf
 from rocketmq_spark.wire.arrow.bad_messages import BadMessage
 from rocketmq_spark.wire.arrow.column_table import RECEIPT_HANDLE
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder, TooLargeTogetherError

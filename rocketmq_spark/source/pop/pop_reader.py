@@ -21,9 +21,8 @@ from rocketmq_spark.said.shown_errors import iterating_alone, raising_alone
 from rocketmq_spark.source.pop.message_tasks import Part, tasks_of, texts_beside_columns
 from rocketmq_spark.source.pop.pop_offsets import PopOffset
 from rocketmq_spark.source.schema import canonical_names, check_schema
-from rocketmq_spark.source.stream.read_limit import max_rows, read_limit
-from rocketmq_spark.source.stream.resumable import Resumable
-from rocketmq_spark.spark_version import ReadLimit, SupportsTriggerAvailableNow
+from rocketmq_spark.source.stream.control_folder import Resumable
+from rocketmq_spark.spark_version import ReadLimit, SupportsTriggerAvailableNow, max_rows, read_limit
 from rocketmq_spark.wire.arrow.column_table import RECEIPT_HANDLE
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from rocketmq_spark.source.stream.missing_queues import MissingQueues
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.planning import Position, later_of, moved_back, plan_batch
 from rocketmq_spark.source.stream.settlement import Findings, Settlement, reset_positions, settle
-from rocketmq_spark.source.stream.topic_starts import TopicStarts
+from rocketmq_spark.source.stream.start_positions import TopicStarts
 
 if TYPE_CHECKING:
     from rocketmq_spark.remoting.clock import Clock

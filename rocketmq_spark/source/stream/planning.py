@@ -12,7 +12,6 @@ from typing import Final
 
 from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.source.data_loss import RECREATED, REPLACED, RETENTION, TRUNCATED, LostRange
-from rocketmq_spark.source.stream.admission import fair_shares
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 
 
@@ -41,7 +40,7 @@ def position_of(
     """Where to go on in a queue: the larger of checkpoint and broker; where neither knows it, the queue is new.
 
     ``stored`` is the group's offset at the broker. A new queue begins at its min offset: the first positions of a topic
-    have been written to the broker before anything is planned (``first_positions``). ``other_from``: from there on
+    have been written to the broker before anything is planned (``start_positions``). ``other_from``: from there on
     it is not the queue that the checkpoint has read, see ``incarnation``.
     """
     if checkpoint is not None and other_from is not None:
@@ -143,3 +142,35 @@ def moved_back(
 def lost_ranges(positions: Iterable[Position]) -> list[LostRange]:
     """What is missing in front of any of ``positions``."""
     return [position.lost for position in positions if position.lost is not None]
+
+
+def fair_shares(
+    waiting: Mapping[MessageQueue, int], limit: int | None, served: Sequence[MessageQueue] = ()
+) -> dict[MessageQueue, int]:
+    """Split ``limit`` offsets among queues in proportion to what waits in each.
+
+    Parameters
+    ----------
+    waiting : offsets that wait, > 0 for each queue
+    limit : offsets in all, >= 1; None: no limit
+    served : queues in the order in which they had their last turn, the latest one last
+
+    Returns
+    -------
+    Shares > 0, none above what waits, ``min(limit, all that waits)`` in all. While the limit allows it every queue gets
+    at least one. Below that some get one each: those that never had a turn, then those that had it longest ago, so that
+    none starves; the fuller one where that is equal.
+    """
+    total = sum(waiting.values())
+    if limit is None or total <= limit:
+        return dict(waiting)
+    fullest_first = sorted(waiting, key=lambda queue: (-waiting[queue], queue.sort_key()))
+    if limit < len(waiting):
+        turns = {queue: turn for turn, queue in enumerate(served)}
+        return dict.fromkeys(sorted(fullest_first, key=lambda queue: turns.get(queue, -1))[:limit], 1)
+    spare, beyond_one = limit - len(waiting), total - len(waiting)
+    shares = {queue: 1 + spare * (waiting[queue] - 1) // beyond_one for queue in fullest_first}
+    # What rounding leaves is less than one for each queue that was rounded; those have more, and are the fullest.
+    for queue in fullest_first[: limit - sum(shares.values())]:
+        shares[queue] += 1
+    return shares

@@ -29,11 +29,10 @@ from rocketmq_spark.source.given_up import check_skipped, named_together, withou
 from rocketmq_spark.source.partitioning import Task, tasks_of
 from rocketmq_spark.source.schema import check_schema
 from rocketmq_spark.source.stream.checkpoint_changes import planned_with, warnings_of
+from rocketmq_spark.source.stream.control_folder import Resumable
 from rocketmq_spark.source.stream.offsets import OffsetReader, SourceOffset
 from rocketmq_spark.source.stream.progress import ProgressReporter, told_waits
-from rocketmq_spark.source.stream.read_limit import max_rows, read_limit
-from rocketmq_spark.source.stream.resumable import Resumable
-from rocketmq_spark.spark_version import ReadLimit, SupportsTriggerAvailableNow
+from rocketmq_spark.spark_version import ReadLimit, SupportsTriggerAvailableNow, max_rows, read_limit
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -18,7 +18,7 @@ from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.retry import ASKING
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
-from rocketmq_spark.source.stream.topic_starts import TopicStarts
+from rocketmq_spark.source.stream.start_positions import TopicStarts
 
 A, B = queues(2)
 RETRIES = queue(0, topic="%RETRY%g")

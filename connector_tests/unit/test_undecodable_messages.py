@@ -15,7 +15,7 @@ from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RouteError, 
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.executor_client import ExecutorClient
-from rocketmq_spark.source.bad_messages import BadMessages
+from rocketmq_spark.source.undecodable_messages import BadMessages
 from rocketmq_spark.wire.arrow.bad_messages import BadMessage
 from rocketmq_spark.wire.message.stored_message import as_stored
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode

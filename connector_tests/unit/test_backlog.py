@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from connector_tests.support.queues import queues
 from rocketmq_spark.model import QueueBounds
-from rocketmq_spark.source.stream.waiting import LIMIT, WaitingTimes
+from rocketmq_spark.source.stream.backlog import LIMIT, WaitingTimes
 
 A, B = queues(2)
 NOW_MS = 10_000
