@@ -15,8 +15,7 @@ from rocketmq_spark.model import BrokerAddress, Message, MessageQueue
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.tcp import connect_tcp
-from rocketmq_spark.wire.body.heartbeat import Heartbeat, encode_heartbeat
-from rocketmq_spark.wire.body.locks import encode_lock_batch
+from rocketmq_spark.wire.body.groups import Heartbeat, encode_heartbeat, encode_lock_batch
 from rocketmq_spark.wire.remoting.codes import PullSysFlag, RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand, Serialization, encode
 from rocketmq_spark.wire.remoting.frame import FrameBuffer

@@ -63,14 +63,8 @@ OWN = {
     "wire.arrow.native_columns": "unit/test_native_decoder.py",
     "wire.arrow.record_index": "unit/test_property_table.py",
     "wire.body.groups": "unit/test_bodies.py",
-    "wire.body.heartbeat": "unit/test_bodies.py",
-    "wire.body.locks": "unit/test_bodies.py",
-    "wire.body.offset_tables": "unit/test_bodies.py",
     "wire.body.routes": "unit/test_bodies.py",
-    "wire.body.stats": "unit/test_bodies.py",
     "wire.body.topics": "unit/test_bodies.py",
-    "wire.grpc.refusal": "unit/test_proxy_refusal.py",
-    "wire.grpc.requests": "unit/test_session.py",
     "wire.implementation": "unit/test_decoder_choice.py",
     "wire.message.stored_message": "unit/test_message.py",
     "wire.message.sys_flag": "unit/test_codes.py",
@@ -100,7 +94,6 @@ THROUGH = {
     "remoting.tls": ("unit/test_tls.py", "remoting.tcp"),
     "wire.arrow.bad_messages": ("unit/test_bad_messages.py", "wire.arrow.columns"),
     "wire.arrow.columns": ("unit/test_columns.py", "wire.arrow.decoder"),
-    "wire.grpc.routes": ("unit/test_session.py", "proxy.session"),
     "wire.arrow.record_columns": ("unit/test_columns.py", "wire.arrow.columns"),
 }
 """The test module that is a module's own, and the module whose names it uses, which imports it."""

@@ -24,7 +24,7 @@ from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
 from rocketmq_spark.remoting.routes import RouteCache
 from rocketmq_spark.remoting.send_result import SendStatus
-from rocketmq_spark.wire.body.heartbeat import ConsumerData, Heartbeat
+from rocketmq_spark.wire.body.groups import ConsumerData, Heartbeat
 from rocketmq_spark.wire.body.subscription import build_subscription
 from rocketmq_spark.wire.body.topics import TopicSettings
 from rocketmq_spark.wire.message.compression import compress

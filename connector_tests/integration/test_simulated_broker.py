@@ -26,7 +26,7 @@ from rocketmq_spark.remoting.looker import TOOLS, Looker
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
-from rocketmq_spark.wire.body.heartbeat import ConsumerData, Heartbeat
+from rocketmq_spark.wire.body.groups import ConsumerData, Heartbeat
 from rocketmq_spark.wire.body.subscription import build_subscription
 
 QUEUE_COUNT = 4

@@ -8,10 +8,14 @@ from typing import Any
 import pytest
 
 from rocketmq_spark.model import MessageQueue, QueueBounds
-from rocketmq_spark.wire.body.groups import decode_consumer_ids
-from rocketmq_spark.wire.body.heartbeat import ConsumerData, Heartbeat, encode_heartbeat
-from rocketmq_spark.wire.body.locks import decode_lock_ok, encode_lock_batch
-from rocketmq_spark.wire.body.offset_tables import encode_consumer_status
+from rocketmq_spark.wire.body.groups import (
+    ConsumerData,
+    Heartbeat,
+    decode_consumer_ids,
+    decode_lock_ok,
+    encode_heartbeat,
+    encode_lock_batch,
+)
 from rocketmq_spark.wire.body.routes import decode_cluster_info, decode_topic_route
 from rocketmq_spark.wire.body.running_info import (
     PROP_CONSUME_TYPE,
@@ -19,9 +23,10 @@ from rocketmq_spark.wire.body.running_info import (
     ConsumerRunningInfo,
     ProcessQueueInfo,
     encode_consumer_running_info,
+    encode_consumer_status,
 )
-from rocketmq_spark.wire.body.stats import ConsumeProgress, decode_consume_stats, decode_topic_stats
 from rocketmq_spark.wire.body.subscription import build_subscription
+from rocketmq_spark.wire.body.topics import ConsumeProgress, decode_consume_stats, decode_topic_stats
 
 QUEUE = MessageQueue("T", "broker-a", 3)
 

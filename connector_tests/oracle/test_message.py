@@ -16,8 +16,7 @@ from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import Message, MessageExt
 from rocketmq_spark.wire.message.batch import decode_batch, encode_batch, message_properties
 from rocketmq_spark.wire.message.compression import compress, decompress
-from rocketmq_spark.wire.message.message_id import offset_msg_id
-from rocketmq_spark.wire.message.stored_message import decode_messages
+from rocketmq_spark.wire.message.stored_message import decode_messages, offset_msg_id
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
 COMPRESSIONS = [MessageSysFlag.LZ4, MessageSysFlag.ZSTD, MessageSysFlag.ZLIB]

@@ -20,7 +20,6 @@ OUR_OWN = {
     # A format that Java leaves to libraries, or helpers without a counterpart.
     "wire/remoting/fastjson.py", "wire/remoting/frame.py", "wire/remoting/frame_arena.py", "wire/remoting/typed.py",
     "wire/remoting/ordinary_answer.py", "wire/remoting/pull_frames.py", "wire/remoting/refusal.py",
-    "wire/message/byte_reader.py",
     # Two implementations of ours.
     "wire/implementation.py", "wire/remoting/native_answers.py", "wire/remoting/template_choice.py",
     # Arrow: Java's client decodes messages one by one, see wire/message.

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import MessageQueue
-from rocketmq_spark.wire.body.groups import decode_consumer_ids
-from rocketmq_spark.wire.body.locks import decode_lock_ok
+from rocketmq_spark.wire.body.groups import decode_consumer_ids, decode_lock_ok
 from rocketmq_spark.wire.body.routes import decode_cluster_info, decode_topic_route
-from rocketmq_spark.wire.body.stats import decode_consume_stats, decode_topic_stats
+from rocketmq_spark.wire.body.topics import decode_consume_stats, decode_topic_stats
 from rocketmq_spark.wire.remoting.codes import LanguageCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand, Serialization, decode, encode
 from rocketmq_spark.wire.remoting.fastjson import parse_fastjson, write_fastjson

@@ -21,7 +21,7 @@ from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, Transp
 from rocketmq_spark.model import BrokerAddress, BrokerData, MessageQueue, QueueBounds, QueueData, TopicRoute
 from rocketmq_spark.remoting.looker import TOOLS, Looker
 from rocketmq_spark.remoting.retry import ASKING
-from rocketmq_spark.wire.body.heartbeat import Heartbeat
+from rocketmq_spark.wire.body.groups import Heartbeat
 from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo
 from rocketmq_spark.wire.body.subscription import build_subscription
 from rocketmq_spark.wire.remoting.codes import CLIENT_VERSION

@@ -8,7 +8,7 @@ from connector_tests.support.queues import queue
 from rocketmq_spark.consumer.answers import MemberView, answer_broker, process_queue_info
 from rocketmq_spark.consumer.process_queue import ProcessQueue
 from rocketmq_spark.errors import RemoteProtocolError
-from rocketmq_spark.wire.body.heartbeat import ConsumerData
+from rocketmq_spark.wire.body.groups import ConsumerData
 from rocketmq_spark.wire.body.running_info import (
     PROP_CLIENT_VERSION,
     PROP_CONSUME_TYPE,

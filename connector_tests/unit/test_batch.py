@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from connector_tests.support.message_bytes import inner_batch
 from rocketmq_spark.errors import LocalProtocolError
 from rocketmq_spark.model import Message
-from rocketmq_spark.wire.message.batch import InnerMessage, decode_batch, encode_batch, message_properties
+from rocketmq_spark.wire.message.batch import ByteReader, InnerMessage, decode_batch, encode_batch, message_properties
 
 
 def test_a_batch_is_its_messages_one_after_another() -> None:
@@ -56,3 +58,36 @@ def test_a_damaged_batch_is_an_error(body: bytes, problem: str) -> None:
     with pytest.raises(ValueError) as raised:
         decode_batch(body)
     assert str(raised.value) == problem
+
+
+SHORT = struct.Struct(">H")
+
+
+@pytest.fixture
+def reader() -> ByteReader:
+    return ByteReader(memoryview(b"\x00\x03abc"))
+
+
+def test_fields_are_read_one_after_another(reader: ByteReader) -> None:
+    (length,) = reader.unpack(SHORT, "length")
+    assert (length, reader.position, reader.remaining_bytes) == (3, 2, 3)
+    assert reader.take(length, "topic") == b"abc"
+    assert (reader.position, reader.remaining_bytes) == (5, 0)
+
+
+@pytest.mark.parametrize("length", [-1, 6])
+def test_a_length_that_cannot_be_is_named_and_nothing_is_read(reader: ByteReader, length: int) -> None:
+    with pytest.raises(ValueError, match=f"its topic should have {length} bytes where 5 remain"):
+        reader.take(length, "topic")
+    assert reader.position == 0
+
+
+def test_numbers_end_where_the_bytes_do(reader: ByteReader) -> None:
+    reader.take(4, "head")
+    with pytest.raises(ValueError, match="its crc should have 2 bytes where 1 remain"):
+        reader.unpack(SHORT, "crc")
+
+
+def test_nothing_is_taken_where_nothing_is_left(reader: ByteReader) -> None:
+    reader.take(5, "all")
+    assert reader.take(0, "body") == b""

@@ -9,16 +9,26 @@ import pytest
 
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import BrokerAddress, BrokerData, MessageQueue, QueueBounds, QueueData
-from rocketmq_spark.wire.body.groups import GroupRetries, decode_consumer_ids, decode_group_retries
-from rocketmq_spark.wire.body.heartbeat import ConsumerData, Heartbeat, encode_heartbeat
-from rocketmq_spark.wire.body.java_hash import java_hash_code
-from rocketmq_spark.wire.body.locks import decode_lock_ok, encode_lock_batch
-from rocketmq_spark.wire.body.offset_tables import encode_consumer_status
+from rocketmq_spark.wire.body.groups import (
+    ConsumerData,
+    GroupRetries,
+    Heartbeat,
+    decode_consumer_ids,
+    decode_group_retries,
+    decode_lock_ok,
+    encode_heartbeat,
+    encode_lock_batch,
+)
 from rocketmq_spark.wire.body.routes import ClusterInfo, decode_cluster_info, decode_topic_route
-from rocketmq_spark.wire.body.running_info import decode_consumer_running_info
-from rocketmq_spark.wire.body.stats import ConsumeProgress, decode_consume_stats, decode_topic_stats
-from rocketmq_spark.wire.body.subscription import build_subscription, subscription_fields
-from rocketmq_spark.wire.body.topics import TopicSettings, decode_topic_settings
+from rocketmq_spark.wire.body.running_info import decode_consumer_running_info, encode_consumer_status
+from rocketmq_spark.wire.body.subscription import build_subscription, java_hash_code, subscription_fields
+from rocketmq_spark.wire.body.topics import (
+    ConsumeProgress,
+    TopicSettings,
+    decode_consume_stats,
+    decode_topic_settings,
+    decode_topic_stats,
+)
 
 ADDRESSES = {0: "127.0.0.1:34459", 1: "127.0.0.1:34460"}
 ROUTE = (

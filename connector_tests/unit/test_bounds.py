@@ -22,8 +22,7 @@ from rocketmq_spark.proxy.session import within_limit
 from rocketmq_spark.source.pop.pop_offsets import PopOffset
 from rocketmq_spark.source.stream.offsets import SourceOffset
 from rocketmq_spark.wire import bounds
-from rocketmq_spark.wire.body.groups import decode_consumer_ids
-from rocketmq_spark.wire.body.locks import decode_lock_ok
+from rocketmq_spark.wire.body.groups import decode_consumer_ids, decode_lock_ok
 from rocketmq_spark.wire.body.routes import decode_topic_route
 from rocketmq_spark.wire.bounds import BOUNDS, Bound, check_values
 from rocketmq_spark.wire.message.compression import compress, decompress

@@ -11,7 +11,7 @@ from connector_tests.support.simulated_cluster import BrokerDoor, ClusterDoor, R
 from rocketmq_spark.consumer.heartbeats import Heartbeats
 from rocketmq_spark.errors import BrokerError
 from rocketmq_spark.model import BrokerAddress
-from rocketmq_spark.wire.body.heartbeat import ConsumerData, Heartbeat
+from rocketmq_spark.wire.body.groups import ConsumerData, Heartbeat
 
 BROKERS = ("broker-a", "broker-b")
 BEAT = Heartbeat("me", (ConsumerData("g", "CONSUME_ACTIVELY", "CLUSTERING", "CONSUME_FROM_LAST_OFFSET", ()),))

@@ -14,6 +14,7 @@ from connector_tests.support.message_bytes import (
     V2,
     Record,
     batch_of,
+    host_bytes,
     pull_body,
     with_a_v1_topic_of_128_bytes,
 )
@@ -21,7 +22,13 @@ from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import MessageExt
 from rocketmq_spark.wire.message import stored_message as subject
 from rocketmq_spark.wire.message.compression import compress
-from rocketmq_spark.wire.message.stored_message import check_layout, decode_messages, first_of
+from rocketmq_spark.wire.message.stored_message import (
+    check_layout,
+    decode_messages,
+    first_of,
+    format_host,
+    offset_msg_id,
+)
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
 FULL = Record(
@@ -280,3 +287,16 @@ def test_a_layout_is_right_whatever_is_in_the_bodies() -> None:
             check_layout(GOOD + damaged, broker_name="b")
         assert (caught.value.context["index"], caught.value.context["position"]) == (1, len(GOOD))
         assert caught.value.context["length_bytes"] == len(GOOD) + len(damaged)
+
+
+IPV4 = ("127.0.0.1", 10911)
+IPV6 = ("2001:db8::1", 10911)
+
+
+def test_an_id_is_the_host_and_the_place_in_upper_case_hex() -> None:
+    assert offset_msg_id(host_bytes(IPV4), 0xABCDEF) == "7F00000100002A9F0000000000ABCDEF"
+    assert offset_msg_id(host_bytes(IPV6), 1) == "20010DB800000000000000000000000100002A9F0000000000000001"
+
+
+def test_a_host_shows_its_port_as_it_is_stored() -> None:
+    assert format_host(host_bytes(("1.2.3.4", -1))) == "1.2.3.4:-1"

@@ -31,8 +31,7 @@ from rocketmq_spark.proxy.connection import Connection
 from rocketmq_spark.proxy.session import Given, Session
 from rocketmq_spark.security import UNSECURED, Credentials, Secret, Security, Tls
 from rocketmq_spark.wire.grpc import messaging_pb2 as pb
-from rocketmq_spark.wire.grpc.identity import Identity
-from rocketmq_spark.wire.grpc.requests import Subscription
+from rocketmq_spark.wire.grpc.requests import Identity, Subscription
 
 pytestmark = pytest.mark.usefixtures("grpc_library")
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rocketmq_spark.errors import LocalProtocolError
-from rocketmq_spark.wire.body.subscription import SubscriptionData, build_subscription, exact_tags
+from rocketmq_spark.wire.body.subscription import SubscriptionData, build_subscription, exact_tags, java_hash_code
 
 
 @pytest.mark.parametrize("expression", ["*", "", " * "])
@@ -36,3 +36,19 @@ def test_only_javas_blanks_are_trimmed() -> None:
 def test_a_subscription_that_no_message_fits_is_refused(expression: str) -> None:
     with pytest.raises(LocalProtocolError, match="names no tag"):
         build_subscription("T", expression, 5)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", 0),
+        ("TagA", 2598919),
+        ("TagB", 2598920),
+        ("订单", 1129459),
+        ("a😀b", 57849694),
+        ("polygenelubricants", -(2**31)),
+        ("\ud83d", 0xD83D),
+    ],
+)
+def test_the_hash_is_the_one_of_java_strings(text: str, expected: int) -> None:
+    assert java_hash_code(text) == expected

@@ -11,9 +11,9 @@ from connector_tests.support.message_rows import expected_rows, rows
 from rocketmq_spark.model import MessageExt, MessageQueue
 from rocketmq_spark.wire.arrow.column_table import COLUMNS
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
-from rocketmq_spark.wire.body.locks import decode_lock_ok
+from rocketmq_spark.wire.body.groups import decode_lock_ok
 from rocketmq_spark.wire.body.routes import decode_cluster_info, decode_topic_route
-from rocketmq_spark.wire.body.stats import decode_topic_stats
+from rocketmq_spark.wire.body.topics import decode_topic_stats
 from rocketmq_spark.wire.message.stored_message import decode_messages
 from rocketmq_spark.wire.remoting.codes import CLIENT_VERSION, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand, decode

@@ -12,8 +12,7 @@ from typing import Final
 
 from rocketmq_spark.consumer.process_queue import ProcessQueue
 from rocketmq_spark.model import MessageQueue
-from rocketmq_spark.wire.body.heartbeat import ConsumerData
-from rocketmq_spark.wire.body.offset_tables import encode_consumer_status
+from rocketmq_spark.wire.body.groups import ConsumerData
 from rocketmq_spark.wire.body.running_info import (
     PROP_CLIENT_VERSION,
     PROP_CONSUME_TYPE,
@@ -22,6 +21,7 @@ from rocketmq_spark.wire.body.running_info import (
     ConsumerRunningInfo,
     ProcessQueueInfo,
     encode_consumer_running_info,
+    encode_consumer_status,
 )
 from rocketmq_spark.wire.remoting.codes import CLIENT_VERSION, RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand

@@ -26,7 +26,7 @@ from rocketmq_spark.consumer.subscription_check import SubscriptionCheck, told_m
 from rocketmq_spark.errors import MembershipError
 from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.wire.body.heartbeat import ConsumerData, Heartbeat
+from rocketmq_spark.wire.body.groups import ConsumerData, Heartbeat
 from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo
 from rocketmq_spark.wire.body.subscription import SubscriptionData, build_subscription
 

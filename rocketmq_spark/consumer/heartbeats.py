@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rocketmq_spark.errors import BrokerError, RocketMQError
-from rocketmq_spark.wire.body.heartbeat import Heartbeat
+from rocketmq_spark.wire.body.groups import Heartbeat
 
 if TYPE_CHECKING:
     from rocketmq_spark.consumer.ports import Answer, Cluster

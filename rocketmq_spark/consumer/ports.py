@@ -9,7 +9,7 @@ from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds, TopicRoute
 from rocketmq_spark.remoting.answer import Answer as Answer
 from rocketmq_spark.remoting.looker import Looker
-from rocketmq_spark.wire.body.heartbeat import Heartbeat
+from rocketmq_spark.wire.body.groups import Heartbeat
 from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo
 
 

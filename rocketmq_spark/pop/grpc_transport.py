@@ -18,7 +18,7 @@ from rocketmq_spark.proxy.session import Session
 from rocketmq_spark.remoting.local_address import local_ip
 from rocketmq_spark.remoting.retry import is_unknown_topic
 from rocketmq_spark.wire.grpc.requests import Subscription
-from rocketmq_spark.wire.grpc.routes import Addresses
+from rocketmq_spark.wire.grpc.responses import Addresses
 
 LOOK_INTERVAL_MS: Final = 10_000
 """A proxy forgets who has not shown that it is there for some 100 s."""

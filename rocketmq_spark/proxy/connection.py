@@ -14,7 +14,7 @@ from rocketmq_spark.errors import RemoteProtocolError, TransportError
 from rocketmq_spark.proxy.channel import open_channel
 from rocketmq_spark.proxy.failures import failure_of
 from rocketmq_spark.security import Tls
-from rocketmq_spark.wire.grpc.identity import Identity
+from rocketmq_spark.wire.grpc.requests import Identity
 
 A = TypeVar("A", bound=Message)
 

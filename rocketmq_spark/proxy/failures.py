@@ -16,7 +16,7 @@ from rocketmq_spark.remoting.secured import connect_with
 from rocketmq_spark.security import Tls
 from rocketmq_spark.wire.bounds import RESPONSE_BYTES
 from rocketmq_spark.wire.grpc.messaging_pb2 import Code, Status
-from rocketmq_spark.wire.grpc.refusal import refusal
+from rocketmq_spark.wire.grpc.responses import refusal
 
 NOT_CONNECTED: Final = "failed to connect to all addresses"
 """How gRPC says that there was no connection to lose."""

@@ -23,10 +23,8 @@ from rocketmq_spark.remoting.retry import Outlook, is_answer_too_large, is_timed
 from rocketmq_spark.security import Security
 from rocketmq_spark.wire.bounds import RESPONSE_BYTES
 from rocketmq_spark.wire.grpc import messaging_pb2 as pb
-from rocketmq_spark.wire.grpc.identity import Identity
-from rocketmq_spark.wire.grpc.refusal import is_unknown_handle, refusal
-from rocketmq_spark.wire.grpc.requests import Subscription, route
-from rocketmq_spark.wire.grpc.routes import Addresses, brokers_of, is_ordered
+from rocketmq_spark.wire.grpc.requests import Identity, Subscription, route
+from rocketmq_spark.wire.grpc.responses import Addresses, brokers_of, is_ordered, is_unknown_handle, refusal
 
 A = TypeVar("A", pb.QueryRouteResponse, pb.HeartbeatResponse)
 

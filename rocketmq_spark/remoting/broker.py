@@ -23,12 +23,15 @@ from rocketmq_spark.remoting.retry import is_pull_rejected, is_refusal
 from rocketmq_spark.remoting.send_question import encoded_question, send_question
 from rocketmq_spark.remoting.send_result import SendResult, send_header
 from rocketmq_spark.remoting.settings_question import settings_question
-from rocketmq_spark.wire.body.groups import decode_consumer_ids
-from rocketmq_spark.wire.body.heartbeat import Heartbeat, encode_heartbeat
-from rocketmq_spark.wire.body.locks import decode_lock_ok, encode_lock_batch
+from rocketmq_spark.wire.body.groups import (
+    Heartbeat,
+    decode_consumer_ids,
+    decode_lock_ok,
+    encode_heartbeat,
+    encode_lock_batch,
+)
 from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo, decode_consumer_running_info
-from rocketmq_spark.wire.body.stats import ConsumeProgress, decode_consume_stats, decode_topic_stats
-from rocketmq_spark.wire.body.topics import TopicSettings
+from rocketmq_spark.wire.body.topics import ConsumeProgress, TopicSettings, decode_consume_stats, decode_topic_stats
 from rocketmq_spark.wire.message.batch import encode_batch, message_properties
 from rocketmq_spark.wire.message.properties import encode_properties
 from rocketmq_spark.wire.remoting.codes import RequestCode

@@ -17,7 +17,7 @@ from rocketmq_spark.model import MessageQueue, TopicRoute
 from rocketmq_spark.sink.outgoing_rows import SHARDING_KEY_PROPERTY, OutgoingRows, cuts, distinct_rows
 from rocketmq_spark.wire.arrow.message_encoder import MessageIds, encode_messages, id_properties, lengths_of
 from rocketmq_spark.wire.arrow.slices import Mask, Numbers, Positions
-from rocketmq_spark.wire.body.java_hash import java_hash_code
+from rocketmq_spark.wire.body.subscription import java_hash_code
 
 BATCH_BYTES: Final = 1024 * 1024
 """At most so much in one batch. Brokers and tasks take less processor time for few large ones than for many; four are

@@ -16,8 +16,8 @@ from rocketmq_spark.wire.arrow.property_table import PropertyTable, read_propert
 from rocketmq_spark.wire.arrow.record_index import COMMIT_LOG_OFFSET_AT, HEAD, TAIL, TIMESTAMP, RecordIndex, gather
 from rocketmq_spark.wire.arrow.slices import Positions, as_text, cut
 from rocketmq_spark.wire.message.compression import decompress
-from rocketmq_spark.wire.message.message_id import format_host
 from rocketmq_spark.wire.message.properties import KEYS, ORIGIN_MESSAGE_ID, RETRY_TOPIC, TAGS, UNIQ_KEY
+from rocketmq_spark.wire.message.stored_message import format_host
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
 _HEX: Final = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), np.dtype("V2"))

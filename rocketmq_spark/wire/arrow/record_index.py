@@ -12,8 +12,13 @@ import numpy.typing as npt
 
 from rocketmq_spark.wire.arrow.slices import Mask, Numbers, Positions
 from rocketmq_spark.wire.message.compression import Buffer
-from rocketmq_spark.wire.message.message_id import IPV4_HOST_BYTES, IPV6_HOST_BYTES
-from rocketmq_spark.wire.message.stored_message import MAX_OFFSET, MIN_RECORD_BYTES, MessageMagic
+from rocketmq_spark.wire.message.stored_message import (
+    IPV4_HOST_BYTES,
+    IPV6_HOST_BYTES,
+    MAX_OFFSET,
+    MIN_RECORD_BYTES,
+    MessageMagic,
+)
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
 HEAD: Final = np.dtype(

@@ -1,15 +1,20 @@
-"""The members of a group, and its settings.
+"""A group and its members: how its settings are read and who is in it, heartbeats, and locks of queues.
 
 Source: ``remoting/protocol/header/GetConsumerListByGroupResponseBody.java``,
-``remoting/protocol/subscription/SubscriptionGroupConfig.java``.
-"""
+``remoting/protocol/subscription/SubscriptionGroupConfig.java``, ``remoting/protocol/heartbeat/HeartbeatData.java``,
+``remoting/protocol/body/LockBatchRequestBody.java``."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from rocketmq_spark.wire.body.decoding import decode_body
-from rocketmq_spark.wire.remoting.typed import Object, int64, texts
+from rocketmq_spark.model import MessageQueue
+from rocketmq_spark.wire.body.decoding import decode_body, message_queue
+from rocketmq_spark.wire.body.subscription import SubscriptionData, subscription_fields
+from rocketmq_spark.wire.remoting.fastjson import write_fastjson
+from rocketmq_spark.wire.remoting.typed import Object, int64, objects, texts
 
 
 class GroupRetries(NamedTuple):
@@ -32,3 +37,64 @@ def decode_group_retries(body: bytes | memoryview) -> GroupRetries:
 
 def _retries(group: Object) -> GroupRetries:
     return GroupRetries(int64(group, "retryMaxTimes"), int64(group, "retryQueueNums"))
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerData:
+    """One group that a client consumes in. The enums travel by name, such as ``CONSUME_ACTIVELY``, ``CLUSTERING``."""
+
+    group: str
+    consume_type: str
+    message_model: str
+    consume_from_where: str
+    subscriptions: tuple[SubscriptionData, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """All groups of one client. Source: ``remoting/protocol/heartbeat/HeartbeatData.java``."""
+
+    client_id: str
+    consumers: tuple[ConsumerData, ...] = ()
+    producers: tuple[str, ...] = ()
+
+
+def encode_heartbeat(heartbeat: Heartbeat) -> bytes:
+    """Body of HEART_BEAT, first version: fingerprint 0, subscriptions included."""
+    return write_fastjson(
+        {
+            "clientID": heartbeat.client_id,
+            "consumerDataSet": [_consumer_fields(consumer) for consumer in heartbeat.consumers],
+            "heartbeatFingerprint": 0,
+            "producerDataSet": [{"groupName": group} for group in heartbeat.producers],
+            "withoutSub": False,
+        }
+    )
+
+
+def _consumer_fields(consumer: ConsumerData) -> dict[str, object]:
+    return {
+        "consumeFromWhere": consumer.consume_from_where,
+        "consumeType": consumer.consume_type,
+        "groupName": consumer.group,
+        "messageModel": consumer.message_model,
+        "subscriptionDataSet": list(map(subscription_fields, consumer.subscriptions)),
+        "unitMode": False,
+    }
+
+
+def encode_lock_batch(group: str, client_id: str, queues: Collection[MessageQueue]) -> bytes:
+    """Body of LOCK_BATCH_MQ and UNLOCK_BATCH_MQ."""
+    return write_fastjson(
+        {
+            "clientId": client_id,
+            "consumerGroup": group,
+            "mqSet": sorted(queues, key=MessageQueue.sort_key),
+            "onlyThisBroker": False,
+        }
+    )
+
+
+def decode_lock_ok(body: bytes | memoryview) -> set[MessageQueue]:
+    """Answer to LOCK_BATCH_MQ: the queues that are locked for the asker now."""
+    return decode_body("lock answer", body, lambda locked: set(map(message_queue, objects(locked, "lockOKMQSet"))))

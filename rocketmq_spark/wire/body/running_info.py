@@ -108,3 +108,8 @@ def _process_queue_fields(info: ProcessQueueInfo) -> dict[str, object]:
         "transactionMsgMinOffset": 0,
         "tryUnlockTimes": 0,
     }
+
+
+def encode_consumer_status(next_offsets: Mapping[MessageQueue, int]) -> bytes:
+    """Answer to GET_CONSUMER_STATUS_FROM_CLIENT. Source: ``remoting/protocol/body/GetConsumerStatusBody.java``."""
+    return write_fastjson({"consumerTable": {}, "messageQueueTable": next_offsets})

@@ -1,14 +1,24 @@
-"""What a member subscribes to, as it is told to brokers."""
+"""What a member subscribes to, as it is told to brokers, which filter tags by Java's ``String.hashCode``."""
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 from typing import Final
 
 from rocketmq_spark.errors import LocalProtocolError
 from rocketmq_spark.model import java_string_order
-from rocketmq_spark.wire.body.java_hash import java_hash_code
 from rocketmq_spark.wire.remoting.typed import Object, array, as_int64, int64, text, texts
+
+
+def java_hash_code(text: str) -> int:
+    """Signed 32-bit hash over the UTF-16 code units of ``text``. Source: ``java/lang/String.java#hashCode``."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for (unit,) in struct.iter_unpack(">H", units):
+        value = (31 * value + unit) & 0xFFFFFFFF
+    return value - (1 << 32) if value & 0x80000000 else value
+
 
 SUB_ALL: Final = "*"
 TAG: Final = "TAG"

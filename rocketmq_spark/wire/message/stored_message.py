@@ -23,18 +23,36 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from enum import IntEnum
+from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 from unicodedata import decimal
 
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import MessageExt
 from rocketmq_spark.wire.bounds import INNER_MESSAGES
-from rocketmq_spark.wire.message.batch import InnerMessage, decode_batch
-from rocketmq_spark.wire.message.byte_reader import ByteReader
+from rocketmq_spark.wire.message.batch import ByteReader, InnerMessage, decode_batch
 from rocketmq_spark.wire.message.compression import DECOMPRESSED_LIMIT_BYTES, Buffer, decompress
-from rocketmq_spark.wire.message.message_id import IPV4_HOST_BYTES, IPV6_HOST_BYTES, format_host, offset_msg_id
 from rocketmq_spark.wire.message.properties import INNER_BASE, INNER_NUM, UNIQ_KEY, decode_properties, decode_utf8
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
+
+IPV4_HOST_BYTES: Final = 8
+IPV6_HOST_BYTES: Final = 20
+_PORT: Final = struct.Struct(">i")
+_OFFSET: Final = struct.Struct(">q")
+
+
+def format_host(host: bytes) -> str:
+    """A stored host (IP and int32 port, 8 or 20 bytes) as ``"ip:port"``, IPv6 in brackets."""
+    ip, (port,) = host[:-4], _PORT.unpack(host[-4:])
+    return f"{IPv4Address(ip)}:{port}" if len(ip) == 4 else f"[{IPv6Address(ip)}]:{port}"
+
+
+def offset_msg_id(store_host: bytes, commit_log_offset: int) -> str:
+    """Id of a stored message: where it is, in upper-case hex. ``store_host`` as in the message, 8 or 20 bytes.
+
+    Source: ``common/message/MessageDecoder.java#createMessageId``.
+    """
+    return (store_host + _OFFSET.pack(commit_log_offset)).hex().upper()
 
 
 class MessageMagic(IntEnum):

@@ -1,15 +1,19 @@
-"""What a proxy's status means that is none that was asked for: an error that says who refuses, and why.
+"""What a proxy answers: where a topic is, and what a status means that is none that was asked for, as an error that
+says who refuses, and why.
 
-Source: ``proxy/grpc/v2/common/ResponseBuilder.java``, ``proxy/grpc/v2/common/GrpcValidator.java``.
+Source: ``proxy/grpc/v2/route/RouteActivity.java``, ``proxy/grpc/v2/common/ResponseBuilder.java``,
+``proxy/grpc/v2/common/GrpcValidator.java``.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Iterable
+from typing import Final, TypeAlias
 
 from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, RouteError
-from rocketmq_spark.wire.grpc.messaging_pb2 import Code, Status
+from rocketmq_spark.model import MASTER_ID
+from rocketmq_spark.wire.grpc.messaging_pb2 import Code, Endpoints, MessageQueue, MessageType, Permission, Status
 from rocketmq_spark.wire.remoting.refusal import access_refusal
 
 MAY_PASS: Final = frozenset(
@@ -84,3 +88,28 @@ def name_of(code: int) -> str:
     """Of one of the protocol's codes; those of a later version have none here."""
     known = Code.DESCRIPTOR.values_by_number.get(code)
     return "an unknown code" if known is None else known.name
+
+
+Addresses: TypeAlias = tuple[str, ...]
+"""Of one server, ``host:port`` each."""
+
+_READABLE: Final = frozenset({Permission.READ, Permission.READ_WRITE})
+
+
+def brokers_of(queues: Iterable[MessageQueue]) -> dict[str, Addresses]:
+    """By the names of brokers that have readable queues: where they are asked, which is a proxy each."""
+    readable = (queue for queue in queues if queue.permission in _READABLE and queue.broker.id == MASTER_ID)
+    return {queue.broker.name: addresses_of(queue.broker.endpoints) for queue in readable}
+
+
+def is_ordered(queues: Iterable[MessageQueue]) -> bool:
+    """Whether the topic takes messages that are to be read in order, and no others."""
+    return any(list(queue.accept_message_types) == [MessageType.FIFO] for queue in queues)
+
+
+def addresses_of(endpoints: Endpoints) -> Addresses:
+    """In the spelling of options."""
+    return tuple(
+        f"[{address.host}]:{address.port}" if ":" in address.host else f"{address.host}:{address.port}"
+        for address in endpoints.addresses
+    )

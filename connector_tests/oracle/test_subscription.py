@@ -6,8 +6,7 @@ from random import Random
 from typing import Any
 
 from connector_tests.support.java_values import random_text
-from rocketmq_spark.wire.body.java_hash import java_hash_code
-from rocketmq_spark.wire.body.subscription import build_subscription
+from rocketmq_spark.wire.body.subscription import build_subscription, java_hash_code
 
 
 def test_strings_hash_as_in_java(java: Any) -> None:

@@ -7,7 +7,7 @@ import pytest
 from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, RouteError
 from rocketmq_spark.remoting.retry import Outlook, outlook_of_pull
 from rocketmq_spark.wire.grpc.messaging_pb2 import Code, Status
-from rocketmq_spark.wire.grpc.refusal import is_unknown_handle, name_of, refusal
+from rocketmq_spark.wire.grpc.responses import is_unknown_handle, name_of, refusal
 
 
 def refused(code: Code, remark: str = "why") -> RocketMQError:
