@@ -20,7 +20,7 @@ SUPPORT = "connector_tests.support."
 KINDS = ("unit", "properties", "vectors", "oracle", "integration", "faults", "spark", "examples", "typing")
 
 OWN = {
-    "_version": "unit/test_decoder_choice.py",
+    "_version": "unit/test_implementation.py",
     "cli.broker": "integration/test_cli_broker.py",
     "cli.main": "unit/test_cli_main.py",
     "cli.name_server": "integration/test_cli_broker.py",
@@ -44,7 +44,6 @@ OWN = {
     "options.table": "unit/test_options.py",
     "options.write": "unit/test_options.py",
     "pop.remoting_transport": "integration/test_receiver.py",
-    "pull.implementation": "unit/test_decoder_choice.py",
     "pull.private_folder": "unit/test_outage_notes.py",
     "remoting.clock": "unit/test_executor_client.py",
     "remoting.cluster": "integration/test_first_offsets.py",
@@ -53,25 +52,21 @@ OWN = {
     "remoting.send_result": "integration/test_broker_operations.py",
     "sink.columns": "unit/test_sink_columns.py",
     "source.datasource": "unit/test_stream_reader.py",
-    "source.implementation": "unit/test_decoder_choice.py",
     "source.pop.message_reader": "unit/test_message_tasks.py",
     "source.pop.pop_reader": "integration/test_pop_run.py",
     "source.start_tracking_reader": "integration/test_spark_4_0_calls.py",
     "wire.arrow.arrow_types": "unit/test_message_columns.py",
     "wire.arrow.column_table": "unit/test_columns.py",
-    "wire.arrow.decoder": "unit/test_decoder_choice.py",
     "wire.arrow.native_columns": "unit/test_native_decoder.py",
     "wire.arrow.record_index": "unit/test_property_table.py",
     "wire.body.groups": "unit/test_bodies.py",
     "wire.body.routes": "unit/test_bodies.py",
     "wire.body.topics": "unit/test_bodies.py",
-    "wire.implementation": "unit/test_decoder_choice.py",
     "wire.message.stored_message": "unit/test_message.py",
     "wire.message.sys_flag": "unit/test_codes.py",
     "wire.remoting.fields": "unit/test_headers.py",
     "wire.remoting.native_answers": "properties/test_ordinary_answer.py",
     "wire.remoting.pull": "unit/test_broker.py",
-    "wire.remoting.template_choice": "unit/test_decoder_choice.py",
 }
 """The test module that is a module's own where it is not called ``test_`` and the module's name."""
 
@@ -93,7 +88,7 @@ THROUGH = {
     "remoting.settings_question": ("integration/test_broker_operations.py", "remoting.broker"),
     "remoting.tls": ("unit/test_tls.py", "remoting.tcp"),
     "wire.arrow.bad_messages": ("unit/test_bad_messages.py", "wire.arrow.columns"),
-    "wire.arrow.columns": ("unit/test_columns.py", "wire.arrow.decoder"),
+    "wire.arrow.columns": ("unit/test_columns.py", "wire.implementation"),
     "wire.arrow.record_columns": ("unit/test_columns.py", "wire.arrow.columns"),
 }
 """The test module that is a module's own, and the module whose names it uses, which imports it."""

@@ -27,8 +27,7 @@ from connector_tests.support.message_bytes import Record, pull_body
 from rocketmq_spark.source.range_decoding import BATCH_BYTES
 from rocketmq_spark.wire.arrow.column_table import COLUMNS, DEFAULT_COLUMNS, default_columns
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
-from rocketmq_spark.wire.arrow.decoder import choose_decoder
-from rocketmq_spark.wire.implementation import PYTHON
+from rocketmq_spark.wire.implementation import PYTHON, choose_decoder
 from rocketmq_spark.wire.message.stored_message import decode_messages
 
 PART: Final = "decode"

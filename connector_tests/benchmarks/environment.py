@@ -18,7 +18,7 @@ from connector_tests.benchmarks.spark import DEFAULT_SETTINGS, RECOMMENDED_SETTI
 from rocketmq_spark._version import __version__
 from rocketmq_spark.embedded.jars import read_lock, version_of
 from rocketmq_spark.embedded.jvm import find_java
-from rocketmq_spark.source.implementation import column_decoder
+from rocketmq_spark.wire.implementation import column_decoder
 
 PACKAGES = ("pyspark", "pyarrow", "numpy", "py4j")
 

@@ -13,11 +13,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
-from rocketmq_spark.pull.implementation import answer_template
 from rocketmq_spark.source.datasource import RocketMQDataSource
-from rocketmq_spark.source.implementation import column_decoder
 from rocketmq_spark.source.stream.stream_reader import RocketMQStreamReader
-from rocketmq_spark.wire.implementation import PYTHON, VARIABLE
+from rocketmq_spark.wire.implementation import PYTHON, VARIABLE, answer_template, column_decoder
 
 
 class PythonDecodedSource(RocketMQDataSource):

@@ -21,12 +21,12 @@ OUR_OWN = {
     "wire/remoting/fastjson.py", "wire/remoting/frame.py", "wire/remoting/frame_arena.py", "wire/remoting/typed.py",
     "wire/remoting/ordinary_answer.py", "wire/remoting/pull_frames.py", "wire/remoting/refusal.py",
     # Two implementations of ours.
-    "wire/implementation.py", "wire/remoting/native_answers.py", "wire/remoting/template_choice.py",
+    "wire/implementation.py", "wire/remoting/native_answers.py",
     # Arrow: Java's client decodes messages one by one, see wire/message.
     "wire/arrow/arrow_types.py", "wire/arrow/bad_messages.py",
     "wire/arrow/column_table.py", "wire/arrow/columns.py", "wire/arrow/message_encoder.py",
     "wire/arrow/property_table.py",
-    "wire/arrow/decoder.py", "wire/arrow/native_columns.py", "wire/arrow/record_columns.py",
+    "wire/arrow/native_columns.py", "wire/arrow/record_columns.py",
     "wire/arrow/record_index.py", "wire/arrow/slices.py",
     # What the member needs because it lives in Spark, and what no Java class has as a subject.
     "consumer/broker_names.py", "consumer/group_members.py", "consumer/group_offsets.py",

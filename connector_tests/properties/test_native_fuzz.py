@@ -24,11 +24,10 @@ from connector_tests.support.mutation import Brink, mutated
 from connector_tests.vectors.test_captured_frames import FRAMES, answer
 from rocketmq_spark.wire.arrow.column_table import COLUMNS
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
-from rocketmq_spark.wire.implementation import NATIVE, PYTHON
+from rocketmq_spark.wire.implementation import NATIVE, PYTHON, choose_template
 from rocketmq_spark.wire.message.compression import compress
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 from rocketmq_spark.wire.remoting.ordinary_answer import template_of
-from rocketmq_spark.wire.remoting.template_choice import choose_template
 
 DECODER = native_decoder()
 EVERYTHING: Final = (-(2**63), 2**63 - 1)

@@ -58,7 +58,7 @@ writer.trigger(availableNow=True).start(f"{folder}/table").awaitTermination()
 
 DECODE = f"""\
 import rocketmq_spark, sys
-from rocketmq_spark.source.implementation import column_decoder
+from rocketmq_spark.wire.implementation import column_decoder
 from rocketmq_spark.wire.arrow.column_table import COLUMNS
 
 assert rocketmq_spark.__file__.startswith(sys.prefix), rocketmq_spark.__file__

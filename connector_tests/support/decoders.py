@@ -9,13 +9,17 @@ import pytest
 
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.pull import executor_client
-from rocketmq_spark.pull.implementation import answer_template
-from rocketmq_spark.source.implementation import column_decoder
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
-from rocketmq_spark.wire.arrow.decoder import choose_decoder
-from rocketmq_spark.wire.implementation import NATIVE, PYTHON, VARIABLE
+from rocketmq_spark.wire.implementation import (
+    NATIVE,
+    PYTHON,
+    VARIABLE,
+    answer_template,
+    choose_decoder,
+    choose_template,
+    column_decoder,
+)
 from rocketmq_spark.wire.remoting.ordinary_answer import AnswerTemplate
-from rocketmq_spark.wire.remoting.template_choice import choose_template
 
 if TYPE_CHECKING:
     from rocketmq_spark.wire.arrow.native_columns import NativeColumnDecoder

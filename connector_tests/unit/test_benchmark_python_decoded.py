@@ -7,9 +7,8 @@ import pytest
 
 from connector_tests.benchmarks.python_decoded import decoding_in_python
 from connector_tests.support.decoders import native_decoder
-from rocketmq_spark.source.implementation import column_decoder
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
-from rocketmq_spark.wire.implementation import PYTHON, VARIABLE
+from rocketmq_spark.wire.implementation import PYTHON, VARIABLE, column_decoder
 
 
 @pytest.fixture(autouse=True)

@@ -53,7 +53,7 @@ class _Version(argparse.Action):
     """Imports the decoder only when asked."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        decoder = import_module("rocketmq_spark.source.implementation").column_decoder()
+        decoder = import_module("rocketmq_spark.wire.implementation").column_decoder()
         print(f"{__version__} (decoder: {decoder.implementation})")
         parser.exit()
 

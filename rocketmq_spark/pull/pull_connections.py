@@ -12,13 +12,13 @@ from operator import attrgetter
 from typing import Final
 
 from rocketmq_spark.model import BrokerAddress
-from rocketmq_spark.pull.implementation import answer_template
 from rocketmq_spark.pull.pull_connection import PullConnection
 from rocketmq_spark.pull.pull_request import Completion
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.pool import IDLE_LIMIT_MS, connections_to_close
 from rocketmq_spark.remoting.secured import Connect, connect_with
 from rocketmq_spark.security import Tls
+from rocketmq_spark.wire.implementation import answer_template
 from rocketmq_spark.wire.remoting.frame_arena import Arenas
 from rocketmq_spark.wire.remoting.ordinary_answer import AnswerTemplate
 

@@ -28,7 +28,6 @@ from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.retry import is_outage_of_broker
 from rocketmq_spark.source.data_loss import GIVEN_UP, LEFT_OUT, RETENTION, VACANT, LostRange, deleted, report_losses
 from rocketmq_spark.source.given_up import as_option
-from rocketmq_spark.source.implementation import column_decoder
 from rocketmq_spark.source.range_decoding import (
     BATCH_BYTES,
     DECODED_AT_ONCE_BYTES,
@@ -44,6 +43,7 @@ from rocketmq_spark.source.undecodable_messages import BadMessages
 from rocketmq_spark.wire.arrow.bad_messages import BadMessage
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder, TooLargeTogetherError
 from rocketmq_spark.wire.body.subscription import exact_tags
+from rocketmq_spark.wire.implementation import column_decoder
 from rocketmq_spark.wire.message.stored_message import check_layout, first_queue_offset
 
 log = logging.getLogger(__name__)

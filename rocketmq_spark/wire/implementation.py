@@ -1,12 +1,26 @@
-"""Python, or its twin in Rust (``native/``): one contract each, and two that keep it."""
+"""Python, or its twin in Rust (``native/``): who decodes messages and who reads ordinary answers. Of each there is one
+contract, ``arrow.columns.ColumnDecoder`` and ``remoting.ordinary_answer.AnswerTemplate``, and two that keep it.
+
+The one module of this room that is no pure one: the environment may ask for an implementation. What is chosen among is
+imported when it is.
+"""
 
 from __future__ import annotations
 
+import logging
+import os
+from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rocketmq_spark.errors import OptionError
+
+if TYPE_CHECKING:
+    from rocketmq_spark.wire.arrow.columns import ColumnDecoder
+    from rocketmq_spark.wire.remoting.ordinary_answer import AnswerTemplate
+
+log = logging.getLogger(__name__)
 
 VARIABLE: Final = "ROCKETMQ_SPARK_IMPL"
 """Environment variable that asks for an implementation by its name."""
@@ -45,3 +59,40 @@ def native_module(name: str, asked: str | None) -> ModuleType | None:
         if asked == NATIVE:
             raise OptionError("NATIVE_NOT_BUILT", variable=VARIABLE, problem=str(problem)) from problem
         return None
+
+
+def choose_decoder(asked: str | None) -> type[ColumnDecoder]:
+    """The decoder that ``VARIABLE`` asks for; without it the fastest that is there. Raises as ``native_module``."""
+    from rocketmq_spark.wire.arrow.columns import ColumnDecoder
+
+    module = native_module("rocketmq_spark.wire.arrow.native_columns", asked)
+    native: type[ColumnDecoder] = ColumnDecoder if module is None else module.NativeColumnDecoder
+    return native
+
+
+def choose_template(asked: str | None) -> type[AnswerTemplate]:
+    """The same of who reads ordinary answers."""
+    from rocketmq_spark.wire.remoting.ordinary_answer import AnswerTemplate
+
+    module = native_module("rocketmq_spark.wire.remoting.native_answers", asked)
+    native: type[AnswerTemplate] = AnswerTemplate if module is None else module.NativeAnswerTemplate
+    return native
+
+
+@cache
+def column_decoder() -> type[ColumnDecoder]:
+    """As the environment asks for it, see ``choose_decoder``. Said once."""
+    decoder = choose_decoder(_asked())
+    built = "" if decoder.implementation == NATIVE else "; the native decoder is not built, or not asked for"
+    log.debug("Messages are decoded by: %s%s.", decoder.implementation, built)
+    return decoder
+
+
+@cache
+def answer_template() -> type[AnswerTemplate]:
+    """As the environment asks for it, see ``choose_template``."""
+    return choose_template(_asked())
+
+
+def _asked() -> str | None:
+    return os.environ.get(VARIABLE) or None

@@ -12,7 +12,6 @@ from pyspark.sql.types import StructType
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.handles import Form
 from rocketmq_spark.pull.executor_client import ExecutorClient
-from rocketmq_spark.source.implementation import column_decoder
 from rocketmq_spark.source.pop.message_tasks import Part, texts_beside_columns
 from rocketmq_spark.source.schema import arrow_schema, canonical_names
 from rocketmq_spark.source.undecodable_messages import COMMIT_LOG_OFFSET, BadSharedMessages, ClientOf
@@ -21,6 +20,7 @@ from rocketmq_spark.wire.arrow.column_table import RECEIPT_HANDLE
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder, TooLargeTogetherError
 from rocketmq_spark.wire.body.subscription import exact_tags
 from rocketmq_spark.wire.bounds import INNER_MESSAGES
+from rocketmq_spark.wire.implementation import column_decoder
 from rocketmq_spark.wire.message.stored_message import first_queue_offset, split_records
 
 ALL: Final = 2**63 - 1

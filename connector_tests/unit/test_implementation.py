@@ -14,12 +14,18 @@ from connector_tests.support.decoders import choose_anew, native_decoder, templa
 from rocketmq_spark._version import __version__
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.pull.pull_connections import shared_pull_connections
-from rocketmq_spark.source.implementation import column_decoder
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder
-from rocketmq_spark.wire.arrow.decoder import choose_decoder
-from rocketmq_spark.wire.implementation import CONTRACT, NATIVE, PYTHON, TWIN, VARIABLE
+from rocketmq_spark.wire.implementation import (
+    CONTRACT,
+    NATIVE,
+    PYTHON,
+    TWIN,
+    VARIABLE,
+    choose_decoder,
+    choose_template,
+    column_decoder,
+)
 from rocketmq_spark.wire.remoting.ordinary_answer import AnswerTemplate
-from rocketmq_spark.wire.remoting.template_choice import choose_template
 
 
 @pytest.fixture
@@ -101,7 +107,7 @@ def test_it_is_said_once_at_debug_level(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setenv(VARIABLE, asked)
-    with caplog.at_level(logging.DEBUG, "rocketmq_spark.source.implementation"):
+    with caplog.at_level(logging.DEBUG, "rocketmq_spark.wire.implementation"):
         assert column_decoder() is column_decoder() is ColumnDecoder
     (record,) = caplog.records
     assert record.levelno == logging.DEBUG
