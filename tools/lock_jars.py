@@ -13,8 +13,16 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from rocketmq_spark.embedded.ivy import Ivy, open_ivy
-from rocketmq_spark.embedded.jars import PROXY_VERSIONS, Jar, format_lock, lock_file, proxy_lock_file, sha256_of
+from rocketmq_spark.embedded.jars import (
+    PROXY_VERSIONS,
+    Ivy,
+    Jar,
+    format_lock,
+    lock_file,
+    open_ivy,
+    proxy_lock_file,
+    sha256_of,
+)
 
 MODULES = ("namesrv", "broker", "tools", "client")
 # An artifact ends where a dash is followed by a digit.

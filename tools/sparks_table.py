@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from markdown_table import table
-
-from rocketmq_spark.spark_features import FEATURES, PYTHONS, SPARKS
+from spark_features import FEATURES, PYTHONS, SPARKS
 
 
 def sparks_table() -> str:

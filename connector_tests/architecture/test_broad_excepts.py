@@ -30,9 +30,9 @@ OF_THE_PACKAGE = {
         "what ends the receiver's thread is logged, and raised by the planner's next look",
         "integration/test_receiver.py::test_what_ends_the_receivers_thread_is_raised_by_the_next_look",
     ),
-    "rocketmq_spark/pop/workers.py::_work": Reason(
+    "rocketmq_spark/pop/errands.py::_work": Reason(
         "what ends a worker is logged, and raised by the planner's next look",
-        "unit/test_workers.py::test_what_one_raises_is_told_and_it_may_work_again",
+        "unit/test_errands.py::test_what_one_raises_is_told_and_it_may_work_again",
     ),
     "rocketmq_spark/remoting/connection.py::_run": Reason(
         "what ends the reader is logged, and becomes the error of everything in flight",

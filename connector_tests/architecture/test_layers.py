@@ -25,7 +25,7 @@ STARTING_THREADS = {
     "rocketmq_spark.pop.grpc_transport",
     "rocketmq_spark.pop.remoting_transport",
     "rocketmq_spark.pop.receiver",
-    "rocketmq_spark.pop.workers",
+    "rocketmq_spark.pop.errands",
     "rocketmq_spark.proxy.telemetry",
     "rocketmq_spark.remoting.connection",
 }

@@ -30,7 +30,6 @@ LOCKS = {
 LENT = {
     "pop/errands.py": {"_news"},
     "pop/troubles.py": {"_news"},
-    "pop/workers.py": {"_news"},
 }
 """The same of who is handed one by who makes it."""
 
@@ -54,7 +53,7 @@ LONGER = {
     ("consumer/member.py", "wait_for"): "lets go of its lock",
     ("pop/errands.py", "wait"): "lets go of its lock",
     ("pop/receiver.py", "wait"): "lets go of its lock",
-    ("pop/workers.py", "start"): "until the thread runs, which takes no lock before",
+    ("pop/errands.py", "start"): "until the thread runs, which takes no lock before",
     ("remoting/memory.py", "wait_for"): "lets go of its lock",
     ("remoting/tls.py", "sendall"): "what the session has written leaves in one order; it has a time limit",
 }

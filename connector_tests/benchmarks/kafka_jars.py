@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from rocketmq_spark.embedded.ivy import open_ivy
-from rocketmq_spark.embedded.jars import cache_dir, exclusively
+from rocketmq_spark.embedded.jars import cache_dir, exclusively, open_ivy
 
 KAFKA_VERSION: Final = "4.1.0"
 CONNECTOR_VERSION: Final = "4.2.0"

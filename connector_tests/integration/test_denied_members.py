@@ -11,7 +11,7 @@ import pytest
 from connector_tests.support.cluster_pool import ClusterPool
 from rocketmq_spark import send
 from rocketmq_spark.consumer.member import Member
-from rocketmq_spark.consumer.survey import Survey
+from rocketmq_spark.consumer.ports import Survey
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.acl import Right
 from rocketmq_spark.embedded.jars import VERSIONS

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from rocketmq_spark.embedded import jars
-from rocketmq_spark.embedded.ivy import first_problem
 from rocketmq_spark.embedded.jars import (
     Jar,
     cache_dir,
     cached_jars,
+    first_problem,
     format_lock,
     missing_jars,
     move_checked,

@@ -33,7 +33,7 @@ OUR_OWN = {
     "consumer/heartbeats.py", "consumer/ports.py",
     "consumer/membership.py", "consumer/offset_file.py", "consumer/outages.py",
     "consumer/queue_life.py", "consumer/resets.py",
-    "consumer/standing.py", "consumer/strategy_names.py", "consumer/subscription_check.py", "consumer/survey.py",
+    "consumer/standing.py", "consumer/strategy_names.py", "consumer/subscription_check.py",
     "consumer/turn.py",
 }  # fmt: skip
 MODULES = [*PACKAGE.rglob("*.py")]

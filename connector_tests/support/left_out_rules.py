@@ -16,11 +16,10 @@ from rocketmq_spark.consumer.broker_names import BrokerNames
 from rocketmq_spark.consumer.group_members import GroupMembers
 from rocketmq_spark.consumer.group_offsets import Check, GroupOffsets, OffsetKeeper
 from rocketmq_spark.consumer.membership import NOT_KNOWN, Membership
-from rocketmq_spark.consumer.ports import Answer, BrokerPort
+from rocketmq_spark.consumer.ports import Answer, BrokerPort, Survey
 from rocketmq_spark.consumer.queue_life import QueueState
 from rocketmq_spark.consumer.rebalance import RebalanceImpl, RebalancePlan
 from rocketmq_spark.consumer.strategy_names import strategy_of
-from rocketmq_spark.consumer.survey import Survey
 from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.source.stream.batch_planner import BatchPlanner, Member

@@ -20,7 +20,7 @@ from connector_tests.support.simulated_cluster import (
 )
 from rocketmq_spark.consumer.membership import NOT_KNOWN, Membership
 from rocketmq_spark.consumer.offset_store import LocalFileOffsetStore, decode_offsets, encode_offsets
-from rocketmq_spark.consumer.survey import Survey
+from rocketmq_spark.consumer.ports import Survey
 from rocketmq_spark.consumer.turn import Turn
 from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.options import ReadOptions

@@ -17,7 +17,7 @@ from connector_tests.support.steady_member import (
     reached,
     read,
 )
-from rocketmq_spark.consumer.survey import Survey
+from rocketmq_spark.consumer.ports import Survey
 from rocketmq_spark.errors import RouteError
 from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.source.stream.available_now import AvailableNowTargets

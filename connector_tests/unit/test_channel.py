@@ -1,11 +1,22 @@
-"""Channels: what the library would do by itself."""
+"""Channels: what the library would do by itself, and TLS as it takes it, from our options."""
 
 from __future__ import annotations
 
+import socket
+import ssl
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
 
 from connector_tests.support.patience import PROCESS_S
+from connector_tests.support.scripted_proxy import CERTIFICATE
+from connector_tests.support.tcp_server import Serve
+from rocketmq_spark.errors import TransportError
+from rocketmq_spark.proxy.channel import Decoded, TlsCredentials, name_in, tls_credentials
+from rocketmq_spark.security import Tls
 
 FAIL = """
 import ssl
@@ -27,3 +38,77 @@ channel.close()
 def test_nothing_is_written_to_standard_error_but_by_us() -> None:
     done = subprocess.run([sys.executable, "-c", FAIL], capture_output=True, text=True, check=True, timeout=PROCESS_S)
     assert (done.stdout.strip(), done.stderr) == ("_InactiveRpcError", "")
+
+
+KEY = CERTIFICATE.with_suffix(".key")
+NOBODY = "127.0.0.1:1"
+TIMEOUT_MS = 5_000
+
+
+def shake_hands(accepted: socket.socket) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(CERTIFICATE, KEY)
+    with context.wrap_socket(accepted, server_side=True) as secured:
+        secured.recv(1)
+
+
+def test_files_are_handed_over_and_nobody_is_asked() -> None:
+    mine = Tls(str(CERTIFICATE), str(CERTIFICATE), str(KEY))
+    certificate = CERTIFICATE.read_bytes()
+    assert tls_credentials(NOBODY, mine, TIMEOUT_MS) == TlsCredentials(certificate, KEY.read_bytes(), certificate, None)
+
+
+def test_a_certificate_and_its_key_may_be_in_one_file(tmp_path: Path) -> None:
+    both = CERTIFICATE.read_bytes() + KEY.read_bytes()
+    file = tmp_path / "both.pem"
+    file.write_bytes(both)
+    found = tls_credentials(NOBODY, Tls(str(CERTIFICATE), str(file)), TIMEOUT_MS)
+    assert (found.key, found.chain) == (both, both)
+
+
+def test_what_the_system_trusts_is_trusted_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
+    roots = tls_credentials(NOBODY, Tls(), TIMEOUT_MS).roots
+    assert roots is not None
+    assert ssl.PEM_cert_to_DER_cert(CERTIFICATE.read_text()) in map(ssl.PEM_cert_to_DER_cert, certificates(roots))
+
+
+def certificates(roots: bytes) -> list[str]:
+    end = "-----END CERTIFICATE-----\n"
+    return [part + end for part in roots.decode().split(end) if part.strip()]
+
+
+def test_whose_host_name_is_not_checked_is_known_by_the_name_that_it_has(serve: Callable[[Serve], str]) -> None:
+    found = tls_credentials(serve(shake_hands), Tls(str(CERTIFICATE), check_host_name=False), TIMEOUT_MS)
+    assert (found.roots, found.name) == (CERTIFICATE.read_bytes(), "localhost")
+
+
+def test_who_need_not_prove_who_it_is_is_trusted_as_it_is(serve: Callable[[Serve], str]) -> None:
+    found = tls_credentials(serve(shake_hands), Tls(auth_server=False), TIMEOUT_MS)
+    assert found.name == "localhost"
+    assert found.roots is not None
+    assert ssl.PEM_cert_to_DER_cert(found.roots.decode()) == ssl.PEM_cert_to_DER_cert(CERTIFICATE.read_text())
+
+
+def test_a_certificate_of_another_authority_is_refused(serve: Callable[[Serve], str]) -> None:
+    with pytest.raises(TransportError, match="CERTIFICATE_REFUSED"):
+        tls_credentials(serve(shake_hands), Tls(check_host_name=False), TIMEOUT_MS)
+
+
+def test_a_server_that_is_away_cannot_be_looked_at() -> None:
+    with pytest.raises(TransportError, match="CONNECT_FAILED"):
+        tls_credentials(NOBODY, Tls(auth_server=False), TIMEOUT_MS)
+
+
+@pytest.mark.parametrize(
+    ("certificate", "name"),
+    [
+        ({"subjectAltName": (("DNS", "a.example"), ("DNS", "b.example"))}, "a.example"),
+        ({"subjectAltName": (("DNS", "*.example"),)}, "any-host.example"),
+        ({"subjectAltName": (("email", "a@b"), ("IP Address", "10.0.0.1"))}, "10.0.0.1"),
+        ({"subject": ((("organizationName", "x"),), (("commonName", "old.example"),))}, "old.example"),
+        ({}, "any-host"),
+    ],
+)
+def test_a_certificate_has_a_name_somewhere(certificate: Decoded, name: str) -> None:
+    assert name_in(certificate) == name

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from connector_tests.support.queues import queues
-from rocketmq_spark.consumer.ports import Link
-from rocketmq_spark.consumer.survey import Survey
+from rocketmq_spark.consumer.ports import Link, Survey
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds
 from rocketmq_spark.source.stream.incarnation import TrustedQueues, last_read, other_from, others, stored_later
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset

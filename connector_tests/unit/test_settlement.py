@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from connector_tests.support.queues import queues
-from rocketmq_spark.consumer.survey import Survey
+from rocketmq_spark.consumer.ports import Survey
 from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.source.data_loss import RECREATED, RETENTION, LostRange
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from rocketmq_spark.spark_features import FEATURES, PYTHONS, SPARKS, Feature
+from spark_features import FEATURES, PYTHONS, SPARKS, Feature
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from rocketmq_spark.consumer.answers import MemberView, process_queue_info
 from rocketmq_spark.consumer.group_members import GroupMembers
 from rocketmq_spark.consumer.group_offsets import BrokerOffsets, GroupOffsets, OffsetKeeper
 from rocketmq_spark.consumer.outages import Outages
-from rocketmq_spark.consumer.ports import Cluster
+from rocketmq_spark.consumer.ports import Cluster, Survey
 from rocketmq_spark.consumer.process_queue import ProcessQueue
 from rocketmq_spark.consumer.queue_life import QueueEvent, QueueLives, QueueState
 from rocketmq_spark.consumer.queue_locks import QueueLocks
@@ -27,7 +27,6 @@ from rocketmq_spark.consumer.resets import Resets
 from rocketmq_spark.consumer.route_table import RouteTable
 from rocketmq_spark.consumer.servers import Servers
 from rocketmq_spark.consumer.strategy_names import strategy_of
-from rocketmq_spark.consumer.survey import Survey
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.waits import Wait

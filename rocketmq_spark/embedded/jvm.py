@@ -13,14 +13,13 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from py4j.java_gateway import GatewayParameters, JavaGateway
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.java_gateway import GatewayClient, GatewayParameters, JavaGateway
+from py4j.protocol import Py4JError, Py4JJavaError, is_fatal_error
 
-from rocketmq_spark.embedded.quiet_gateway import QuietGatewayClient
 from rocketmq_spark.errors import EmbeddedBrokerError
 
 MINIMUM_JAVA: Final = 17
@@ -219,3 +218,24 @@ def messages_of(java_exception: Any) -> str:
             texts.append(text)
         java_exception = java_exception.getCause()
     return ": ".join(texts)
+
+
+class QuietGatewayClient(GatewayClient):  # type: ignore[misc]  # py4j has no types
+    """Asks once, and raises what goes wrong without logging it. Threads: any, each with a connection of its own.
+
+    py4j asks an ended JVM once more, and logs a traceback for each time, through the root logger too.
+    """
+
+    def send_command(self, command: str, retry: bool = True, binary: bool = False) -> Any:
+        """What Java answers. Raises what the connection does."""
+        connection = self._get_connection()
+        with ExitStack() as unless_answered:
+            unless_answered.callback(connection.close, False)
+            response = connection.send_command(command)
+            if is_fatal_error(response):
+                return response
+            unless_answered.pop_all()
+        if binary:
+            return response, self._create_connection_guard(connection)
+        self._give_back_connection(connection)
+        return response

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Final, NamedTuple, TypeAlias
 
+from rocketmq_spark.diagnostics import speak_as
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.handles import AnyHandle, Handle, handle_of
@@ -22,7 +23,6 @@ from rocketmq_spark.pop.transports import transport_of
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.failures import Failures, Policy
 from rocketmq_spark.remoting.retry import SENDING_BACK, broker_subject, outlook_of_pull
-from rocketmq_spark.said.log_lines import speak_as
 
 Outcome: TypeAlias = RocketMQError | str | None
 """None: it comes again."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from rocketmq_spark.diagnostics import speak_as
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import StoredMessage
 from rocketmq_spark.options import ReadOptions
@@ -15,7 +16,6 @@ from rocketmq_spark.pull.executor_client import ExecutorClient
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.failures import Failures, Policy, Sleep
 from rocketmq_spark.remoting.retry import SENDING_BACK, broker_subject, outlook_of_request
-from rocketmq_spark.said.log_lines import speak_as
 
 
 class MessageSender:

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from rocketmq_spark.diagnostics import names_of
 from rocketmq_spark.errors import NotSentBackError, OptionError
 from rocketmq_spark.model import StoredMessage
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.said.log_lines import names_of
 from rocketmq_spark.sink.columns import position_of
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ who receives, and is asked again after a pause only.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -17,7 +18,6 @@ from rocketmq_spark.pop.handles import AnyHandle
 from rocketmq_spark.pop.ledger import Ledger, State, Taken
 from rocketmq_spark.pop.transport import Transport
 from rocketmq_spark.pop.troubles import Troubles
-from rocketmq_spark.pop.workers import Workers
 from rocketmq_spark.remoting.clock import Clock
 
 AT_ONCE: Final = 1_000
@@ -173,3 +173,51 @@ class Errands:
         if outcomes:
             self._troubles.note(broker_name, failure)
         return failure is None
+
+
+log = logging.getLogger(__name__)
+
+PREFIX: Final = "rocketmq-pop-"
+
+
+class Workers:
+    """``fail`` is told what a worker raises.
+
+    Threads: any. ``news`` covers who works, and is notified when somebody has ended.
+    """
+
+    def __init__(self, news: threading.Condition, fail: Callable[[Exception], None]) -> None:
+        self._news = news
+        self._fail = fail
+        self._busy: dict[str, threading.Thread] = {}
+
+    @property
+    def busy(self) -> set[str]:
+        """Who works just now."""
+        with self._news:
+            return set(self._busy)
+
+    def begin(self, name: str, do: Callable[[], None]) -> None:
+        """Have it done by a thread of this name, unless there is one."""
+        thread = threading.Thread(target=self._work, args=(name, do), name=f"{PREFIX}{name}", daemon=True)
+        with self._news:
+            if self._busy.setdefault(name, thread) is thread:
+                thread.start()  # before anybody can wait for it
+
+    def _work(self, name: str, do: Callable[[], None]) -> None:
+        try:
+            do()
+        except Exception as error:
+            log.exception("the thread %s%s failed", PREFIX, name)
+            self._fail(error)
+        finally:
+            with self._news:
+                self._busy.pop(name)
+                self._news.notify_all()
+
+    def join(self, timeout_s: float) -> None:
+        """Until nobody works; each has so long at most."""
+        with self._news:
+            threads = list(self._busy.values())
+        for thread in threads:
+            thread.join(timeout_s)

@@ -19,14 +19,13 @@ from typing import Final, NamedTuple
 
 from rocketmq_spark.errors import RocketMQError, TransportError
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pop.errands import Errands
+from rocketmq_spark.pop.errands import Errands, Workers
 from rocketmq_spark.pop.handles import AnyHandle, Received
 from rocketmq_spark.pop.invisible_duration import ExpiredLines
 from rocketmq_spark.pop.ledger import Counts, Ledger, State
 from rocketmq_spark.pop.polls import Ahead, Poll, Polls, Target
 from rocketmq_spark.pop.transport import Answer, Transport
 from rocketmq_spark.pop.troubles import Troubles
-from rocketmq_spark.pop.workers import Workers
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.waits import Wait
 

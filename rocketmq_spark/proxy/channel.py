@@ -1,11 +1,23 @@
-"""Channels: gRPC's connections to one address."""
+"""Channels: gRPC's connections to one address, and TLS as it takes it: the bytes of the files, and by which name a
+server is known where its own is not checked.
+
+The library has no switch for either check. So who a server is, is looked up before the channel is opened: what nobody
+checks is taken for right."""
 
 from __future__ import annotations
 
 import os
-from typing import Final
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
-from rocketmq_spark.proxy.credentials import tls_credentials
+from rocketmq_spark.model import split_address
+from rocketmq_spark.remoting.secured import tls_context
+from rocketmq_spark.remoting.stream import failure_to_connect
+from rocketmq_spark.remoting.tls import mistrust
 from rocketmq_spark.security import Tls
 from rocketmq_spark.wire.bounds import RESPONSE_BYTES
 
@@ -36,3 +48,78 @@ def open_channel(address: str, tls: Tls | None, timeout_ms: int) -> grpc.Channel
     credentials = grpc.ssl_channel_credentials(given.roots, given.key, given.chain)
     name = () if given.name is None else (("grpc.ssl_target_name_override", given.name),)
     return grpc.secure_channel(address, credentials, (*options, *name))
+
+
+Decoded = dict[str, Any]
+"""A certificate as ``SSLSocket.getpeercert`` gives it."""
+
+_ANY_HOST: Final = "any-host"
+
+
+class TlsCredentials(NamedTuple):
+    """``roots``: whose certificates are trusted, in PEM; None: those that the library brings. ``name``: by which the
+    server is known, unless by its address."""
+
+    roots: bytes | None
+    key: bytes | None
+    chain: bytes | None
+    name: str | None
+
+
+def tls_credentials(address: str, tls: Tls, timeout_ms: int) -> TlsCredentials:
+    """For the server at ``address``. Raises OptionError[BAD_TLS_FILE]; where it has to be looked at,
+    TransportError[CONNECT_FAILED | CERTIFICATE_REFUSED] too."""
+    context = tls_context(tls)
+    key, chain = _read(tls.key_path or tls.cert_path), _read(tls.cert_path)
+    if not tls.auth_server:
+        roots = _certificate_at(address, context, timeout_ms)
+        return TlsCredentials(roots.encode(), key, chain, _name_at(address, _trusting(roots), timeout_ms))
+    name = None if tls.check_host_name else _name_at(address, context, timeout_ms)
+    return TlsCredentials(_read(tls.trust_cert_path) or _system_roots(context), key, chain, name)
+
+
+def _read(path: str | None) -> bytes | None:
+    """Of a file that was loaded before, for checks."""
+    return None if path is None else Path(path).read_bytes()
+
+
+def _system_roots(context: ssl.SSLContext) -> bytes | None:
+    """Those that the system trusts, as far as they lie in one file."""
+    found = "".join(map(ssl.DER_cert_to_PEM_cert, context.get_ca_certs(binary_form=True)))
+    return found.encode() or None
+
+
+def _trusting(certificate: str) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.load_verify_locations(cadata=certificate)
+    return context
+
+
+def _certificate_at(address: str, context: ssl.SSLContext, timeout_ms: int) -> str:
+    with _connected(address, context, timeout_ms) as session:
+        return ssl.DER_cert_to_PEM_cert(session.getpeercert(binary_form=True) or b"")
+
+
+def _name_at(address: str, context: ssl.SSLContext, timeout_ms: int) -> str:
+    with _connected(address, context, timeout_ms) as session:
+        return name_in(session.getpeercert() or {})
+
+
+@contextmanager
+def _connected(address: str, context: ssl.SSLContext, timeout_ms: int) -> Iterator[ssl.SSLSocket]:
+    with failure_to_connect(address), mistrust(address):
+        host, port = split_address(address)
+        with (
+            socket.create_connection((host, port), timeout_ms / 1000) as raw,
+            context.wrap_socket(raw, server_hostname=host) as session,
+        ):
+            yield session
+
+
+def name_in(certificate: Decoded) -> str:
+    """A host that it is for."""
+    names = [name for kind, name in certificate.get("subjectAltName", ()) if kind in {"DNS", "IP Address"}]
+    names += [value for part in certificate.get("subject", ()) for kind, value in part if kind == "commonName"]
+    return str(names[0]).replace("*", _ANY_HOST) if names else _ANY_HOST

@@ -14,10 +14,9 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from rocketmq_spark.diagnostics import names_of, raising_alone, speak_as
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.options import WriteOptions
-from rocketmq_spark.said.log_lines import names_of, speak_as
-from rocketmq_spark.said.shown_errors import raising_alone
 from rocketmq_spark.sink.columns import columns_and_ids
 from rocketmq_spark.spark_version import DataSourceStreamArrowWriter
 

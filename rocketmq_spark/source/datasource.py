@@ -13,9 +13,9 @@ from pyspark.sql.types import StructType
 
 from rocketmq_spark.consumer.consume_from_where import starting_point
 from rocketmq_spark.consumer.strategy_names import strategy_of
+from rocketmq_spark.diagnostics import alone, raising_alone
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.options import ReadOptions, WriteOptions
-from rocketmq_spark.said.shown_errors import alone, raising_alone
 from rocketmq_spark.spark_version import HAS_READ_LIMITS, DataSource, DataSourceStreamReader
 
 if TYPE_CHECKING:

@@ -15,9 +15,8 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
+from rocketmq_spark.diagnostics import iterating_alone, names_of, raising_alone, speak_as
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.said.log_lines import names_of, speak_as
-from rocketmq_spark.said.shown_errors import iterating_alone, raising_alone
 from rocketmq_spark.source.pop.message_tasks import Part, tasks_of, texts_beside_columns
 from rocketmq_spark.source.pop.pop_offsets import PopOffset
 from rocketmq_spark.source.schema import canonical_names, check_schema

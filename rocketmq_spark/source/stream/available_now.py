@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping
 
-from rocketmq_spark.consumer.survey import Survey
+from rocketmq_spark.consumer.ports import Survey
 from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.source.stream.offsets import SourceOffset
 from rocketmq_spark.source.stream.planning import unreached

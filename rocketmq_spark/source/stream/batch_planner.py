@@ -18,16 +18,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from rocketmq_spark.consumer.membership import Membership
-from rocketmq_spark.consumer.survey import Survey
+from rocketmq_spark.consumer.ports import Survey
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueRange
 from rocketmq_spark.options import BROADCASTING, ReadOptions
 from rocketmq_spark.source.data_loss import LossCount, LostRange, deleted, report_losses, report_passed_over
 from rocketmq_spark.source.stream.available_now import AvailableNowTargets
-from rocketmq_spark.source.stream.backlog import Backlog
 from rocketmq_spark.source.stream.incarnation import TrustedQueues, last_read, other_from, others, stored_later
 from rocketmq_spark.source.stream.missing_queues import MissingQueues
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.planning import Position, later_of, moved_back, plan_batch
+from rocketmq_spark.source.stream.progress import Backlog
 from rocketmq_spark.source.stream.settlement import Findings, Settlement, reset_positions, settle
 from rocketmq_spark.source.stream.start_positions import TopicStarts
 

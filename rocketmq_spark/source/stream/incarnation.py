@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from rocketmq_spark.consumer.ports import Link
-from rocketmq_spark.consumer.survey import Survey
+from rocketmq_spark.consumer.ports import Link, Survey
 from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Set
 from dataclasses import dataclass
 
-from rocketmq_spark.consumer.survey import Survey
+from rocketmq_spark.consumer.ports import Survey
 from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.source.data_loss import LostRange
 from rocketmq_spark.source.stream.offsets import SourceOffset

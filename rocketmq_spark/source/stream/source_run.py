@@ -21,12 +21,12 @@ from types import FrameType
 from typing import Final, TypeVar
 
 from rocketmq_spark.consumer.member import Member
+from rocketmq_spark.diagnostics import speak_as
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.model import QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.waits import Wait
-from rocketmq_spark.said.log_lines import speak_as
 from rocketmq_spark.source.data_loss import LostRange
 from rocketmq_spark.source.stream.batch_planner import BatchPlanner
 from rocketmq_spark.source.stream.drain import Control

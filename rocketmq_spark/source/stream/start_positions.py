@@ -15,7 +15,7 @@ from typing import Final
 
 from rocketmq_spark.consumer.consume_from_where import ConsumeFromWhere, StartingPoint, starting_point
 from rocketmq_spark.consumer.membership import Membership
-from rocketmq_spark.consumer.survey import Survey
+from rocketmq_spark.consumer.ports import Survey
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import RETRY_TOPIC_PREFIX, MessageQueue, QueueBounds
 from rocketmq_spark.options import BROADCASTING, ReadOptions

@@ -17,13 +17,12 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
+from rocketmq_spark.diagnostics import iterating_alone, names_of, raising_alone, speak_as
 from rocketmq_spark.model import BrokerAddress, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.outage_notes import OutageNotes
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.retry import NAME_SERVERS, broker_subject
-from rocketmq_spark.said.log_lines import names_of, speak_as
-from rocketmq_spark.said.shown_errors import iterating_alone, raising_alone
 from rocketmq_spark.source.data_loss import LostRange
 from rocketmq_spark.source.given_up import check_skipped, named_together, without_skipped
 from rocketmq_spark.source.partitioning import Task, tasks_of

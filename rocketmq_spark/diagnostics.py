@@ -1,4 +1,6 @@
-"""How all our lines look on the standard error of Spark's Python processes, which Spark shows among its own.
+"""How what we say reaches whoever runs a query: lines, and errors, of the source and of the sink.
+
+All our lines look alike on the standard error of Spark's Python processes, which Spark shows among its own.
 
     26/01/05 14:03:22 WARN rocketmq_spark [group=orders-app clientId=10.0.0.5@77#1]: waiting for broker broker-a ...
 
@@ -8,16 +10,22 @@ executors, where Spark tells it, the query's id, its batch and the task. Spark t
 the name of its query.
 
 Nothing is set up in a user's own process, nor where somebody has set up logging already: level and look are theirs.
+
+Of an error that it is told, Spark prints the whole traceback, and that of each cause before it. An error of ours says
+by itself what happened and what to do, its cause included; how the code came to it helps nobody who runs a query. So it
+arrives without. The level ``DEBUG`` has all of it in a line before. What is not ours is a bug, and arrives as it is.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Iterator, Mapping
+from functools import wraps
+from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
 from rocketmq_spark.condition import one_line
+from rocketmq_spark.errors import RocketMQError
 
 LOGGER: Final = "rocketmq_spark"
 _TIME: Final = "%y/%m/%d %H:%M:%S"
@@ -89,3 +97,39 @@ def speak_as(level: str, **speaker: str) -> None:
         _HANDLERS.append(handler)
     _FORMATTER.speaker = speaker
     logger.setLevel(getattr(logging, level.replace("WARN", "WARNING")))
+
+
+log = logging.getLogger(__name__)
+
+Error = TypeVar("Error", bound=RocketMQError)
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def alone(error: Error) -> Error:
+    """The error without what led to it."""
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
+
+
+def raising_alone(call: Callable[P, T]) -> Callable[P, T]:
+    """``call``, which Spark makes."""
+
+    @wraps(call)
+    def called(*given: P.args, **named: P.kwargs) -> T:
+        try:
+            return call(*given, **named)
+        except RocketMQError as error:
+            log.debug("this ends the query or its task", exc_info=error)
+            raise alone(error) from None
+
+    return called
+
+
+def iterating_alone(items: Iterator[T]) -> Iterator[T]:
+    """``items``, over which Spark iterates."""
+    try:
+        yield from items
+    except RocketMQError as error:
+        log.debug("this ends the task", exc_info=error)
+        raise alone(error) from None

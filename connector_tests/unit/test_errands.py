@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from connector_tests.support.streams import eventually
-from rocketmq_spark.pop.workers import Workers
+from rocketmq_spark.pop.errands import Workers
 
 
 def test_each_is_there_once_and_none_waits_for_another() -> None:
