@@ -37,8 +37,7 @@ from rocketmq_spark.wire.arrow.columns import ColumnDecoder
 from rocketmq_spark.wire.body.batch_ack import encode_batch_ack
 from rocketmq_spark.wire.body.groups import decode_consumer_ids, decode_group_retries, decode_lock_ok
 from rocketmq_spark.wire.body.routes import decode_cluster_info, decode_topic_route
-from rocketmq_spark.wire.body.running_info import decode_consumer_running_info
-from rocketmq_spark.wire.body.told_losses import decode_told_losses
+from rocketmq_spark.wire.body.running_info import decode_consumer_running_info, decode_told_losses
 from rocketmq_spark.wire.body.topics import decode_consume_stats, decode_topic_settings, decode_topic_stats
 from rocketmq_spark.wire.message.batch import decode_batch
 from rocketmq_spark.wire.message.compression import compress, decompress

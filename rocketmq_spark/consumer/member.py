@@ -37,7 +37,7 @@ from rocketmq_spark.remoting.looker import TOOLS, Looker
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.tail_watch import PullCallback, TailWatch
 from rocketmq_spark.remoting.waits import Repeated, Wait
-from rocketmq_spark.wire.body.told_losses import decode_told_losses
+from rocketmq_spark.wire.body.running_info import decode_told_losses
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.pull import OFFSET_RESET, PullResult

@@ -22,7 +22,7 @@ from rocketmq_spark.remoting.peer import Question, code_only
 from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
 from rocketmq_spark.remoting.proxied_broker import ProxiedBroker
 from rocketmq_spark.remoting.routes import RouteCache
-from rocketmq_spark.wire.body.told_losses import encode_told_losses
+from rocketmq_spark.wire.body.running_info import encode_told_losses
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 from rocketmq_spark.wire.remoting.headers import GetConsumerRunningInfoRequest
