@@ -10,8 +10,7 @@ from pyspark.sql import Row
 import rocketmq_spark
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.failed_rows.message_returner import FailedMessage
-from rocketmq_spark.failed_rows.send_back import NEEDED_OF_SHARED, send_messages_back
-from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.failed_rows.send_back import NEEDED_OF_SHARED
 
 GIVEN = {"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
 ROW = Row(topic="T", brokerName="broker-a", receiptHandle="x", msgId="ID", reconsumeTimes=0)
@@ -37,4 +36,4 @@ def test_columns_are_in_the_order_of_a_failed_messages_fields() -> None:
 
 
 def test_no_rows_need_no_server() -> None:
-    send_messages_back([], ReadOptions.parse(GIVEN), 0, None)
+    rocketmq_spark.send_back([], GIVEN)

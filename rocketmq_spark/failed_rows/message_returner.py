@@ -14,7 +14,9 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Final, NamedTuple, TypeAlias
 
-from rocketmq_spark.diagnostics import speak_as
+import pyarrow as pa
+
+from rocketmq_spark.diagnostics import names_of, speak_as
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.handles import AnyHandle, Handle, handle_of
@@ -95,6 +97,18 @@ class MessageReturner:
             for place, outcome in zip(unknown, _changed(transport, by_new_handles, self._delay_level), strict=True):
                 outcomes[place] = outcome
         return outcomes
+
+
+def arrow_function(returner: MessageReturner) -> Callable[..., pa.Array]:
+    """For Spark: of columns, in the order of FailedMessage's fields, why each message was not sent back."""
+    from pyspark import TaskContext
+
+    def send(*columns: pa.Array) -> pa.Array:
+        returner.speak_as(**names_of(TaskContext.get()))
+        messages = [FailedMessage(*values) for values in zip(*(column.to_pylist() for column in columns), strict=True)]
+        return pa.array(returner.problems_with(messages), pa.string())
+
+    return send
 
 
 def _changed(

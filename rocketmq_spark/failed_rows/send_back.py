@@ -19,13 +19,9 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.sink.columns import position_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, Row
 
-    from rocketmq_spark.failed_rows.message_returner import FailedMessage, MessageReturner
-    from rocketmq_spark.failed_rows.message_sender import MessageSender
-
-Refused = tuple[StoredMessage, str]
+Refused = tuple[str, str]
 """A message that its broker did not take, and why."""
 
 NEEDED: Final = ("topic", "brokerName", "commitLogOffset", "msgId")
@@ -59,7 +55,8 @@ def send_back(
         by the executors, and read once more for it unless the batch is persisted; Rows are sent from where this is
         called, which may be an executor
     options : those of the query that has read them; with ``retryTopic``, or the group would never read them again.
-        With ``loadBalance`` ``message`` the columns are ``NEEDED_OF_SHARED``, and ``retryTopic`` is nothing
+        With ``loadBalance`` ``message`` the columns are ``topic``, ``brokerName``, ``receiptHandle``, ``msgId`` and
+        ``reconsumeTimes``, and ``retryTopic`` is nothing
     delay_level : from 1 on one of the broker's (1 s, 5 s, 10 s, 30 s, 1 min, ...); 0 grows with ``reconsumeTimes``;
         -1: to the dead letter queue at once
     max_reconsume_times : what has been sent back so often goes to the dead letter queue; by default the group's, 16
@@ -69,56 +66,45 @@ def send_back(
     NotSentBackError[NOT_SENT_BACK] that names the rows which were not taken. A batch that fails by it is replayed,
     and sends back once more what was taken: sent-back rows come at least once.
     """
-    from rocketmq_spark.failed_rows.message_sender import MessageSender
-
     read_options = ReadOptions.parse(options)
-    if read_options.shares_messages:
-        send_messages_back(failed, read_options, delay_level, max_reconsume_times)
-        return
-    if delay_level >= 0 and read_options.retry_topic not in read_options.read_topics:
-        raise OptionError("BAD_OPTION_VALUE", option="retryTopic", value="false", expected=RETRY_TOPIC_EXPECTED)
-    refused = _send(failed, MessageSender(read_options, delay_level, max_reconsume_times))
-    check_all_taken([(str(message), problem) for message, problem in refused], read_options.consumer_group)
+    send = _send_shared if read_options.shares_messages else _send_stored
+    check_all_taken(send(failed, read_options, delay_level, max_reconsume_times), read_options.consumer_group)
 
 
-def _send(failed: DataFrame | Iterable[Row], sender: MessageSender) -> list[Refused]:
+def _send_stored(
+    failed: DataFrame | Iterable[Row], options: ReadOptions, delay_level: int, max_reconsume_times: int | None
+) -> list[Refused]:
+    """Of a group that shares queues."""
     from pyspark.sql import DataFrame
 
-    if isinstance(failed, DataFrame):
-        return _send_from_executors(failed, sender)
-    results = [(message, sender.problem_with(message)) for message in list(_messages(failed))]
-    return [(message, problem) for message, problem in results if problem is not None]
+    from rocketmq_spark.failed_rows.message_sender import MessageSender
 
+    if delay_level >= 0 and options.retry_topic not in options.read_topics:
+        raise OptionError("BAD_OPTION_VALUE", option="retryTopic", value="false", expected=RETRY_TOPIC_EXPECTED)
+    sender = MessageSender(options, delay_level, max_reconsume_times)
+    if not isinstance(failed, DataFrame):
+        messages = [StoredMessage(*values) for values in by_names(failed, NEEDED)]
+        told = [(message, sender.problem_with(message)) for message in messages]
+        return [(str(message), problem) for message, problem in told if problem is not None]
 
-def _send_from_executors(failed: DataFrame, sender: MessageSender) -> list[Refused]:
     from pyspark import TaskContext
-    from pyspark.sql.functions import col, udf
+    from pyspark.sql.functions import udf
 
     def send(*values: Any) -> str | None:
         sender.speak_as(**names_of(TaskContext.get()))
         return sender.problem_with(StoredMessage(*values))
 
-    columns = [failed[f"`{name}`"] for name in spellings_of(failed.columns, NEEDED)]
-    problem = udf(send, "string", useArrow=False).asNondeterministic()(*columns)  # else Spark may call it twice a row
-    refused = failed.select(
-        *(one.alias(name) for one, name in zip(columns, NEEDED, strict=True)), problem.alias(PROBLEM)
-    )
-    rows = refused.where(col(PROBLEM).isNotNull()).collect()
-    return [(StoredMessage(*(row[name] for name in NEEDED)), row[PROBLEM]) for row in rows]
+    refused = _refused_by_executors(failed, NEEDED, udf(send, "string", useArrow=False))
+    return [(str(StoredMessage(*values)), problem) for values, problem in refused]
 
 
-def _messages(rows: Iterable[Row]) -> Iterator[StoredMessage]:
-    return (StoredMessage(*values) for values in by_names(rows, NEEDED))
-
-
-def send_messages_back(
+def _send_shared(
     failed: DataFrame | Iterable[Row], options: ReadOptions, delay_level: int, max_reconsume_times: int | None
-) -> None:
-    """See ``send_back``. Raises OptionError[BAD_OPTION_VALUE] for what the group decides,
-    OptionError[MISSING_COLUMNS | AMBIGUOUS_COLUMN], and NotSentBackError[NOT_SENT_BACK]."""
+) -> list[Refused]:
+    """Of a group that shares messages. Raises OptionError[BAD_OPTION_VALUE] for what the group decides."""
     from pyspark.sql import DataFrame
 
-    from rocketmq_spark.failed_rows.message_returner import FailedMessage, MessageReturner
+    from rocketmq_spark.failed_rows.message_returner import FailedMessage, MessageReturner, arrow_function
 
     if delay_level < 0:
         raise OptionError("BAD_OPTION_VALUE", option="delay_level", value=str(delay_level), expected=NOT_NOW)
@@ -126,38 +112,25 @@ def send_messages_back(
         value = str(max_reconsume_times)
         raise OptionError("BAD_OPTION_VALUE", option="max_reconsume_times", value=value, expected=NOT_OURS)
     returner = MessageReturner(options, delay_level)
-    if isinstance(failed, DataFrame):
-        refused = _from_executors(failed, returner)
-    else:
+    if not isinstance(failed, DataFrame):
         messages = [FailedMessage(*values) for values in by_names(failed, NEEDED_OF_SHARED)]
-        refused = _refused(messages, returner)
-    check_all_taken(refused, options.consumer_group)
+        told = zip(messages, returner.problems_with(messages), strict=True)
+        return [(str(message), problem) for message, problem in told if problem is not None]
+
+    from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]  # its stub says pandas only
+
+    refused = _refused_by_executors(failed, NEEDED_OF_SHARED, arrow_udf(arrow_function(returner), "string"))
+    return [(str(FailedMessage(*values)), problem) for values, problem in refused]
 
 
-def _refused(messages: list[FailedMessage], returner: MessageReturner) -> list[tuple[str, str]]:
-    told = zip(messages, returner.problems_with(messages), strict=True)
-    return [(str(message), problem) for message, problem in told if problem is not None]
+def _refused_by_executors(failed: DataFrame, needed: Sequence[str], send: Any) -> list[tuple[list[Any], str]]:
+    """The values that are ``needed`` of rows that were not taken, and why. ``send``: a function of Spark's."""
+    from pyspark.sql.functions import col
 
-
-def _from_executors(failed: DataFrame, returner: MessageReturner) -> list[tuple[str, str]]:
-    import pyarrow as pa
-    from pyspark import TaskContext
-    from pyspark.sql.functions import arrow_udf, col  # type: ignore[attr-defined]  # its stub says pandas only
-
-    from rocketmq_spark.failed_rows.message_returner import FailedMessage
-
-    def send(*columns: pa.Array) -> pa.Array:
-        returner.speak_as(**names_of(TaskContext.get()))
-        messages = [FailedMessage(*values) for values in zip(*(column.to_pylist() for column in columns), strict=True)]
-        return pa.array(returner.problems_with(messages), pa.string())
-
-    columns = [failed[f"`{name}`"] for name in spellings_of(failed.columns, NEEDED_OF_SHARED)]
-    problem = arrow_udf(send, "string").asNondeterministic()(*columns)  # else Spark may call it twice a row
-    told = failed.select(
-        *(one.alias(name) for one, name in zip(columns, NEEDED_OF_SHARED, strict=True)), problem.alias(PROBLEM)
-    )
-    rows = told.where(col(PROBLEM).isNotNull()).collect()
-    return [(str(FailedMessage(*(row[name] for name in NEEDED_OF_SHARED))), row[PROBLEM]) for row in rows]
+    columns = [failed[f"`{name}`"] for name in spellings_of(failed.columns, needed)]
+    problem = send.asNondeterministic()(*columns)  # else Spark may call it twice a row
+    told = failed.select(*(one.alias(name) for one, name in zip(columns, needed, strict=True)), problem.alias(PROBLEM))
+    return [([row[name] for name in needed], row[PROBLEM]) for row in told.where(col(PROBLEM).isNotNull()).collect()]
 
 
 def spellings_of(names: Sequence[str], needed: Sequence[str]) -> list[str]:
