@@ -22,7 +22,7 @@ from rocketmq_spark.pull.pull_request import PullRequest
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
-from rocketmq_spark.remoting.routes import RouteCache
+from rocketmq_spark.remoting.route_table import RouteTable
 from rocketmq_spark.remoting.send_result import SendStatus
 from rocketmq_spark.wire.body.groups import ConsumerData, Heartbeat
 from rocketmq_spark.wire.body.subscription import build_subscription
@@ -142,7 +142,7 @@ def test_a_route_has_the_queues_and_the_master(
     route = name_servers.topic_route(topic)
     assert route.read_queues() == route.write_queues()
     assert [found.queue_id for found in route.read_queues()] == [0, 1, 2, 3]
-    assert RouteCache(name_servers).master(queue) == BrokerAddress(cluster.broker_addr())
+    assert RouteTable(name_servers).find_master(queue) == BrokerAddress(cluster.broker_addr())
 
 
 def test_a_topic_that_does_not_exist_is_a_route_error(name_servers: NameServers) -> None:

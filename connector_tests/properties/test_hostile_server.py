@@ -26,13 +26,13 @@ from connector_tests.support.scripted_broker import answer
 from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
 from rocketmq_spark.condition import one_line
 from rocketmq_spark.consumer.broker_names import impossible_in, named_in
-from rocketmq_spark.consumer.route_table import RouteTable
 from rocketmq_spark.errors import RemoteProtocolError, RocketMQError, TransportError
 from rocketmq_spark.model import BrokerAddress, MessageQueue, TopicRoute, split_address
 from rocketmq_spark.pop.handles import Handle, handles_from_json, handles_to_json
 from rocketmq_spark.pop.popped import acks_of, received_of
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.pop_broker import PopBroker, PopOutcome
+from rocketmq_spark.remoting.route_table import RouteTable
 from rocketmq_spark.source.partitioning import tasks_of
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.wire.body.batch_ack import encode_batch_ack
@@ -175,8 +175,8 @@ def use_route(scripted: ScriptedCluster, sent: RemotingCommand, *, is_traced: bo
     with bounded(sent, is_traced=is_traced):
         route = scripted.name_servers.topic_route("T")
         assert isinstance(route, TopicRoute)
-        table = RouteTable()
-        table.told(route)
+        table = RouteTable(scripted.name_servers)
+        assert table.refresh(["T"]) == {}
         assert len(route.write_queues()) + len(table.queues["T"]) <= 2 * 65_536
         for address in table.addresses():
             try:

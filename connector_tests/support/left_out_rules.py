@@ -117,7 +117,7 @@ class TrustsAddresses(Membership):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self.servers._names = _TrustingNames(self.servers._cluster, self._routes, ())
+        self.servers._names = _TrustingNames(self.servers._cluster, ())
 
 
 class _TrustingNames(BrokerNames):

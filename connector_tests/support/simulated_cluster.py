@@ -21,6 +21,7 @@ from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, Transp
 from rocketmq_spark.model import BrokerAddress, BrokerData, MessageQueue, QueueBounds, QueueData, TopicRoute
 from rocketmq_spark.remoting.looker import TOOLS, Looker
 from rocketmq_spark.remoting.retry import ASKING
+from rocketmq_spark.remoting.route_table import RouteTable
 from rocketmq_spark.wire.body.groups import Heartbeat
 from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo
 from rocketmq_spark.wire.body.subscription import build_subscription
@@ -369,6 +370,9 @@ class ClusterDoor:
         self.before_each: Callable[[], None] = lambda: None
         self._failed_ms: dict[str, int] = {}
         self._routes: dict[str, TopicRoute] = {}
+        self.routes = RouteTable(self)
+
+    addresses = "n:9876"
 
     def topic_routes(self, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]:
         """All asked at once."""

@@ -12,11 +12,11 @@ from connector_tests.support.refusals import refused
 from connector_tests.support.simulated_cluster import ClusterDoor, SimulatedCluster, address_of
 from rocketmq_spark.consumer.broker_names import BrokerNames, impossible_in, named_in
 from rocketmq_spark.consumer.membership import Membership
-from rocketmq_spark.consumer.route_table import UNKNOWN_ADDRESS, RouteTable
 from rocketmq_spark.errors import BrokerError, RouteError, TransportError
 from rocketmq_spark.model import MessageQueue, QueueBounds
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.retry import ASKING
+from rocketmq_spark.remoting.route_table import UNKNOWN_ADDRESS, RouteTable
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 
 AT_A, AT_B = (MessageQueue("orders", broker_name, 0) for broker_name in "ab")
@@ -135,9 +135,8 @@ def test_a_connection_is_asked_once() -> None:
 
 
 def test_who_is_known_is_so_by_one_connection() -> None:
-    pair, routes = Pair(), RouteTable()
-    routes.told(pair.cluster.topic_route("orders"))
-    names = BrokerNames(pair.door, routes, frozenset())
+    pair = Pair()
+    names = BrokerNames(pair.door, frozenset())
     address = address_of("a")
     assert not names.is_known("a")
     names.submit_check(pair.door.broker(address), "a").result()
@@ -152,9 +151,8 @@ def test_who_is_known_is_so_by_one_connection() -> None:
 
 
 def test_who_has_none_of_a_brokers_topics_is_not_that_one_until_that_has_answered() -> None:
-    pair, routes = Pair(a=1, b=0), RouteTable()
-    routes.told(pair.cluster.topic_route("orders"))
-    names, address = BrokerNames(pair.door, routes, frozenset()), address_of("a")
+    pair = Pair(a=1, b=0)
+    names, address = BrokerNames(pair.door, frozenset()), address_of("a")
     pair.cluster.exchange_addresses("a", "b", is_told=False)
     with pytest.raises(RouteError) as raised:
         names.submit_check(pair.door.broker(address), "a").result()
@@ -171,13 +169,14 @@ def test_who_has_none_of_a_brokers_topics_is_not_that_one_until_that_has_answere
 
 def test_a_broker_is_known_by_any_of_its_topics_and_only_where_it_has_none_it_is_another_one() -> None:
     """It may have lost the first since the route was told."""
-    pair, routes = Pair(), RouteTable()
-    for topic in ("gone", "orders", "gone too"):
+    pair, topics = Pair(), ("gone", "orders", "gone too")
+    pair.door.routes = RouteTable(pair.door)
+    for topic in topics:
         pair.cluster.create_topic(topic, {"a": 1, "b": 1})
-        routes.told(pair.cluster.topic_route(topic))
+    pair.door.routes.refresh(topics)
     a = pair.cluster.brokers["a"]
     held = {one.topic: one for one in a.stored_ms}
-    names = BrokerNames(pair.door, routes, frozenset())
+    names = BrokerNames(pair.door, frozenset())
     del a.stored_ms[held["gone"]], a.stored_ms[held["gone too"]]
     names.submit_check(pair.door.broker(address_of("a")), "a").result()
     assert names.is_known("a")
@@ -189,18 +188,16 @@ def test_a_broker_is_known_by_any_of_its_topics_and_only_where_it_has_none_it_is
 
 
 def test_who_says_that_it_has_none_of_a_brokers_topics_is_another_one() -> None:
-    pair, routes = Pair(), RouteTable()
-    routes.told(pair.cluster.topic_route("orders"))
-    names, a = BrokerNames(pair.door, routes, {ResponseCode.TOPIC_NOT_EXIST}), pair.cluster.brokers["a"]
+    pair = Pair()
+    names, a = BrokerNames(pair.door, {ResponseCode.TOPIC_NOT_EXIST}), pair.cluster.brokers["a"]
     a.refusal = refused(ResponseCode.TOPIC_NOT_EXIST)
     with pytest.raises(RouteError, match="WRONG_BROKER"):
         names.submit_check(pair.door.broker(address_of("a")), "a").result()
 
 
 def test_who_has_queues_of_another_broker_too_is_that_one() -> None:
-    pair, routes = Pair(), RouteTable()
-    routes.told(pair.cluster.topic_route("orders"))
-    names, a = BrokerNames(pair.door, routes, frozenset()), pair.cluster.brokers["a"]
+    pair = Pair()
+    names, a = BrokerNames(pair.door, frozenset()), pair.cluster.brokers["a"]
     a.stored_ms[AT_B] = []
     with pytest.raises(RouteError) as raised:
         names.submit_bounds(pair.door.broker(address_of("a")), "orders", "a").result()
@@ -208,9 +205,8 @@ def test_who_has_queues_of_another_broker_too_is_that_one() -> None:
 
 
 def test_who_is_not_known_by_its_connection_is_not_asked_and_told_by_its_address() -> None:
-    pair, routes = Pair(), RouteTable()
-    routes.told(pair.cluster.topic_route("orders"))
-    names = BrokerNames(pair.door, routes, frozenset())
+    pair = Pair()
+    names = BrokerNames(pair.door, frozenset())
     for broker_name, address in (("a", pair.cluster.brokers["a"].address), ("z", UNKNOWN_ADDRESS)):
         with pytest.raises(TransportError) as raised:
             names.ensure_known(broker_name)
@@ -219,9 +215,8 @@ def test_who_is_not_known_by_its_connection_is_not_asked_and_told_by_its_address
 
 
 def test_an_answer_says_nothing_of_a_connection_that_was_lost_after_the_question() -> None:
-    pair, routes = Pair(), RouteTable()
-    routes.told(pair.cluster.topic_route("orders"))
-    names, broker = BrokerNames(pair.door, routes, frozenset()), pair.cluster.brokers["a"]
+    pair = Pair()
+    names, broker = BrokerNames(pair.door, frozenset()), pair.cluster.brokers["a"]
     answer = names.submit_bounds(pair.door.broker(address_of("a")), "orders", "a")
     broker.restart()
     assert AT_A in answer.result()

@@ -8,8 +8,9 @@ import pytest
 from connector_tests.support.scripted_broker import ScriptedBroker, answer
 from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
-from rocketmq_spark.model import MessageQueue, TopicRoute
+from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import WriteOptions
+from rocketmq_spark.remoting.route_table import RouteHistory
 from rocketmq_spark.sink import batch_sender
 from rocketmq_spark.sink.batch_sender import BatchSender
 from rocketmq_spark.sink.send_batches import Place, SendBatch
@@ -71,24 +72,22 @@ def write(
     cluster: ScriptedCluster,
     batches: list[SendBatch],
     clock: Time | None = None,
-    known: dict[str, TopicRoute] | None = None,
+    history: RouteHistory | None = None,
     **given: str,
 ) -> Time:
     clock = clock or Time()
     options = WriteOptions.parse({"namesrvAddr": NAME_SERVER, "clusterTimeoutMs": "10000", **given})
-    sender = BatchSender(options, cluster.pool, clock, clock.sleep, known, first_turn=lambda: 0)
+    sender = BatchSender(options, cluster.pool, clock, clock.sleep, history, first_turn=lambda: 0)
     for batch in batches:
         sender.send(batch)
     sender.finish()
     return clock
 
 
-def failure(
-    cluster: ScriptedCluster, known: dict[str, TopicRoute] | None = None, **given: str
-) -> tuple[RocketMQError, Time]:
+def failure(cluster: ScriptedCluster, history: RouteHistory | None = None, **given: str) -> tuple[RocketMQError, Time]:
     clock = Time()
     with pytest.raises(RocketMQError) as raised:
-        write(cluster, BATCHES[:1], clock, known, **given)
+        write(cluster, BATCHES[:1], clock, history, **given)
     return raised.value, clock
 
 
@@ -294,12 +293,12 @@ def test_a_topic_that_was_written_to_is_waited_for_as_its_brokers_are_and_not_to
     cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The name servers forget a killed broker's topics: a sink once gave it a minute, and advised to create it."""
-    known: dict[str, TopicRoute] = {}
+    history = RouteHistory()
     for broker in cluster.brokers.values():
         Answers(broker)
-    write(cluster, BATCHES, known=known)
+    write(cluster, BATCHES, history=history)
     cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer(ResponseCode.TOPIC_NOT_EXIST))
-    error, clock = failure(cluster, known=known, missingTopicTimeoutMs="0")
+    error, clock = failure(cluster, history=history, missingTopicTimeoutMs="0")
     away = (
         f"[ROCKETMQ_BROKERS_AWAY] Name server {NAME_SERVER} knows no broker any more that has topic 'T'; it was on a "
         "(a:10911), b (b:10911). Bring these back, and see that they register. If the topic was deleted, create it "
@@ -315,10 +314,10 @@ def test_a_topic_that_is_back_is_written_to_where_it_is(cluster: ScriptedCluster
     def gone_for_a_while(request: RemotingCommand) -> RemotingCommand:
         return cluster.route(request) if clock.now_ms > 5_000 else answer(ResponseCode.TOPIC_NOT_EXIST)
 
-    at_a, clock, known = Answers(cluster.brokers["a"]), Time(), dict[str, TopicRoute]()
-    write(cluster, [pinned(BATCHES[0])], known=known)
+    at_a, clock, history = Answers(cluster.brokers["a"]), Time(), RouteHistory()
+    write(cluster, [pinned(BATCHES[0])], history=history)
     cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, gone_for_a_while)
-    write(cluster, [pinned(BATCHES[1])], clock, known=known, missingTopicTimeoutMs="0")
+    write(cluster, [pinned(BATCHES[1])], clock, history=history, missingTopicTimeoutMs="0")
     assert at_a.bodies() == BODIES[:2]
 
 
@@ -380,10 +379,10 @@ def test_name_servers_that_stay_silent_are_named(cluster: ScriptedCluster) -> No
 def test_brokers_that_are_away_when_a_name_server_is_back_have_their_own_limit(cluster: ScriptedCluster) -> None:
     for broker in cluster.brokers.values():
         Answers(broker)
-    known, clock = dict[str, TopicRoute](), Time()
-    write(cluster, BATCHES, known=known)
+    history, clock = RouteHistory(), Time()
+    write(cluster, BATCHES, history=history)
     NameServerIsBack(cluster, clock, back_ms=8_000, registered_ms=14_000)
-    assert write(cluster, BATCHES, clock, known).now_ms >= 14_000
+    assert write(cluster, BATCHES, clock, history).now_ms >= 14_000
 
 
 def test_a_broker_that_is_given_as_a_name_server_is_said_at_once(cluster: ScriptedCluster) -> None:

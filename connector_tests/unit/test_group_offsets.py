@@ -11,7 +11,6 @@ from rocketmq_spark.consumer.group_offsets import BrokerOffsets, GroupOffsets, P
 from rocketmq_spark.consumer.outages import Outages
 from rocketmq_spark.consumer.ports import Link
 from rocketmq_spark.consumer.resets import Resets
-from rocketmq_spark.consumer.route_table import RouteTable
 from rocketmq_spark.consumer.servers import Servers
 from rocketmq_spark.errors import BrokerError
 from rocketmq_spark.model import MessageQueue
@@ -36,8 +35,8 @@ class Case:
         for queue in ALL:
             self.cluster.brokers[queue.broker_name].stored_ms[queue] = list(range(1, 11))
         self.door = ClusterDoor(self.cluster, "us")
-        routes = RouteTable()
-        self.servers = Servers(OPTIONS, self.door, routes, Outages(OPTIONS.read_topics, routes, self.clock))
+        outages = Outages(OPTIONS.read_topics, self.door.routes, self.clock)
+        self.servers = Servers(OPTIONS, self.door, outages)
         self.servers.refresh_routes()
         self.resets = Resets("g", self.servers)
         self.keeper = BrokerOffsets("g", self.servers, self.resets)

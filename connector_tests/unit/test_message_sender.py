@@ -114,6 +114,25 @@ def test_a_broker_is_given_its_time_from_when_a_name_server_is_back(
     assert caplog.messages[0].startswith("waiting for the name servers (at most 59 s more): ")
 
 
+def test_a_topic_that_had_a_route_is_waited_for_as_its_brokers_are(
+    cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The name servers forget a killed broker's topics: its messages were given up as those of a wrong name."""
+    clock = Time()
+    answers = Answers(cluster, answer(), answer(ResponseCode.SYSTEM_BUSY), answer())
+
+    def route(request: RemotingCommand) -> RemotingCommand:
+        return answer(ResponseCode.TOPIC_NOT_EXIST) if clock.now_ms < 30_000 else cluster.route(request)
+
+    subject = sender(cluster, 60_000, clock, missingTopicTimeoutMs="1000")
+    assert subject.problem_with(MESSAGE) is None
+    cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, route)
+    assert subject.problem_with(MESSAGE) is None
+    assert len(answers.asked) == 3
+    assert clock.now_ms >= 30_000
+    assert "[ROCKETMQ_BROKERS_AWAY] Name server" in caplog.text
+
+
 def test_name_servers_that_stay_silent_are_named_and_not_waited_for_anew_by_each_message(
     cluster: ScriptedCluster,
 ) -> None:

@@ -14,12 +14,12 @@ from connector_tests.support.simulated_cluster import (
     address_of,
 )
 from rocketmq_spark.consumer.outages import Outages
-from rocketmq_spark.consumer.route_table import UNKNOWN_ADDRESS, RouteTable
 from rocketmq_spark.consumer.servers import REGISTERED_WITHIN_MS, Servers
 from rocketmq_spark.errors import BrokerError, RouteError, TransportError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.retry import ASKING
+from rocketmq_spark.remoting.route_table import UNKNOWN_ADDRESS
 from rocketmq_spark.remoting.waits import Wait
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 
@@ -50,9 +50,10 @@ class Case:
         options = ReadOptions.parse(given | limits | (more or {}))
         for topic in options.topics:
             self.cluster.create_topic(topic, {"a": 2, "b": 2})
-        self.routes = RouteTable()
+        door = ClusterDoor(self.cluster, "us")
+        self.routes = door.routes
         self.outages = Outages(options.read_topics, self.routes, self.clock)
-        self.servers = Servers(options, ClusterDoor(self.cluster, "us"), self.routes, self.outages)
+        self.servers = Servers(options, door, self.outages)
         if has_seen_all:
             self.look()
 
@@ -107,7 +108,7 @@ def test_a_topic_that_is_gone_takes_its_queues_with_it_once_their_brokers_do_not
     away = case.look()
     assert away == {B0: AT_B, B1: AT_B}
     case.clock.advance(10 * LIMIT_MS)
-    with pytest.raises(RouteError, match="TOPIC_AWAY"):
+    with pytest.raises(TransportError, match=r"CLUSTER_UNREACHABLE.*topic orders.*BROKERS_AWAY"):
         case.outages.check()
     case.outages.check(away)
 
@@ -129,7 +130,7 @@ def test_a_broker_that_is_back_after_a_long_outage_has_time_to_register() -> Non
     (wait,) = case.outages.waits
     assert (wait.what, wait.until_ms) == ("topic orders", case.clock() - ASKING.longest_ms + LIMIT_MS)
     case.clock.advance(LIMIT_MS)
-    with pytest.raises(RouteError, match="TOPIC_AWAY"):
+    with pytest.raises(TransportError, match=r"CLUSTER_UNREACHABLE.*topic orders.*BROKERS_AWAY"):
         case.outages.check(case.look())
 
 
@@ -154,9 +155,9 @@ def test_a_topic_that_has_been_there_is_not_told_as_one_that_does_not_exist() ->
     (wait,) = case.outages.waits
     assert (wait.what, wait.until_ms) == ("topic orders", wait.since_ms + LIMIT_MS)
     assert wait.cause == (
-        "[ROCKETMQ_TOPIC_AWAY] Name server n:9876 knows no broker any more that has topic 'orders'; it was on "
+        "[ROCKETMQ_BROKERS_AWAY] Name server n:9876 knows no broker any more that has topic 'orders'; it was on "
         f"a ({address_of('a')}), b ({AT_B}). Bring these back, and see that they register. "
-        "'missingQueuesTimeoutMs' and 'missingTopicTimeoutMs' say how long a query waits; the larger counts."
+        "If the topic was deleted, create it again."
     )
 
 
@@ -294,13 +295,20 @@ def test_a_topic_all_of_whose_brokers_are_waited_for_is_not_told_beside_them_nor
     assert len(caplog.messages) == 2
 
 
-def test_a_topic_that_was_read_is_missed_as_long_as_its_queues_are() -> None:
+def test_a_topic_that_had_a_route_is_missed_as_its_brokers_are_and_not_beside_its_queues() -> None:
     """It had a limit of its own, which was told beside theirs for one event."""
-    case = Case(queues_limit_ms=5 * LIMIT_MS)
+    case = Case(queues_limit_ms=5 * LIMIT_MS, more={"missingTopicTimeoutMs": str(3 * LIMIT_MS)})
     case.cluster.name_server_error = NO_TOPIC
     case.look()
     (wait,) = case.outages.waits
-    assert wait.until_ms == wait.since_ms + 5 * LIMIT_MS
+    assert wait.until_ms == wait.since_ms + LIMIT_MS
+    for broker in case.cluster.brokers.values():
+        broker.reach = Reach.SILENT
+    case.clock.advance(ASKING.longest_ms)
+    away = case.look()
+    case.outages.check(away)
+    assert away.keys() == set(ALL)
+    assert case.outages.waits == ()
 
 
 def test_a_topic_whose_brokers_do_not_register_is_told_after_a_while(caplog: pytest.LogCaptureFixture) -> None:
@@ -311,7 +319,7 @@ def test_a_topic_whose_brokers_do_not_register_is_told_after_a_while(caplog: pyt
     assert caplog.messages == []
     case.clock.advance(REGISTERED_WITHIN_MS)
     case.outages.say()
-    assert caplog.messages[0].startswith("waiting for topic orders (at most 45 s more): [ROCKETMQ_TOPIC_AWAY]")
+    assert caplog.messages[0].startswith("waiting for topic orders (at most 45 s more): [ROCKETMQ_BROKERS_AWAY]")
 
 
 def test_an_offset_that_a_broker_refuses_to_store_is_waited_for() -> None:

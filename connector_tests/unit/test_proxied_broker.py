@@ -44,7 +44,7 @@ def cluster(server: ScriptedBroker, told_resets: list[tuple[MessageQueue, int]])
     server.on(RequestCode.PULL_MESSAGE, last_message)
     looker = Looker("g", lambda *reset: told_resets.append(reset))
     cluster = RemoteCluster([PROXY], pool, LONG_MS, looker)
-    cluster.topic_routes(["T"])
+    assert cluster.routes.refresh(["T"]) == {}
     yield cluster
     pool.close()
 

@@ -9,7 +9,6 @@ from connector_tests.support.queues import queues
 from connector_tests.support.simulated_cluster import ClusterDoor, Reach, SimulatedCluster
 from rocketmq_spark.consumer.outages import Outages
 from rocketmq_spark.consumer.queue_locks import TRUSTED_FOR_MS, QueueLocks
-from rocketmq_spark.consumer.route_table import RouteTable
 from rocketmq_spark.consumer.servers import Servers
 from rocketmq_spark.options import ReadOptions
 
@@ -28,8 +27,8 @@ def cluster() -> SimulatedCluster:
 
 @pytest.fixture
 def locks(cluster: SimulatedCluster) -> QueueLocks:
-    routes = RouteTable()
-    servers = Servers(OPTIONS, ClusterDoor(cluster, "us"), routes, Outages(OPTIONS.read_topics, routes, cluster.clock))
+    door = ClusterDoor(cluster, "us")
+    servers = Servers(OPTIONS, door, Outages(OPTIONS.read_topics, door.routes, cluster.clock))
     servers.refresh_routes()
     return QueueLocks("g", "me", servers, cluster.clock)
 

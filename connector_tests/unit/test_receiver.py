@@ -22,7 +22,7 @@ from rocketmq_spark.errors import TransportError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.handles import OpaqueHandle
 from rocketmq_spark.pop.ledger import State
-from rocketmq_spark.pop.polls import MOST_MESSAGES
+from rocketmq_spark.pop.polls import MOST_MESSAGES, Target
 from rocketmq_spark.pop.receiver import CLOSING_S, LAST_WORK_MS, TICK_S, Receiver
 from rocketmq_spark.pop.transports import transport_of
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
@@ -94,6 +94,17 @@ def test_a_run_to_the_end_awaits_what_went_back() -> None:
             eventually(lambda: one.is_dry, "a broker without messages")
             one.give_back_logged([handle_of("a", 0)])
             assert not one.is_dry
+
+
+def test_a_topic_that_had_a_route_is_not_told_as_one_that_does_not_exist_by_later_transports_either() -> None:
+    """The name servers forget a killed broker's topics. Whoever sends rows back has another transport each time."""
+    with SharingServers("a") as servers, closing(transport_of(servers.options())) as transport:
+        assert transport.look() == {}
+        servers.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer(ResponseCode.TOPIC_NOT_EXIST))
+        with closing(transport_of(servers.options())) as later:
+            found = [one.look()[TOPIC].condition for one in (transport, later)]
+        assert found == ["BROKERS_AWAY"] * 2
+        assert transport.targets() == [Target(TOPIC, "a")]
 
 
 def test_handles_of_an_unreachable_broker_are_not_changed() -> None:

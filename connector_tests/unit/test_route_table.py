@@ -1,12 +1,24 @@
-"""What is known of topics and brokers from the routes that were told last."""
+"""What is known of topics and brokers from the routes that were told last, and when name servers are asked again."""
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from rocketmq_spark.consumer.route_table import UNKNOWN_ADDRESS, RouteTable
+import pytest
+
+from connector_tests.support.refusals import refused
+from connector_tests.support.scripted_broker import ScriptedBroker, answer
+from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
+from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import BrokerAddress, BrokerData, MessageQueue, QueueData, TopicRoute
+from rocketmq_spark.remoting.namesrv import NameServers
+from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.retry import Outlook, outlook_of_request
+from rocketmq_spark.remoting.route_table import UNKNOWN_ADDRESS, RouteHistory, RouteTable, history_of
+from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
+from rocketmq_spark.wire.remoting.command import RemotingCommand
 
 
 def route(topic: str, brokers: Mapping[str, Mapping[int, str]], permission: int = 6) -> TopicRoute:
@@ -18,11 +30,23 @@ def route(topic: str, brokers: Mapping[str, Mapping[int, str]], permission: int 
     )
 
 
-def table(*routes: TopicRoute) -> RouteTable:
-    subject = RouteTable()
-    for one in routes:
-        subject.told(one)
-        subject.remember_addresses()
+class Source:
+    """Tells one route after another, of whatever topic is asked for."""
+
+    addresses = "n:9876"
+
+    def __init__(self, *routes: TopicRoute) -> None:
+        self._routes = iter(routes)
+
+    def topic_routes(self, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]:
+        return {topic: next(self._routes) for topic in topics}
+
+
+def table(*routes: TopicRoute, told: int | None = None) -> RouteTable:
+    """``told``: how many of ``routes`` were told, without it all; the others are at the next refreshs."""
+    subject = RouteTable(Source(*routes))
+    for one in routes[:told]:
+        assert subject.refresh([one.topic]) == {}
     return subject
 
 
@@ -31,7 +55,7 @@ BOTH = route("orders", {"b": {0: "b:1", 1: "b:2"}, "a": {0: "a:1"}})
 
 
 def test_nothing_is_known_before_a_route_is_told() -> None:
-    subject = RouteTable()
+    subject = table()
     assert "orders" not in subject
     assert (subject.routes, subject.queues, subject.masters(), subject.addresses()) == ({}, {}, {}, set())
     assert (subject.broker_names(), subject.left(), subject.without_master()) == ([], [], [])
@@ -63,10 +87,10 @@ def test_a_master_is_where_any_route_names_it_and_a_broker_without_one_is_said_t
 
 
 def test_a_broker_that_left_is_known_by_its_last_address_until_it_is_back() -> None:
-    subject = table(BOTH, route("orders", {"a": {0: "a:9"}}))
+    subject = table(BOTH, route("orders", {"a": {0: "a:9"}}), BOTH, told=2)
     assert subject.left() == ["b"]
     assert [subject.last_address(name) for name in ("a", "b")] == ["a:9", "b:1"]
-    subject.told(BOTH)
+    subject.refresh(["orders"])
     assert subject.left() == []
 
 
@@ -94,3 +118,135 @@ def test_whether_a_queue_is_readable_takes_no_longer_among_many() -> None:
         return time.process_time() - began
 
     assert min(seconds(8_000) for _ in range(3)) < 24 * min(seconds(1_000) for _ in range(3))
+
+
+# ------------------------------------------------------------------------------------------ asking
+
+QUEUE = MessageQueue("T", "b", 0)
+
+
+class Namesrv:
+    """A scripted name server with one broker that may have no master."""
+
+    def __init__(self, server: ScriptedBroker) -> None:
+        self.addresses = {"0": "10.0.0.1:10911"}
+        self.asked_count = 0
+        server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, self._route)
+
+    def _route(self, _request: RemotingCommand) -> RemotingCommand:
+        self.asked_count += 1
+        brokers = [{"brokerAddrs": self.addresses, "brokerName": "b", "cluster": "c"}]
+        queues = [{"brokerName": "b", "perm": 6, "readQueueNums": 1, "writeQueueNums": 1}]
+        return answer(body=json.dumps({"brokerDatas": brokers, "queueDatas": queues}).encode())
+
+
+@pytest.fixture
+def namesrv(server: ScriptedBroker) -> Namesrv:
+    return Namesrv(server)
+
+
+@pytest.fixture
+def routes(server: ScriptedBroker, namesrv: Namesrv) -> Iterator[RouteTable]:
+    pool = ConnectionPool(1000, connect=server.connect)
+    yield RouteTable(NameServers(("ns:9876",), pool, 1000))
+    pool.close()
+
+
+def test_a_route_is_asked_for_once(routes: RouteTable, namesrv: Namesrv) -> None:
+    assert routes.route("T") is routes.route("T")
+    assert routes.find_master(QUEUE) == BrokerAddress("10.0.0.1:10911")
+    assert namesrv.asked_count == 1
+
+
+def test_refresh_and_forget_ask_again(routes: RouteTable, namesrv: Namesrv) -> None:
+    routes.route("T")
+    namesrv.addresses["0"] = "10.0.0.2:10911"
+    assert routes.route("T", refresh=True).master_address("b") == BrokerAddress("10.0.0.2:10911")
+    routes.forget("T")
+    routes.forget("T")
+    routes.route("T")
+    assert namesrv.asked_count == 3
+
+
+@pytest.mark.parametrize(("code", "asked_count"), [(ResponseCode.SYSTEM_BUSY, 2), (ResponseCode.FLOW_CONTROL, 1)])
+def test_a_route_is_in_doubt_after_what_may_come_of_an_old_address(
+    routes: RouteTable, namesrv: Namesrv, code: ResponseCode, asked_count: int
+) -> None:
+    routes.route("T")
+    routes.doubt("T", refused(code))
+    routes.route("T")
+    assert namesrv.asked_count == asked_count
+
+
+def test_silent_name_servers_are_no_trouble_of_a_topic() -> None:
+    with ScriptedCluster("a") as cluster:
+        cluster.down.add(NAME_SERVER)
+        with pytest.raises(TransportError, match="NO_NAME_SERVER") as raised:
+            RouteTable(cluster.name_servers).route("T")
+        assert raised.value.context["topic"] == "T"
+        assert isinstance(raised.value.__cause__, TransportError)
+
+
+def test_a_master_that_came_back_is_found_though_the_cached_route_has_none(
+    routes: RouteTable, namesrv: Namesrv
+) -> None:
+    master = namesrv.addresses.pop("0")
+    routes.route("T")
+    namesrv.addresses["0"] = master
+    assert routes.find_master(QUEUE) == BrokerAddress(master)
+
+
+def test_a_broker_without_a_master_is_a_route_error_that_another_attempt_may_cure(
+    routes: RouteTable, namesrv: Namesrv
+) -> None:
+    namesrv.addresses = {"1": "10.0.0.9:10911"}
+    with pytest.raises(RouteError, match=r"NO_MASTER.*'b'.*'T'") as raised:
+        routes.find_master(QUEUE)
+    assert outlook_of_request(raised.value) is Outlook.PASSES
+
+
+def test_brokers_that_a_topic_was_on_are_known_and_their_queues_are_not_in_its_route() -> None:
+    with ScriptedCluster("a", "b") as cluster:
+        history = RouteHistory()
+        routes = RouteTable(cluster.name_servers, history)
+        assert routes.known_brokers("T") == frozenset()
+        routes.route("T")
+        del cluster.brokers["b"]
+        for _ in range(2):
+            assert [queue.broker_name for queue in routes.route("T", refresh=True).write_queues()] == ["a"]
+            assert routes.known_brokers("T") == {"a", "b"}
+        assert RouteTable(cluster.name_servers, history).known_brokers("T") == {"a", "b"}
+        assert RouteTable(cluster.name_servers).known_brokers("T") == frozenset()
+
+
+def test_a_topic_that_had_a_route_is_told_from_one_that_never_had_though_another_table_was_told_it() -> None:
+    with ScriptedCluster("a", "b") as cluster:
+        history = RouteHistory()
+        RouteTable(cluster.name_servers, history).route("T")
+        cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer(ResponseCode.TOPIC_NOT_EXIST))
+        failures = RouteTable(cluster.name_servers, history).refresh(["T", "U"])
+        assert {topic: error.condition for topic, error in failures.items()} == {
+            "T": "BROKERS_AWAY",
+            "U": "TOPIC_NOT_FOUND",
+        }
+        assert failures["T"].context["brokers"] == "a (a:10911), b (b:10911)"
+        assert failures["T"].__cause__ is not None
+
+
+def test_a_route_that_is_not_told_again_stays_as_it_was() -> None:
+    with ScriptedCluster("a") as cluster:
+        routes = RouteTable(cluster.name_servers)
+        before = routes.route("T")
+        cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer(ResponseCode.TOPIC_NOT_EXIST))
+        assert routes.refresh(["T"]).keys() == {"T"}
+        assert routes.routes == {"T": before}
+        routes.forget("T")
+        for _ in range(2):
+            with pytest.raises(RouteError, match="BROKERS_AWAY"):
+                routes.route("T")
+        assert routes.routes == {"T": before}
+
+
+def test_a_process_keeps_the_history_of_each_cluster() -> None:
+    assert history_of(("one:1",)) is history_of(("one:1",))
+    assert history_of(("one:1",)) is not history_of(("other:1",))

@@ -10,11 +10,10 @@ import pytest
 from connector_tests.support.scripted_broker import answer
 from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
 from rocketmq_spark.errors import RouteError, TransportError
-from rocketmq_spark.model import TopicRoute
 from rocketmq_spark.options import WriteOptions
 from rocketmq_spark.remoting.failures import Failures, Policy
 from rocketmq_spark.remoting.retry import WRITING, outlook_of_write
-from rocketmq_spark.remoting.routes import KnownTopics
+from rocketmq_spark.remoting.route_table import RouteHistory, RouteTable
 from rocketmq_spark.sink.topic_checks import Wanted, lost_without_keys
 from rocketmq_spark.sink.topic_looks import TopicLooks
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
@@ -29,7 +28,7 @@ class Subject:
         cluster: ScriptedCluster,
         *,
         compacted: tuple[str, ...] = (),
-        known: dict[str, TopicRoute] | None = None,
+        history: RouteHistory | None = None,
         **given: str,
     ) -> None:
         self.now_ms = 0
@@ -37,7 +36,7 @@ class Subject:
         self.settings_asked: list[str] = []
         self._compacted = compacted
         options = WriteOptions.parse({"namesrvAddr": NAME_SERVER, **given})
-        routes = KnownTopics(cluster.name_servers, {} if known is None else known)
+        routes = RouteTable(cluster.name_servers, history)
         limits_ms = options.cluster_timeout_ms, options.missing_topic_timeout_ms
         failures = Failures(Policy(outlook_of_write, WRITING, *limits_ms), lambda: self.now_ms)
         self.looks = TopicLooks(routes, failures, self._sleep, self._is_compacted)
@@ -181,11 +180,11 @@ def test_a_broker_that_is_back_in_time_has_its_rows(cluster: ScriptedCluster, ca
 
 def test_a_broker_that_the_process_knows_of_is_left_to_whoever_sends(cluster: ScriptedCluster) -> None:
     """That waits for it, for ``clusterTimeoutMs``."""
-    known: dict[str, TopicRoute] = {}
-    Subject(cluster, known=known).looks.problems([AT_B])
+    history = RouteHistory()
+    Subject(cluster, history=history).looks.problems([AT_B])
     del cluster.brokers["b"]
     for _ in range(2):
-        subject = Subject(cluster, known=known)
+        subject = Subject(cluster, history=history)
         assert subject.looks.problems([AT_B, Wanted("T", has_keys=True)]) == {}
         assert subject.now_ms == 0
 

@@ -84,6 +84,12 @@ def test_a_look_says_of_each_topic_what_is_so_unless_no_name_server_answers(stor
     assert (story.waits(), story.troubles.may_look()) == ({}, True)
 
 
+def test_a_topic_that_had_a_route_is_waited_for_as_its_brokers_are(story: Story) -> None:
+    away = RouteError("BROKERS_AWAY", topic="T", address="n:9876", brokers="a (a:10911)")
+    story.troubles.note_look({"T": away})
+    assert story.waits() == {"topic T": 60_000}
+
+
 def test_what_lasts_too_long_is_raised(story: Story) -> None:
     story.troubles.note("a", SILENT)
     story.clock.advance(59_999)

@@ -26,7 +26,6 @@ from rocketmq_spark.consumer.process_queue import ProcessQueue
 from rocketmq_spark.consumer.queue_locks import QueueLocks
 from rocketmq_spark.consumer.rebalance import RebalanceImpl
 from rocketmq_spark.consumer.resets import Resets
-from rocketmq_spark.consumer.route_table import RouteTable
 from rocketmq_spark.consumer.servers import Servers
 from rocketmq_spark.consumer.turn import Turn
 from rocketmq_spark.model import BrokerAddress, MessageQueue
@@ -46,7 +45,6 @@ OF_THE_TURN = (
     QueueLocks,
     RebalanceImpl,
     Resets,
-    RouteTable,
     Servers,
 )
 OPTIONS = ReadOptions.parse({"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders"})

@@ -201,11 +201,6 @@ OF_SERVERS: Final[Mapping[str, Condition]] = MappingProxyType(
             "Proxy {address} knows no broker that has topic {topic!r}.",
             "Correct its name, create it, or bring its brokers back within 'missingTopicTimeoutMs'.",
         ),
-        "TOPIC_AWAY": Condition(
-            "Name server {address} knows no broker any more that has topic {topic!r}; it was on {brokers}.",
-            "Bring these back, and see that they register. 'missingQueuesTimeoutMs' and 'missingTopicTimeoutMs' say "
-            "how long a query waits; the larger counts.",
-        ),
         "BROKERS_AWAY": Condition(
             "Name server {address} knows no broker any more that has topic {topic!r}; it was on {brokers}.",
             "Bring these back, and see that they register. If the topic was deleted, create it again.",

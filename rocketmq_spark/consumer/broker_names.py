@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from rocketmq_spark.consumer.ports import Answer, BrokerPort, Cluster, Link
-from rocketmq_spark.consumer.route_table import UNKNOWN_ADDRESS, RouteTable
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RouteError, TransportError
 from rocketmq_spark.model import MessageQueue, QueueBounds
+from rocketmq_spark.remoting.route_table import UNKNOWN_ADDRESS
 from rocketmq_spark.wire.bounds import QUEUE_OFFSETS
 
 Bounds = dict[MessageQueue, QueueBounds]
@@ -36,10 +36,10 @@ class BrokerNames:
     ``no_topic``: codes by which a broker says that it does not have a topic.
     """
 
-    def __init__(self, cluster: Cluster, routes: RouteTable, no_topic: Collection[int]) -> None:
+    def __init__(self, cluster: Cluster, no_topic: Collection[int]) -> None:
         self._no_topic = no_topic
         self._cluster = cluster
-        self._routes = routes
+        self._routes = cluster.routes
         self._found: dict[str, Link] = {}
         self._elsewhere: set[str] = set()
 

@@ -11,7 +11,6 @@ from typing import Final
 from rocketmq_spark.consumer.consume_from_where import starting_point
 from rocketmq_spark.consumer.heartbeats import Heartbeats
 from rocketmq_spark.consumer.outages import Outages
-from rocketmq_spark.consumer.route_table import RouteTable
 from rocketmq_spark.consumer.servers import Servers
 from rocketmq_spark.consumer.standing import (
     IDENTITY,
@@ -26,6 +25,7 @@ from rocketmq_spark.consumer.subscription_check import SubscriptionCheck, told_m
 from rocketmq_spark.errors import MembershipError
 from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.route_table import RouteTable
 from rocketmq_spark.wire.body.groups import ConsumerData, Heartbeat
 from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo
 from rocketmq_spark.wire.body.subscription import SubscriptionData, build_subscription

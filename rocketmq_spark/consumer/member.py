@@ -35,6 +35,7 @@ from rocketmq_spark.remoting.cluster import RemoteCluster
 from rocketmq_spark.remoting.local_address import local_ip
 from rocketmq_spark.remoting.looker import TOOLS, Looker
 from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.route_table import history_of
 from rocketmq_spark.remoting.tail_watch import PullCallback, TailWatch
 from rocketmq_spark.remoting.waits import Repeated, Wait
 from rocketmq_spark.wire.body.running_info import decode_told_losses
@@ -84,7 +85,9 @@ class Member:
             security=options.security,
         )
         self._told_resets: SimpleQueue[tuple[MessageQueue, int]] = SimpleQueue()
-        self._cluster = RemoteCluster(options.name_servers, self._pool, options.broker_timeout_ms, self._looker())
+        history = history_of(options.name_servers)
+        timeout_ms = options.broker_timeout_ms
+        self._cluster = RemoteCluster(options.name_servers, self._pool, timeout_ms, self._looker(), history)
         self.client_id: Final = _client_id(options)
         # Reentrant: SIGTERM may unwind the main thread on its way into a turn, and it must be let in to leave.
         self._turn = Turn(

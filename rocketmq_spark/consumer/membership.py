@@ -24,7 +24,6 @@ from rocketmq_spark.consumer.queue_life import QueueEvent, QueueLives, QueueStat
 from rocketmq_spark.consumer.queue_locks import QueueLocks
 from rocketmq_spark.consumer.rebalance import RebalanceImpl, RebalancePlan
 from rocketmq_spark.consumer.resets import Resets
-from rocketmq_spark.consumer.route_table import RouteTable
 from rocketmq_spark.consumer.servers import Servers
 from rocketmq_spark.consumer.strategy_names import strategy_of
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueRange
@@ -96,9 +95,9 @@ class Membership:
         """What tasks say that they have found to be lost."""
         self._options = options
         self._started_ms = started_ms
-        self._routes = RouteTable()
+        self._routes = cluster.routes
         self._outages = Outages(options.read_topics, self._routes, clock)
-        self.servers = Servers(options, cluster, self._routes, self._outages)
+        self.servers = Servers(options, cluster, self._outages)
         self.members = GroupMembers(
             options,
             client_id,
@@ -128,7 +127,7 @@ class Membership:
         whom it lists, our queues stay ours but are not to be planned: others may have them.
 
         What does not answer is left out and tried again by a later survey; what has not answered for its whole limit is
-        raised: TransportError[CLUSTER_UNREACHABLE], RouteError[TOPIC_NOT_FOUND | TOPIC_AWAY | NO_READABLE_QUEUE],
+        raised: TransportError[CLUSTER_UNREACHABLE], RouteError[TOPIC_NOT_FOUND | NO_READABLE_QUEUE],
         MembershipError[NOT_LISTED | NOT_ALONE | DUPLICATE_CLIENT_ID | SUBSCRIPTIONS_DIFFER | MEMBERS_DIFFER |
         CHECKPOINT_SHARED]. What no
         waiting changes is raised at once: MembershipError[NO_MACHINE_ROOM], BrokerError for a refusal, and

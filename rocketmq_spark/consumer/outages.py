@@ -12,11 +12,11 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rocketmq_spark.consumer.route_table import RouteTable
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import BrokerAddress, MessageQueue
 from rocketmq_spark.remoting.failures import Patience
 from rocketmq_spark.remoting.retry import broker_subject, topic_subject
+from rocketmq_spark.remoting.route_table import RouteTable
 from rocketmq_spark.remoting.waits import Wait, WaitLines
 
 if TYPE_CHECKING:

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from rocketmq_spark.errors import RocketMQError
-from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds, TopicRoute
+from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds
 from rocketmq_spark.remoting.answer import Answer as Answer
 from rocketmq_spark.remoting.looker import Looker
+from rocketmq_spark.remoting.route_table import RouteTable
 from rocketmq_spark.wire.body.groups import Heartbeat
 from rocketmq_spark.wire.body.running_info import ConsumerRunningInfo
 
@@ -60,9 +61,10 @@ class BrokerPort(Protocol):
 
 
 class Cluster(Protocol):
-    """The name servers, and the brokers by address. ``remoting.cluster`` is one; that of the tests is in memory."""
+    """The routes, and the brokers by address. ``remoting.cluster`` is one; that of the tests is in memory."""
 
-    def topic_routes(self, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]: ...
+    @property
+    def routes(self) -> RouteTable: ...
 
     def broker(self, address: BrokerAddress) -> BrokerPort: ...
 

@@ -6,7 +6,7 @@ Who is silent is left out and asked again later. No decisions about queues or of
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
@@ -14,9 +14,8 @@ from rocketmq_spark.consumer.broker_names import BrokerNames
 from rocketmq_spark.consumer.heartbeats import Heartbeats
 from rocketmq_spark.consumer.outages import Outages
 from rocketmq_spark.consumer.ports import Answer, BrokerPort, Cluster, Link
-from rocketmq_spark.consumer.route_table import RouteTable
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError
-from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds, TopicRoute
+from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.looker import TOOLS, Looker
 from rocketmq_spark.remoting.retry import (
@@ -26,7 +25,6 @@ from rocketmq_spark.remoting.retry import (
     is_away,
     is_no_name_server,
     is_refusal,
-    is_unknown_topic,
     outlook_of_request,
     topic_subject,
 )
@@ -51,13 +49,13 @@ P = ParamSpec("P")
 class Servers:
     """The servers of the topics that are read. Not thread-safe."""
 
-    def __init__(self, options: ReadOptions, cluster: Cluster, routes: RouteTable, outages: Outages) -> None:
+    def __init__(self, options: ReadOptions, cluster: Cluster, outages: Outages) -> None:
         self._options = options
         self._cluster = cluster
-        self._routes = routes
+        self._routes = cluster.routes
         self._outages = outages
         self._looker = TOOLS
-        self._names = BrokerNames(cluster, routes, NO_TOPIC)
+        self._names = BrokerNames(cluster, NO_TOPIC)
 
     def hand_resets_to(self, told_reset: Callable[[MessageQueue, int], None]) -> None:
         """Who signs looks at messages as a member of the query's group, because that is what it has the right to: so it
@@ -194,8 +192,17 @@ class Servers:
 
     def refresh_routes(self) -> None:
         """Ask for the route of every topic. One that is not told now stays as it was."""
-        self._ask_for_routes()
-        self._routes.remember_addresses()
+        failures = self._routes.refresh(self._options.read_topics)
+        queues = self._routes.queues
+        for topic in self._options.read_topics:
+            error = failures.get(topic)
+            if error is None and not queues[topic]:  # without read permission a topic looks like an idle one
+                error = RouteError("NO_READABLE_QUEUE", topic=topic)
+            if isinstance(error, RouteError):
+                self._note_missing(topic, error)
+            elif error is None:
+                self._outages.succeeded(topic_subject(topic))
+        self._note_name_servers([one for one in failures.values() if not isinstance(one, RouteError)])
         self._outages.forget_brokers_that_left()
         for broker_name in self._routes.without_master():
             # It is listed, so it is there; it is its master that does not answer.
@@ -203,17 +210,7 @@ class Servers:
                 broker_name, RouteError("NO_MASTER", broker=broker_name, topic=self._routes.topics_at(broker_name)[0])
             )
 
-    def _ask_for_routes(self) -> None:
-        answers = self._cluster.topic_routes(self._options.read_topics)
-        for topic, answer in answers.items():
-            if isinstance(answer, TopicRoute):
-                self._routes.told(answer)
-            error = self._known(_unreadable(answer, topic), topic)
-            if isinstance(error, RouteError):
-                self._note_missing(topic, error)
-            elif error is None:
-                self._outages.succeeded(topic_subject(topic))
-        silent = [one for one in answers.values() if isinstance(one, RocketMQError) and not isinstance(one, RouteError)]
+    def _note_name_servers(self, silent: Sequence[RocketMQError]) -> None:
         for error in silent:
             if is_no_name_server(error):
                 raise error
@@ -224,23 +221,14 @@ class Servers:
             self._outages.succeeded(NAME_SERVERS)
 
     def _note_missing(self, topic: str, error: RouteError) -> None:
-        """A topic that has been there is missed no shorter than its queues are: that is one event, and has one
-        limit. The group's retry topic is made by its brokers, when they have the first heartbeat of a member."""
+        """One that has had a route is missed as its brokers are. The group's retry topic is made by its brokers, when
+        they have the first heartbeat of a member."""
         limit_ms, quiet_ms = self._options.missing_topic_timeout_ms, 0
         if is_away(error):
-            limit_ms, quiet_ms = max(limit_ms, self._options.missing_queues_limit_ms), REGISTERED_WITHIN_MS
+            limit_ms, quiet_ms = self._options.cluster_timeout_ms, REGISTERED_WITHIN_MS
         elif topic == self._options.retry_topic:
             quiet_ms = REGISTERED_WITHIN_MS
         self._outages.failed(topic_subject(topic), error, limit_ms, quiet_ms)
-
-    def _known(self, error: RocketMQError | None, topic: str) -> RocketMQError | None:
-        """A topic that has been there and that no name server knows now: its brokers are away, most likely."""
-        route = self._routes.routes.get(topic)
-        if route is None or error is None or not is_unknown_topic(error):
-            return error
-        names = sorted(broker.broker_name for broker in route.brokers)
-        brokers = ", ".join(f"{name} ({self._routes.last_address(name)})" for name in names)
-        return RouteError("TOPIC_AWAY", topic=topic, address=error.context["address"], brokers=brokers)
 
     # ------------------------------------------------------------------------------------------ what queues hold
 
@@ -345,14 +333,6 @@ class _Round:
             if not (is_refusal(error) and error.code in self._none_for):
                 raise
         self.answered.add(broker_name)
-
-
-def _unreadable(answer: TopicRoute | RocketMQError, topic: str) -> RocketMQError | None:
-    """What is wrong with a route. One without a readable queue is an error: else a topic without read permission looks
-    like an idle one."""
-    if isinstance(answer, RocketMQError):
-        return answer
-    return None if answer.read_queues() else RouteError("NO_READABLE_QUEUE", topic=topic)
 
 
 def _by_broker(queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:

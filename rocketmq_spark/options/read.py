@@ -249,8 +249,8 @@ class ReadOptions(ReceiveOptions):
         integer(0),
         section=Section.ABSENCE,
         default="60000",
-        doc="How long a query waits for a subscribed topic that no name server knows, or topic or group that no proxy "
-        "does. If it has read the topic, and the brokers do not serve it any more either, `missingQueues` decides.",
+        doc="How long a query waits for a topic that no name server knows, or topic or group that no proxy does. One "
+        "that had a route is waited for as its brokers are (`clusterTimeoutMs`), or its queues (`missingQueues`).",
     )
     missing_queues: str = option(
         "missingQueues",

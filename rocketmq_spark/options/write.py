@@ -30,8 +30,8 @@ class WriteOptions(ConnectionOptions):
         integer(0),
         section=Section.WRITE,
         default="60000",
-        doc="How long a task waits for a topic that no name server knows, or that may not be written to. One that its "
-        "process has written to before is waited for as the brokers are that it was on, for `clusterTimeoutMs`.",
+        doc="How long a task waits for a topic that no name server knows, or that may not be written to. One that had "
+        "a route in its process before is waited for as the brokers are that it was on, for `clusterTimeoutMs`.",
     )
     producer_group: str = option(
         "producerGroup",

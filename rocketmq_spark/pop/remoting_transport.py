@@ -24,8 +24,9 @@ from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.peer import ResponseFuture
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.pop_broker import PopBroker, PopOutcome
-from rocketmq_spark.remoting.retry import Outlook, is_unknown_topic, outlook_of_request
-from rocketmq_spark.remoting.routes import KnownTopics, unfound
+from rocketmq_spark.remoting.retry import Outlook, is_topic_unrouted, outlook_of_request
+from rocketmq_spark.remoting.route_table import RouteTable, history_of
+from rocketmq_spark.remoting.secured import Connect
 from rocketmq_spark.wire.body.subscription import TAG
 from rocketmq_spark.wire.remoting.headers import (
     ChangeInvisibleTimeRequest,
@@ -54,20 +55,20 @@ class RemotingTransport:
     """See ``Transport``. Its handles are those of brokers: a checkpoint with others is refused, and in a spool they are
     of messages that no broker knows.
 
-    Threads: any; ``look`` is one thread's, and what it has found replaces what was known in one step. A poll that
+    Threads: any; ``look`` is one thread's, and a topic is polled once that has found that it may be. A poll that
     has to wait for a connection or a ``RetentionCheck`` is sent by a thread ``rocketmq-pop-prepare``.
     """
 
     look_interval_ms = LOOK_INTERVAL_MS
 
-    def __init__(self, options: ReadOptions, report: Report = unheard) -> None:
+    def __init__(self, options: ReadOptions, report: Report = unheard, connect: Connect | None = None) -> None:
         """``report``: see ``RetentionCheck``."""
         self._options = options
-        self._pool = ConnectionPool(options.broker_timeout_ms, limit=None, security=options.security)
+        self._pool = ConnectionPool(options.broker_timeout_ms, limit=None, security=options.security, connect=connect)
         self._name_servers = NameServers(options.name_servers, self._pool, options.broker_timeout_ms)
-        self._routes: dict[str, TopicRoute] = {}
-        self._others = KnownTopics(self._name_servers, {})
-        """Of topics that are not read any more, of which messages are held."""
+        self._routes = RouteTable(self._name_servers, history_of(options.name_servers))
+        """Also of topics that are not read any more, of which messages are held."""
+        self._readable: frozenset[str] = frozenset()
         self._told_gone: set[Target] = set()
         self._may_be_read: set[str] = set()
         self._preparing: list[threading.Thread] = []
@@ -79,13 +80,12 @@ class RemotingTransport:
 
     def look(self) -> dict[str, RocketMQError]:
         """Ask for the routes. What went wrong, by topic; of these the last known one stays."""
-        told = self._name_servers.topic_routes(self._options.topics)
-        found = {topic: route for topic, route in told.items() if isinstance(route, TopicRoute)}
+        failures = self._routes.refresh(self._options.topics)
+        found = {topic: route for topic, route in self._routes.routes.items() if topic in self._options.topics}
+        found = {topic: route for topic, route in found.items() if topic not in failures}
         refused = {topic: error for topic, route in found.items() if (error := self._refusal(topic, route)) is not None}
-        self._routes = self._routes | {topic: route for topic, route in found.items() if topic not in refused}
+        self._readable = (self._readable | found.keys()) - refused.keys()
         unreadable = {topic for topic, route in found.items() if not route.read_queues()}
-        failed = {topic: error for topic, error in told.items() if isinstance(error, RocketMQError)}
-        failures = {topic: unfound(topic, error, self._name_servers) for topic, error in failed.items()}
         return failures | refused | {topic: RouteError("NO_READABLE_QUEUE", topic=topic) for topic in unreadable}
 
     def _refusal(self, topic: str, route: TopicRoute) -> RocketMQError | None:
@@ -114,15 +114,17 @@ class RemotingTransport:
 
     def targets(self) -> list[Target]:
         """Brokers that have readable queues of our topics."""
-        queues = (queue for route in self._routes.values() for queue in route.read_queues())
+        readable = self._readable
+        topics = self._routes.queues.items()
+        queues = (queue for topic, of_topic in topics if topic in readable for queue in of_topic)
         return list(dict.fromkeys(Target(queue.topic, queue.broker_name) for queue in queues))
 
     def _broker(self, topic: str, broker_name: str) -> PopBroker:
-        """Raises RouteError[NO_MASTER], and what ``KnownTopics.route`` raises."""
-        route = self._routes.get(topic) or self._others.route(topic)
-        address = route.master_address(broker_name)
+        """Raises RouteError[NO_MASTER], and what ``RouteTable.route`` raises."""
+        address = self._routes.route(topic).master_address(broker_name)
         if address is None:
-            self._others.forget(topic)
+            if topic not in self._readable:  # else the next look asks, and nobody waits for it meanwhile
+                self._routes.forget(topic)
             raise RouteError("NO_MASTER", broker=broker_name, topic=topic)
         return self._pop_broker(address)
 
@@ -153,11 +155,11 @@ class RemotingTransport:
         return is_gone
 
     def _master(self, place: Target) -> BrokerAddress | None:
-        """Asks anew. Raises what ``NameServers.topic_route`` does for other reasons than that there is no topic."""
+        """Asks anew. Raises what ``RouteTable.route`` does for other reasons than that there is no topic."""
         try:
-            return self._name_servers.topic_route(place.topic).master_address(place.broker_name)
+            return self._routes.route(place.topic, refresh=True).master_address(place.broker_name)
         except RouteError as error:
-            if is_unknown_topic(error):
+            if is_topic_unrouted(error):
                 return None
             raise
 

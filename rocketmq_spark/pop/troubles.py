@@ -13,7 +13,8 @@ from rocketmq_spark.remoting.retry import (
     NAME_SERVERS,
     Outlook,
     broker_subject,
-    is_missing,
+    is_unknown_group,
+    is_unknown_topic,
     is_without_route,
     outlook_of_pull,
     refreshes_route,
@@ -99,7 +100,8 @@ class Troubles:
         if outlook_of_pull(outcome) is Outlook.FINAL:
             self.fail(outcome)
         options = self._options
-        limit_ms = options.missing_topic_timeout_ms if is_missing(outcome) else options.cluster_timeout_ms
+        is_missing = is_unknown_topic(outcome) or is_unknown_group(outcome)
+        limit_ms = options.missing_topic_timeout_ms if is_missing else options.cluster_timeout_ms
         with self._news:
             self._patience.failed(subject, outcome, now_ms=self._clock(), limit_ms=limit_ms)
         if refreshes_route(outcome):

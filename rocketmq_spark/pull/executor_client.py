@@ -21,7 +21,7 @@ from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.peer import Question, code_only
 from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
 from rocketmq_spark.remoting.proxied_broker import ProxiedBroker
-from rocketmq_spark.remoting.routes import RouteCache
+from rocketmq_spark.remoting.route_table import RouteHistory, RouteTable, history_of
 from rocketmq_spark.wire.body.running_info import encode_told_losses
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
@@ -36,7 +36,13 @@ CLIENTS_IN_A_PROCESS = 16
 class ExecutorClient:
     """Pulls, and sends back, on behalf of a group, without being a member of it. Pulling is one thread's."""
 
-    def __init__(self, options: ReadOptions, pool: ConnectionPool, pulling: PullConnections) -> None:
+    def __init__(
+        self,
+        options: ReadOptions,
+        pool: ConnectionPool,
+        pulling: PullConnections,
+        history: RouteHistory | None = None,
+    ) -> None:
         self._group = options.consumer_group
         self._expression_of = options.expression_of
         self._timeout_ms = options.broker_timeout_ms
@@ -44,7 +50,7 @@ class ExecutorClient:
         self._pool = pool
         self._pulling = pulling
         self._names: WeakKeyDictionary[PullConnection, str | None] = WeakKeyDictionary()
-        self._routes = RouteCache(NameServers(options.name_servers, pool, options.broker_timeout_ms))
+        self._routes = RouteTable(NameServers(options.name_servers, pool, options.broker_timeout_ms), history)
 
     @staticmethod
     def shared(options: ReadOptions) -> ExecutorClient:
@@ -64,10 +70,10 @@ class ExecutorClient:
 
     def _connection(self, queue: MessageQueue, address: BrokerAddress | None) -> PullConnection:
         """To the queue's broker. After a reconnection the address may be another's."""
-        address = address or self._routes.master(queue)
+        address = address or self._routes.find_master(queue)
         if self._pulling.notices_loss(address):
             self._routes.forget(queue.topic)
-            address = self._routes.master(queue)
+            address = self._routes.find_master(queue)
         connection = self._pulling.connection(address)
         if connection not in self._names:
             self._names[connection] = self._name_at(address, queue.topic)
@@ -107,7 +113,7 @@ class ExecutorClient:
         return {queue: found[queue] for queue in queues if queue in found}
 
     def _broker_of(self, queue: MessageQueue) -> Broker:
-        address = self._routes.master(queue)
+        address = self._routes.find_master(queue)
         if address.broker_name is None:
             return Broker(address, self._pool, self._timeout_ms)
         readable = {queue.topic: self._routes.route(queue.topic).read_queues()}
@@ -121,7 +127,7 @@ class ExecutorClient:
         fields, body = header.to_fields(), encode_told_losses(ranges)
         command = RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO, fields=fields, body=body)
         try:
-            address = self._routes.master(next(iter(ranges)).queue)
+            address = self._routes.find_master(next(iter(ranges)).queue)
             Broker(address, self._pool, self._timeout_ms).ask(Question(command, code_only))
         except RocketMQError as error:
             log.debug("the member %s was not told of losses: %s", client_id, error)
@@ -130,7 +136,7 @@ class ExecutorClient:
         """``Broker.send_back`` at the message's broker. After an error that ``refreshes_route`` the next call asks
         for it."""
         try:
-            address = self._routes.master(MessageQueue(message.topic, message.broker_name, 0))
+            address = self._routes.find_master(MessageQueue(message.topic, message.broker_name, 0))
             Broker(address, self._pool, self._timeout_ms).send_back(
                 self._group, message, delay_level=delay_level, max_reconsume_times=max_reconsume_times
             )
@@ -142,7 +148,7 @@ class ExecutorClient:
         """``Broker.send_dead_letter`` at the broker of ``queue``. After an error that ``refreshes_route`` the next
         call asks for it."""
         try:
-            broker = Broker(self._routes.master(queue), self._pool, self._timeout_ms)
+            broker = Broker(self._routes.find_master(queue), self._pool, self._timeout_ms)
             broker.send_dead_letter(self._group, message, queue.broker_name)
         except RocketMQError as error:
             self._routes.doubt(queue.topic, error)
@@ -152,4 +158,5 @@ class ExecutorClient:
 @lru_cache(maxsize=CLIENTS_IN_A_PROCESS)
 def _shared(options: ReadOptions) -> ExecutorClient:
     timeout_ms, security = options.broker_timeout_ms, options.security
-    return ExecutorClient(options, shared_pool(timeout_ms, security), shared_pull_connections(timeout_ms, security.tls))
+    pool, pulling = shared_pool(timeout_ms, security), shared_pull_connections(timeout_ms, security.tls)
+    return ExecutorClient(options, pool, pulling, history_of(options.name_servers))

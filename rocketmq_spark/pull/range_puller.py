@@ -20,7 +20,7 @@ from rocketmq_spark.remoting.failures import Failures, Policy, Waited
 from rocketmq_spark.remoting.retry import (
     PULLING,
     broker_subject,
-    is_unknown_topic,
+    is_topic_unrouted,
     is_without_route,
     outlook_of_pull,
     refreshes_route,
@@ -260,7 +260,7 @@ class RangePuller:
 
     def _of_a_known_topic(self, error: RocketMQError) -> RocketMQError:
         """The topic was there when the range was planned: it is its broker that is away, most likely."""
-        if not is_unknown_topic(error):
+        if not is_topic_unrouted(error):
             return error
         queue, address = self._wanted.queue, error.context["address"]
         broker = queue.broker_name + ("" if self._surveyed is None else f" ({self._surveyed})")

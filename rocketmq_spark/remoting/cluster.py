@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import Final
 
-from rocketmq_spark.errors import RocketMQError
-from rocketmq_spark.model import BrokerAddress, MessageQueue, TopicRoute
+from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.looker import TOOLS, Looker
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.proxied_broker import ProxiedBroker
+from rocketmq_spark.remoting.route_table import RouteHistory, RouteTable
 
 
 class RemoteCluster:
     """What a member asks. Cheap: connections are the pool's. ``looker``: for whom brokers behind a proxy look at
-    messages. Threads: any."""
+    messages. Threads: any, see ``RouteTable``."""
 
     def __init__(
-        self, name_servers: Sequence[str], pool: ConnectionPool, timeout_ms: int, looker: Looker = TOOLS
+        self,
+        name_servers: Sequence[str],
+        pool: ConnectionPool,
+        timeout_ms: int,
+        looker: Looker = TOOLS,
+        history: RouteHistory | None = None,
     ) -> None:
-        self._name_servers = NameServers(name_servers, pool, timeout_ms)
+        self.routes: Final = RouteTable(NameServers(name_servers, pool, timeout_ms), history)
         self._pool = pool
         self._timeout_ms = timeout_ms
         self._looker = looker
-        self._queues: dict[str, tuple[MessageQueue, ...]] = {}
-
-    def topic_routes(self, topics: Iterable[str]) -> dict[str, TopicRoute | RocketMQError]:
-        told = self._name_servers.topic_routes(topics)
-        self._queues |= {topic: one.read_queues() for topic, one in told.items() if isinstance(one, TopicRoute)}
-        return told
 
     def connects(self, address: BrokerAddress) -> int:
         """See ``ConnectionPool.connects``. Of a broker behind a proxy: to the proxy."""
@@ -43,4 +43,4 @@ class RemoteCluster:
         """The one there, or behind the proxy there."""
         if address.broker_name is None:
             return Broker(address, self._pool, self._timeout_ms)
-        return ProxiedBroker(address, self._pool, self._timeout_ms, self._queues, self._looker)
+        return ProxiedBroker(address, self._pool, self._timeout_ms, self.routes.queues, self._looker)

@@ -16,7 +16,7 @@ from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.retry import SEND_ATTEMPTS, Outlook, outlook_of_send
-from rocketmq_spark.remoting.routes import RouteCache
+from rocketmq_spark.remoting.route_table import RouteTable
 from rocketmq_spark.remoting.send_result import SendResult
 from rocketmq_spark.remoting.unique_id import UniqueIds
 from rocketmq_spark.wire.message.properties import UNIQ_KEY
@@ -47,7 +47,7 @@ class Producer:
         unique_ids: UniqueIds | None = None,
         first_turn: int | None = None,
     ) -> None:
-        self._routes = RouteCache(name_servers)
+        self._routes = RouteTable(name_servers)
         self._pool = pool
         self._group = group
         self._timeout_ms = timeout_ms
@@ -79,7 +79,7 @@ class Producer:
             try:
                 where = queue if queue is not None else self._next_queue(topic, failed)
                 failed.add(where.broker_name)
-                return send(Broker(self._routes.master(where), self._pool, self._timeout_ms), where)
+                return send(Broker(self._routes.find_master(where), self._pool, self._timeout_ms), where)
             except RocketMQError as error:
                 if attempt == SEND_ATTEMPTS or outlook_of_send(error) is not Outlook.PASSES:
                     raise

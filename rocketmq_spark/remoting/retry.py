@@ -81,8 +81,7 @@ OUTLOOKS: Final[Mapping[int | str, Outlooks]] = MappingProxyType(
         "NO_READABLE_QUEUE": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED, _UNSERVED),
         "TOPIC_NOT_SERVED": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED, _UNSERVED),
         "TOPIC_NOT_FOUND": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED, _UNSERVED),
-        "TOPIC_AWAY": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED, _UNSERVED),
-        "BROKERS_AWAY": Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),  # of writers, to whom brokers are all the same
+        "BROKERS_AWAY": Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),  # of a topic that had a route
         "QUEUE_AWAY": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED, _UNSERVED),
         "BROKER_NOT_ROUTED": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED, _UNSERVED),
         "NO_NAME_SERVER": Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),
@@ -166,11 +165,17 @@ is_no_name_server: Final = _condition_in("NOT_A_NAME_SERVER")
 is_unknown_topic: Final = _condition_in("TOPIC_NOT_FOUND", "TOPIC_NOT_SERVED")
 """No name server or proxy knows the topic."""
 
-is_missing: Final = _condition_in("TOPIC_NOT_FOUND", "TOPIC_NOT_SERVED", "GROUP_NOT_SERVED")
-"""Topic or group may be made, for which there is a limit of its own."""
+is_unknown_group: Final = _condition_in("GROUP_NOT_SERVED")
+"""No proxy knows the group."""
 
-is_away: Final = _condition_in("TOPIC_AWAY")
-"""The topic was there, and no name server knows it now."""
+is_away: Final = _condition_in("BROKERS_AWAY")
+"""The topic has had a route, and no name server knows it now."""
+
+
+def is_topic_unrouted(error: RocketMQError) -> bool:
+    """Whether no name server or proxy has a route of the topic now, though it may have had one."""
+    return is_unknown_topic(error) or is_away(error)
+
 
 is_unknown_broker: Final = _condition_in("BROKER_NOT_ROUTED")
 """A row names a broker that its topic's route does not have."""

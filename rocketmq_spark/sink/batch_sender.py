@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, count
 from typing import Final
 
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
-from rocketmq_spark.model import BrokerAddress, MessageQueue, TopicRoute
+from rocketmq_spark.model import BrokerAddress, MessageQueue
 from rocketmq_spark.options import WriteOptions
 from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
@@ -29,7 +29,7 @@ from rocketmq_spark.remoting.retry import (
     outlook_of_write,
     topic_subject,
 )
-from rocketmq_spark.remoting.routes import KnownTopics
+from rocketmq_spark.remoting.route_table import RouteHistory, RouteTable, history_of
 from rocketmq_spark.remoting.send_question import encoded_question
 from rocketmq_spark.remoting.send_result import SendResult, SendStatus
 from rocketmq_spark.sink.send_batches import Place, SendBatch, named_queue, queue_by_hash
@@ -41,9 +41,6 @@ IN_FLIGHT_BYTES: Final = 4 * 1024 * 1024
 
 IN_FLIGHT_REQUESTS: Final = 512
 """At most so many, of small messages that travel alone: a broker answers what it cannot queue with SYSTEM_BUSY."""
-
-_known: Final[dict[tuple[str, ...], dict[str, TopicRoute]]] = {}
-"""Topics that this process has written to, by name servers: the next task may begin while their brokers are away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +62,7 @@ class BatchSender:
         pool: ConnectionPool,
         clock: Clock = monotonic_ms,
         sleep: Sleep = time.sleep,
-        known: MutableMapping[str, TopicRoute] | None = None,
+        history: RouteHistory | None = None,
         first_turn: Callable[[], int] = ANY_TURN,
     ) -> None:
         self._options = options
@@ -73,7 +70,7 @@ class BatchSender:
         self._clock = clock
         self._sleep = sleep
         name_servers = NameServers(options.name_servers, pool, options.broker_timeout_ms)
-        self._routes = KnownTopics(name_servers, {} if known is None else known)
+        self._routes = RouteTable(name_servers, history)
         limit_ms = options.cluster_timeout_ms
         unserved_ms = min(limit_ms, options.missing_topic_timeout_ms)
         self._failures = Failures(Policy(outlook_of_write, WRITING, limit_ms, unserved_ms), clock)
@@ -86,8 +83,8 @@ class BatchSender:
     @staticmethod
     def of_this_process(options: WriteOptions) -> BatchSender:
         """One over the connections, and with the knowledge of topics, that the process keeps between tasks."""
-        known = _known.setdefault(options.name_servers, {})
-        return BatchSender(options, shared_pool(options.broker_timeout_ms, options.security), known=known)
+        pool = shared_pool(options.broker_timeout_ms, options.security)
+        return BatchSender(options, pool, history=history_of(options.name_servers))
 
     @property
     def bytes_in_flight(self) -> int:
@@ -136,7 +133,7 @@ class BatchSender:
         queue, address = None, None
         try:
             queue = batch.queue or self._next_queue(batch.topic)
-            address = self._routes.master(queue)
+            address = self._routes.find_master(queue)
             broker = Broker(address, self._pool, self._options.send_timeout_ms)
             question = encoded_question(
                 batch.body,
@@ -192,7 +189,7 @@ class BatchSender:
         others = {queue.broker_name: queue for queue in self._routes.route(topic).write_queues()}
         failures: list[RocketMQError] = []
         for name, queue in ({first.broker_name: first} | others).items():
-            broker = Broker(self._routes.master(queue), self._pool, self._options.broker_timeout_ms)
+            broker = Broker(self._routes.find_master(queue), self._pool, self._options.broker_timeout_ms)
             try:
                 return broker.topic_settings(topic).keeps_last_of_key
             except TransportError as error:

@@ -15,7 +15,7 @@ from rocketmq_spark.remoting.retry import (
     outlook_of_write,
     topic_subject,
 )
-from rocketmq_spark.remoting.routes import KnownTopics
+from rocketmq_spark.remoting.route_table import RouteTable
 from rocketmq_spark.sink.send_batches import sharded_queues
 from rocketmq_spark.sink.topic_checks import Wanted, lost_without_keys, no_such_broker, no_such_queue
 
@@ -29,7 +29,7 @@ class TopicLooks:
 
     def __init__(
         self,
-        routes: KnownTopics,
+        routes: RouteTable,
         failures: Failures,
         sleep: Sleep,
         is_compacted: Callable[[str], bool],
@@ -126,7 +126,7 @@ class TopicLooks:
     def _unheard_of(self, topic: str, wanted: Iterable[Wanted]) -> list[str]:
         """Brokers that are named, and that nobody knows to have the topic; unless they were waited for in vain."""
         named = {one.broker_name for one in wanted if one.broker_name is not None}
-        return sorted(named - self._routes.brokers(topic) - self._strangers[topic])
+        return sorted(named - self._routes.known_brokers(topic) - self._strangers[topic])
 
     def _give_up(self, topic: str, error: RocketMQError, wanted: Iterable[Wanted]) -> None:
         """Its time is over: that of the topic, or that of the brokers that are named and are not in its route."""
@@ -141,7 +141,7 @@ class TopicLooks:
             return str(self._unserved[topic])
         if topic not in self._routed:
             return None
-        if wanted.broker_name in self._strangers[topic] - self._routes.brokers(topic):
+        if wanted.broker_name in self._strangers[topic] - self._routes.known_brokers(topic):
             return no_such_broker(wanted, self._routed[topic])
         problem = no_such_queue(wanted, self._routed[topic])
         if problem is None and not wanted.has_keys and self._compacted.get(topic, False):
