@@ -44,7 +44,6 @@ OWN = {
     "pop.remoting_transport": "integration/test_receiver.py",
     "pull.private_folder": "unit/test_outage_notes.py",
     "remoting.clock": "unit/test_executor_client.py",
-    "remoting.cluster": "integration/test_first_offsets.py",
     "remoting.looker": "unit/test_looks.py",
     "remoting.pop_broker": "integration/test_receiver.py",
     "remoting.send_result": "integration/test_broker_operations.py",

@@ -30,7 +30,7 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.executor_client import ExecutorClient
 from rocketmq_spark.pull.range_puller import puller_of
 from rocketmq_spark.remoting.clock import monotonic_ms
-from rocketmq_spark.remoting.namesrv import NameServers
+from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
@@ -58,9 +58,7 @@ def record(file: str) -> None:
     with EmbeddedCluster() as cluster:
         cluster.create_topic(TOPIC, queues=1)
         pool = ConnectionPool(TIMEOUT_MS)
-        producer = Producer(
-            NameServers((cluster.namesrv_addr,), pool, TIMEOUT_MS), pool, group="P", timeout_ms=TIMEOUT_MS
-        )
+        producer = Producer(ClusterClient((cluster.namesrv_addr,), pool, TIMEOUT_MS), group="P")
         messages = [Message(TOPIC, bytes(BODY_BYTES), tags="TagA", keys="key")] * 1_000
         for _ in range(MESSAGES // len(messages)):
             producer.send_batch(messages)

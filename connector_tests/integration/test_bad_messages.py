@@ -14,6 +14,7 @@ from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import Message, MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
@@ -41,7 +42,7 @@ def queue(cluster: EmbeddedCluster) -> Iterator[MessageQueue]:
     topic = cluster.create_topic(unique_name("bad"), queues=1)
     pool = ConnectionPool(3_000)
     name_servers = NameServers((cluster.namesrv_addr,), pool, 5_000)
-    producer = Producer(name_servers, pool, group="tests", timeout_ms=5_000, first_turn=0)
+    producer = Producer(ClusterClient((cluster.namesrv_addr,), pool, 5_000), group="tests", first_turn=0)
     for offset in range(COUNT):
         message = Message(topic, b"body %d" % offset, tags="a", keys=f"key-{offset}", properties={"own": "x"})
         producer.send(message, sys_flag=POISON_FLAG if offset in BAD else 0)
@@ -158,7 +159,7 @@ def test_bodies_that_are_too_large_together_come_all_the_same(
     bodies = [bytes([number]) * 600 for number in range(COUNT)]
     pool = ConnectionPool(3_000)
     name_servers = NameServers((cluster.namesrv_addr,), pool, 5_000)
-    producer = Producer(name_servers, pool, group="tests", timeout_ms=5_000, first_turn=0)
+    producer = Producer(ClusterClient((cluster.namesrv_addr,), pool, 5_000), group="tests", first_turn=0)
     topic = cluster.create_topic(unique_name("large"), queues=1)
     for body in bodies:
         producer.send(Message(topic, compress(body, MessageSysFlag.LZ4)), sys_flag=POISON_FLAG)

@@ -17,7 +17,7 @@ from connector_tests.support.desk import GRPC, LONG_MS, REMOTING, Desk, Row, bod
 from connector_tests.support.streams import TIMEOUT_S
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.model import Message
-from rocketmq_spark.remoting.namesrv import NameServers
+from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
 from rocketmq_spark.source.datasource import RocketMQDataSource
@@ -96,9 +96,7 @@ COMPRESSED_BY_ZLIB = MessageSysFlag.COMPRESSED | MessageSysFlag.ZLIB
 
 def send_all(cluster: EmbeddedCluster, topic: str) -> None:
     with closing(ConnectionPool(3_000)) as pool:
-        producer = Producer(
-            NameServers((cluster.namesrv_addr,), pool, 5_000), pool, group="tests", timeout_ms=5_000, first_turn=0
-        )
+        producer = Producer(ClusterClient((cluster.namesrv_addr,), pool, 5_000), group="tests", first_turn=0)
         for one in MESSAGES:
             producer.send(Message(topic, **one))
         producer.send(Message(topic, compress(LONG, MessageSysFlag.ZLIB)), sys_flag=COMPRESSED_BY_ZLIB)

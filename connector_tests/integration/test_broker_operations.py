@@ -19,6 +19,7 @@ from rocketmq_spark.errors import BrokerError, DataLossError, RocketMQError, Rou
 from rocketmq_spark.model import BrokerAddress, Message, MessageExt, MessageQueue, StoredMessage
 from rocketmq_spark.pull.pull_connections import PullConnections
 from rocketmq_spark.pull.pull_request import PullRequest
+from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
@@ -61,8 +62,8 @@ def broker(cluster: EmbeddedCluster, pool: ConnectionPool) -> AdminBroker:
 
 
 @pytest.fixture
-def producer(name_servers: NameServers, pool: ConnectionPool) -> Producer:
-    return Producer(name_servers, pool, group="producers", timeout_ms=TIMEOUT_MS, first_turn=0)
+def producer(cluster: EmbeddedCluster, pool: ConnectionPool) -> Producer:
+    return Producer(ClusterClient((cluster.namesrv_addr,), pool, TIMEOUT_MS), group="producers", first_turn=0)
 
 
 @pytest.fixture

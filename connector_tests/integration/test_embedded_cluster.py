@@ -24,7 +24,7 @@ from rocketmq_spark.embedded import EmbeddedCluster, jvm
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import EmbeddedBrokerError, RouteError, TransportError
 from rocketmq_spark.model import BrokerAddress, Message, MessageQueue
-from rocketmq_spark.remoting.namesrv import NameServers
+from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
 
@@ -39,8 +39,9 @@ class Client:
     """Sends and counts, over connections that end with it."""
 
     def __init__(self, cluster: EmbeddedCluster, pool: ConnectionPool) -> None:
-        self.name_servers = NameServers([cluster.namesrv_addr], pool, TIMEOUT_MS)
-        self._producer = Producer(self.name_servers, pool, group="test", timeout_ms=TIMEOUT_MS, first_turn=0)
+        client = ClusterClient([cluster.namesrv_addr], pool, TIMEOUT_MS)
+        self.name_servers = client.name_servers
+        self._producer = Producer(client, group="test", first_turn=0)
         self._broker: Callable[[BrokerAddress], AdminBroker] = lambda address: AdminBroker(address, pool, TIMEOUT_MS)
 
     def send(self, topic: str, count: int) -> None:

@@ -17,7 +17,7 @@ from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.model import BrokerAddress, MessageQueue
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.clock import monotonic_ms
-from rocketmq_spark.remoting.cluster import RemoteCluster
+from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.pool import ConnectionPool
 
 pytestmark = [pytest.mark.broker, pytest.mark.long, pytest.mark.timeout(600)]
@@ -38,7 +38,7 @@ def pool() -> Iterator[ConnectionPool]:
 
 
 def test_a_member_looks_again_and_no_first_offset_is_lost(cluster: EmbeddedCluster, pool: ConnectionPool) -> None:
-    remote = RemoteCluster((cluster.namesrv_addr,), pool, TIMEOUT_MS)
+    remote = ClusterClient((cluster.namesrv_addr,), pool, TIMEOUT_MS)
     topic = unique_name("orders")
     cluster.create_topic(topic, QUEUES)
     (broker_name,) = cluster.broker_names
@@ -60,7 +60,7 @@ def test_a_member_looks_again_and_no_first_offset_is_lost(cluster: EmbeddedClust
     assert lost_by_member == 0
 
 
-def member_of(group: str, topic: str, cluster: EmbeddedCluster, remote: RemoteCluster) -> Membership:
+def member_of(group: str, topic: str, cluster: EmbeddedCluster, remote: ClusterClient) -> Membership:
     """One that has joined its group."""
     given = {"namesrvAddr": cluster.namesrv_addr, "consumerGroup": group, "subscribe": topic}
     member = Membership(ReadOptions.parse(given), "me", remote, monotonic_ms, monotonic_ms, started_ms=1)

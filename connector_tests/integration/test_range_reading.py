@@ -14,6 +14,7 @@ from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import DataLossError
 from rocketmq_spark.model import BrokerAddress, Message, MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
+from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
@@ -50,7 +51,7 @@ def filled(cluster: EmbeddedCluster) -> Iterator[MessageQueue]:
     topic = cluster.create_topic(unique_name("ranges"), queues=1)
     pool = ConnectionPool(3_000)
     name_servers = NameServers((cluster.namesrv_addr,), pool, 5_000)
-    producer = Producer(name_servers, pool, group="tests", timeout_ms=5_000, first_turn=0)
+    producer = Producer(ClusterClient((cluster.namesrv_addr,), pool, 5_000), group="tests", first_turn=0)
     for begin in range(0, COUNT, 20):
         offsets = range(begin, begin + 20)
         producer.send_batch([Message(topic, body_of(offset), tags=tag_of(offset)) for offset in offsets])

@@ -22,8 +22,8 @@ from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import BrokerError
 from rocketmq_spark.model import BrokerAddress, Message, MessageQueue
+from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.looker import TOOLS, Looker
-from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
 from rocketmq_spark.wire.body.groups import ConsumerData, Heartbeat
@@ -89,8 +89,8 @@ class RealStand:
         self._pools: list[ConnectionPool] = []
         self._broker = self._connected()
         self._broker.ensure_group(self.group)
-        name_servers = NameServers((cluster.namesrv_addr,), self._pools[0], TIMEOUT_MS)
-        self._producer = Producer(name_servers, self._pools[0], group="producers", timeout_ms=TIMEOUT_MS, first_turn=0)
+        client = ClusterClient((cluster.namesrv_addr,), self._pools[0], TIMEOUT_MS)
+        self._producer = Producer(client, group="producers", first_turn=0)
 
     def connect(self) -> BrokerPort:
         return self._connected()

@@ -18,6 +18,7 @@ from rocketmq_spark.errors import OptionError, TransportError
 from rocketmq_spark.model import BrokerAddress, Message
 from rocketmq_spark.options.connection import connection_options
 from rocketmq_spark.remoting.broker import Broker
+from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
@@ -46,8 +47,7 @@ def test_routes_sends_and_pulls_go_over_tls(secured: EmbeddedCluster) -> None:
     trusting = ssl.create_default_context(cafile=str(CERTIFICATE))
     pool = ConnectionPool(TIMEOUT_MS, connect=partial(connect_tcp, ssl_context=trusting))
     topic = secured.create_topic("secured", 1)
-    name_servers = NameServers((secured.namesrv_addr,), pool, TIMEOUT_MS)
-    producer = Producer(name_servers, pool, group="P", timeout_ms=TIMEOUT_MS, first_turn=0)
+    producer = Producer(ClusterClient((secured.namesrv_addr,), pool, TIMEOUT_MS), group="P", first_turn=0)
     body = bytes(range(256)) * 4_000
     queue = producer.send(Message(topic, body)).queue
     assert body in bytes(Broker(BrokerAddress(secured.broker_addr()), pool, TIMEOUT_MS).pull("G", queue, 0, 1).body)

@@ -9,6 +9,7 @@ from types import TracebackType
 from connector_tests.support.scripted_broker import ScriptedBroker, answer
 from rocketmq_spark.errors import TransportError
 from rocketmq_spark.pull.pull_connections import PullConnections
+from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.stream import Stream
@@ -40,6 +41,10 @@ class ScriptedCluster:
         self.pool = ConnectionPool(TIMEOUT_MS, connect=self.connect)
         self.pulling = PullConnections(TIMEOUT_MS, connect=self.connect)
         self.name_servers = NameServers((NAME_SERVER,), self.pool, TIMEOUT_MS)
+
+    def client(self) -> ClusterClient:
+        """One that knows no route yet."""
+        return ClusterClient((NAME_SERVER,), self.pool, TIMEOUT_MS)
 
     def __enter__(self) -> ScriptedCluster:
         for server in self._by_address.values():

@@ -21,7 +21,7 @@ from connector_tests.support.patience import PATIENCE, STORY_S
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import Message, MessageQueue, QueueBounds
-from rocketmq_spark.remoting.namesrv import NameServers
+from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
 
@@ -48,9 +48,12 @@ class Topic:
     def __init__(self, cluster: EmbeddedCluster, name: str) -> None:
         self.name = name
         self._pool = ConnectionPool(TIMEOUT_MS, security=cluster.security)
-        self._name_servers = NameServers((cluster.namesrv_addr,), self._pool, TIMEOUT_MS)
-        self._producer = Producer(self._name_servers, self._pool, group="tests", timeout_ms=TIMEOUT_MS, first_turn=0)
-        self._impatient = Producer(self._name_servers, self._pool, group="tests", timeout_ms=IMPATIENT_MS, first_turn=0)
+        patient, impatient = (
+            ClusterClient((cluster.namesrv_addr,), self._pool, timeout_ms) for timeout_ms in (TIMEOUT_MS, IMPATIENT_MS)
+        )
+        self._name_servers = patient.name_servers
+        self._producer = Producer(patient, group="tests", first_turn=0)
+        self._impatient = Producer(impatient, group="tests", first_turn=0)
         self.sent = 0
 
     def send(self, count: int, tag: str | None = None) -> list[str]:

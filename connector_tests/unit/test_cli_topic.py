@@ -9,7 +9,6 @@ import pytest
 
 from connector_tests.support.scripted_broker import answer
 from connector_tests.support.scripted_cluster import ScriptedCluster
-from rocketmq_spark.cli.name_server import Cluster
 from rocketmq_spark.cli.topic import create, describe, table
 from rocketmq_spark.errors import RouteError
 from rocketmq_spark.model import MessageQueue, QueueBounds
@@ -37,7 +36,7 @@ def test_without_a_master_nothing_is_created(scripted: ScriptedCluster) -> None:
     scripted.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, NOT_THERE)
     known_brokers(scripted, a="")
     with pytest.raises(RouteError, match=r"NO_BROKER.*ns:9876"):
-        create(Cluster(scripted.name_servers, scripted.pool), "T", 4)
+        create(scripted.client(), "T", 4)
 
 
 def test_a_topic_that_no_name_server_comes_to_know_is_no_success(scripted: ScriptedCluster) -> None:
@@ -45,12 +44,12 @@ def test_a_topic_that_no_name_server_comes_to_know_is_no_success(scripted: Scrip
     scripted.brokers["a"].on(RequestCode.UPDATE_AND_CREATE_TOPIC, answer())
     known_brokers(scripted, a="a:10911")
     with pytest.raises(RouteError, match=r"TOPIC_NOT_ROUTED.*created on a,.*after 1 ms"):
-        create(Cluster(scripted.name_servers, scripted.pool), "T", 4, ready_timeout_ms=1)
+        create(scripted.client(), "T", 4, ready_timeout_ms=1)
 
 
 def test_a_topic_that_is_there_is_not_asked_for_again(scripted: ScriptedCluster) -> None:
     with pytest.raises(RouteError, match=r"TOPIC_EXISTS.*with 1 queues"):
-        create(Cluster(scripted.name_servers, scripted.pool), "T", 4)
+        create(scripted.client(), "T", 4)
 
 
 def test_a_broker_without_a_master_is_named_where_a_topic_is_described(scripted: ScriptedCluster) -> None:
@@ -59,7 +58,7 @@ def test_a_broker_without_a_master_is_named_where_a_topic_is_described(scripted:
         "queueDatas": [{"brokerName": "a", "perm": 6, "readQueueNums": 1, "writeQueueNums": 1}],
     }
     scripted.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer(body=json.dumps(route).encode()))
-    assert "a has no master now" in describe(Cluster(scripted.name_servers, scripted.pool), "T")
+    assert "a has no master now" in describe(scripted.client(), "T")
 
 
 def test_a_broker_name_forges_no_line_of_a_description(scripted: ScriptedCluster) -> None:
@@ -69,6 +68,4 @@ def test_a_broker_name_forges_no_line_of_a_description(scripted: ScriptedCluster
     assert lines[1].isprintable()
     route = {"brokerDatas": [{"brokerAddrs": {}, "brokerName": "a\nb", "cluster": "c"}], "queueDatas": []}
     scripted.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer(body=json.dumps(route).encode()))
-    assert (
-        describe(Cluster(scripted.name_servers, scripted.pool), "T").splitlines()[-1].startswith("a\\nb has no master")
-    )
+    assert describe(scripted.client(), "T").splitlines()[-1].startswith("a\\nb has no master")

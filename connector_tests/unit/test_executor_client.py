@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 
 import pytest
 
@@ -11,7 +10,7 @@ from connector_tests.support.patience import WAIT_S
 from connector_tests.support.scripted_broker import answer
 from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
-from rocketmq_spark.model import BrokerAddress, Message, MessageQueue, QueueBounds, QueueRange, StoredMessage
+from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.executor_client import ExecutorClient
 from rocketmq_spark.pull.pull_request import PullRequest
@@ -255,26 +254,6 @@ def test_a_range_whose_name_servers_are_down_is_read_on_where_it_was_surveyed(tw
     two.down.add(NAME_SERVER)
     two.brokers["a"].next_session().hang_up()
     assert read(client, AT_A) == [b"a"]
-
-
-ATTEMPTS: dict[RequestCode, Callable[[ExecutorClient], None]] = {
-    RequestCode.CONSUMER_SEND_MSG_BACK: lambda client: client.send_back(StoredMessage("T", "a", 7, "ID"), 0, None),
-    RequestCode.SEND_MESSAGE_V2: lambda client: client.send_dead_letter(QUEUE, Message("T", b"body")),
-}
-
-
-@pytest.mark.parametrize("attempt", ATTEMPTS, ids=lambda attempt: attempt.name)
-@pytest.mark.parametrize(("code", "asked_count"), [(ResponseCode.SYSTEM_BUSY, 2), (ResponseCode.FLOW_CONTROL, 1)])
-def test_after_a_refusal_the_next_attempt_asks_where_to_go_unless_it_was_the_right_broker(
-    cluster: ScriptedCluster, client: ExecutorClient, attempt: RequestCode, code: ResponseCode, asked_count: int
-) -> None:
-    cluster.brokers["a"].on(attempt, answer(code))
-    for _ in range(2):
-        with suppress(BrokerError):
-            ATTEMPTS[attempt](client)
-    session = cluster.brokers["a"].next_session()
-    assert [session.next_received().code for _ in range(2)] == [attempt, attempt]
-    assert cluster.routes_asked_count == asked_count
 
 
 def test_a_process_keeps_one_client_for_the_same_options() -> None:

@@ -46,7 +46,7 @@ def test_a_member_leaves_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.create_topic("orders", {"broker-a": 2})
     proven, unproven = cluster.queues()
     door, broker = NotedDoor(cluster), cluster.brokers["broker-a"]
-    monkeypatch.setattr(member_module, "RemoteCluster", lambda *_: door)
+    monkeypatch.setattr(member_module, "ClusterClient", lambda *_: door)
     monkeypatch.setattr(Member, "_work_until_stopped", lambda member: member._stopping.wait())
     member = Member(ReadOptions.parse(ORDERLY), clock=cluster.clock)
     member.start()

@@ -12,7 +12,6 @@ from rocketmq_spark.errors import TransportError
 from rocketmq_spark.failed_rows.message_sender import MessageSender
 from rocketmq_spark.model import StoredMessage
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pull.executor_client import ExecutorClient
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
 
@@ -48,7 +47,7 @@ class Time(ManualClock):
 def sender(cluster: ScriptedCluster, limit_ms: int = 10_000, clock: Time | None = None, **given: str) -> MessageSender:
     required = {"namesrvAddr": NAME_SERVER, "consumerGroup": "G", "subscribe": "T"}
     options = ReadOptions.parse({**required, "clusterTimeoutMs": str(limit_ms), **given})
-    client = ExecutorClient(options, cluster.pool, cluster.pulling)
+    client = cluster.client()
     clock = clock or Time()
     return MessageSender(options, 2, 5, lambda _: client, clock, clock.sleep)
 

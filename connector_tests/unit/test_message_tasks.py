@@ -14,7 +14,7 @@ from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluste
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.handles import CheckPoint, Form, Handle, OpaqueHandle, Received
-from rocketmq_spark.pull.executor_client import ExecutorClient
+from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.source.pop.message_reader import read_parts
 from rocketmq_spark.source.pop.message_tasks import PART_BYTES, TASK_BYTES, TASK_MESSAGES, tasks_of
 from rocketmq_spark.source.schema import default_schema
@@ -78,10 +78,10 @@ def test_tasks_and_parts_may_be_as_large_as_they_may_be() -> None:
     assert [[len(part.body) for part in task] for task in tasks] == [[PART_BYTES, PART_BYTES]] * 3
 
 
-ClientOf = Callable[[ReadOptions], ExecutorClient]
+ClientOf = Callable[[ReadOptions], ClusterClient]
 
 
-def rows(*records: Record, client_of: ClientOf = ExecutorClient.shared, **options: str) -> list[dict[str, object]]:
+def rows(*records: Record, client_of: ClientOf = ClusterClient.shared, **options: str) -> list[dict[str, object]]:
     handle = Handle(CheckPoint("T", 0, 1, 1, 0, "0", "broker-a", 0), 0)
     (task,) = tasks_of([Received(handle, memoryview(record.encode())) for record in records], None)
     read = read_parts(task, ReadOptions.parse(REQUIRED | options), default_schema(), client_of)
@@ -161,11 +161,8 @@ def dead_letters(answers: int, *records: Record) -> tuple[list[object], list[Rem
     with ScriptedCluster("broker-a") as cluster:
         cluster.brokers["broker-a"].on(RequestCode.SEND_MESSAGE_V2, stored)
 
-        def client_of(options: ReadOptions) -> ExecutorClient:
-            return ExecutorClient(options, cluster.pool, cluster.pulling)
-
         given = {"namesrvAddr": NAME_SERVER, "badMessages": "deadLetter"}
-        return [row["queueOffset"] for row in rows(*records, client_of=client_of, **given)], asked
+        return [row["queueOffset"] for row in rows(*records, client_of=lambda _: cluster.client(), **given)], asked
 
 
 def at(offset: int, body: bytes = b"good", sys_flag: int = 0, properties: bytes = b"") -> Record:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from connector_tests.support.scripted_broker import ScriptedBroker, answer
-from connector_tests.support.scripted_cluster import TIMEOUT_MS, ScriptedCluster
+from connector_tests.support.scripted_cluster import ScriptedCluster
 from rocketmq_spark.errors import BrokerError, LocalProtocolError, RouteError, TransportError
 from rocketmq_spark.model import Message, MessageQueue
 from rocketmq_spark.remoting.producer import Producer
@@ -38,7 +38,7 @@ def stored_where_it_is_sent(request: RemotingCommand) -> RemotingCommand:
 
 
 def new_producer(cluster: ScriptedCluster, first_turn: int | None = None) -> Producer:
-    return Producer(cluster.name_servers, cluster.pool, group="P", timeout_ms=TIMEOUT_MS, first_turn=first_turn)
+    return Producer(cluster.client(), group="P", first_turn=first_turn)
 
 
 def sent_to(broker: ScriptedBroker) -> RemotingCommand:

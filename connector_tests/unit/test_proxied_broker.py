@@ -11,7 +11,7 @@ from connector_tests.support.scripted_broker import ScriptedBroker, answer
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError
 from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds
 from rocketmq_spark.remoting.broker import Broker
-from rocketmq_spark.remoting.cluster import RemoteCluster
+from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.looker import TOOLS_GROUP, Looker
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.proxied_broker import ProxiedBroker
@@ -35,7 +35,7 @@ def told_resets() -> list[tuple[MessageQueue, int]]:
 
 
 @pytest.fixture
-def cluster(server: ScriptedBroker, told_resets: list[tuple[MessageQueue, int]]) -> Iterator[RemoteCluster]:
+def cluster(server: ScriptedBroker, told_resets: list[tuple[MessageQueue, int]]) -> Iterator[ClusterClient]:
     """Of two brokers behind a proxy that holds ``ENDS``; who looks does it for a group of its own."""
     pool = ConnectionPool(1000, connect=server.connect)
     server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer(fields={"MSG_REGION": "", "TRACE_ON": "false"}, body=ROUTE))
@@ -43,7 +43,7 @@ def cluster(server: ScriptedBroker, told_resets: list[tuple[MessageQueue, int]])
     server.on(RequestCode.GET_MAX_OFFSET, lambda asked: answer(fields={"offset": str(ENDS[of(asked)][1])}))
     server.on(RequestCode.PULL_MESSAGE, last_message)
     looker = Looker("g", lambda *reset: told_resets.append(reset))
-    cluster = RemoteCluster([PROXY], pool, LONG_MS, looker)
+    cluster = ClusterClient([PROXY], pool, LONG_MS, looker)
     assert cluster.routes.refresh(["T"]) == {}
     yield cluster
     pool.close()
@@ -68,30 +68,30 @@ def last_message(asked: RemotingCommand) -> RemotingCommand:
     return answer(ResponseCode.SUCCESS, HELD, pull_body(Record(store_timestamp_ms=STORED_MS + end)), "FOUND")
 
 
-def bounds(cluster: RemoteCluster, name: str) -> dict[MessageQueue, QueueBounds]:
+def bounds(cluster: ClusterClient, name: str) -> dict[MessageQueue, QueueBounds]:
     return cluster.broker(BrokerAddress(PROXY, name)).submit_topic_stats("T").result()
 
 
-def test_bounds_and_times_are_put_together_from_what_a_proxy_passes_on(cluster: RemoteCluster) -> None:
+def test_bounds_and_times_are_put_together_from_what_a_proxy_passes_on(cluster: ClusterClient) -> None:
     assert bounds(cluster, "a") == {A0: QueueBounds(3, 9, STORED_MS + 9), A1: QueueBounds(0, 0), A2: QueueBounds(5, 5)}
     assert bounds(cluster, "b") == {B0: QueueBounds(0, 2, STORED_MS + 2)}
     assert cluster.broker(BrokerAddress(PROXY, "a")).submit_topic_stats("another").result() == {}
 
 
-def test_all_brokers_behind_a_proxy_share_a_connection(cluster: RemoteCluster, server: ScriptedBroker) -> None:
+def test_all_brokers_behind_a_proxy_share_a_connection(cluster: ClusterClient, server: ScriptedBroker) -> None:
     """The proxy lists members by their connections."""
     bounds(cluster, "a"), bounds(cluster, "b")
     assert server.connect_count == 1
     assert cluster.connects(BrokerAddress(PROXY, "a")) == cluster.connects(BrokerAddress(PROXY)) == 1
 
 
-def test_a_broker_without_a_proxy_is_asked_for_its_statistics(cluster: RemoteCluster) -> None:
+def test_a_broker_without_a_proxy_is_asked_for_its_statistics(cluster: ClusterClient) -> None:
     assert type(cluster.broker(BrokerAddress(PROXY))) is Broker
     assert isinstance(cluster.broker(BrokerAddress(PROXY, "a")), ProxiedBroker)
     assert cluster.version(BrokerAddress(PROXY)) > 0 == cluster.version(BrokerAddress(PROXY, "a"))
 
 
-def test_a_topic_that_is_gone_is_found_by_the_look_at_it(cluster: RemoteCluster, server: ScriptedBroker) -> None:
+def test_a_topic_that_is_gone_is_found_by_the_look_at_it(cluster: ClusterClient, server: ScriptedBroker) -> None:
     """To a request for an offset of a topic that it has not, a broker says 0."""
     server.on(RequestCode.PULL_MESSAGE, answer(ResponseCode.TOPIC_NOT_EXIST, remark="topic[T] not exist"))
     with pytest.raises(BrokerError) as raised:
@@ -99,14 +99,14 @@ def test_a_topic_that_is_gone_is_found_by_the_look_at_it(cluster: RemoteCluster,
     assert raised.value.code == ResponseCode.TOPIC_NOT_EXIST
 
 
-def test_a_queue_that_the_topic_has_no_more_has_no_bounds(cluster: RemoteCluster, server: ScriptedBroker) -> None:
+def test_a_queue_that_the_topic_has_no_more_has_no_bounds(cluster: ClusterClient, server: ScriptedBroker) -> None:
     gone = answer(ResponseCode.INVALID_PARAMETER, remark="queueId[1] is illegal")
     server.on(RequestCode.PULL_MESSAGE, lambda asked: gone if asked.fields["queueId"] == "1" else last_message(asked))
     assert set(bounds(cluster, "a")) == {A0, A2}
 
 
 def test_of_a_topic_that_nobody_may_read_now_the_times_are_not_known(
-    cluster: RemoteCluster, server: ScriptedBroker
+    cluster: ClusterClient, server: ScriptedBroker
 ) -> None:
     server.on(RequestCode.PULL_MESSAGE, answer(ResponseCode.NO_PERMISSION, remark="pulling message is forbidden"))
     assert bounds(cluster, "a") == {A0: QueueBounds(3, 9), A1: QueueBounds(0, 0), A2: QueueBounds(5, 5)}
@@ -114,7 +114,7 @@ def test_of_a_topic_that_nobody_may_read_now_the_times_are_not_known(
 
 @pytest.mark.parametrize("code", [ResponseCode.SYSTEM_BUSY, ResponseCode.INVALID_PARAMETER])
 def test_any_other_refusal_of_a_look_is_raised(
-    cluster: RemoteCluster, server: ScriptedBroker, code: ResponseCode
+    cluster: ClusterClient, server: ScriptedBroker, code: ResponseCode
 ) -> None:
     refusals = [answer(ResponseCode.SYSTEM_BUSY, remark="busy"), answer(code, remark="no such queue, or busy")]
     server.on(RequestCode.PULL_MESSAGE, lambda _asked: refusals[-1] if len(refusals) == 1 else refusals.pop())
@@ -123,7 +123,7 @@ def test_any_other_refusal_of_a_look_is_raised(
 
 
 def test_a_look_is_made_for_the_group_that_hears_of_resets(
-    cluster: RemoteCluster, server: ScriptedBroker, told_resets: list[tuple[MessageQueue, int]]
+    cluster: ClusterClient, server: ScriptedBroker, told_resets: list[tuple[MessageQueue, int]]
 ) -> None:
     groups, answers = [], [NOTHING, RESET]
 
@@ -137,13 +137,13 @@ def test_a_look_is_made_for_the_group_that_hears_of_resets(
     assert TOOLS_GROUP not in groups
 
 
-def test_an_offset_that_is_none_is_a_protocol_error(cluster: RemoteCluster, server: ScriptedBroker) -> None:
+def test_an_offset_that_is_none_is_a_protocol_error(cluster: ClusterClient, server: ScriptedBroker) -> None:
     server.on(RequestCode.GET_MIN_OFFSET, answer())
     with pytest.raises(RemoteProtocolError, match="BAD_HEADER"):
         bounds(cluster, "a")
 
 
-def test_whoever_is_asked_through_a_proxy_is_named(cluster: RemoteCluster, server: ScriptedBroker) -> None:
+def test_whoever_is_asked_through_a_proxy_is_named(cluster: ClusterClient, server: ScriptedBroker) -> None:
     asked: list[tuple[int, str]] = []
 
     def note(command: RemotingCommand) -> RemotingCommand:

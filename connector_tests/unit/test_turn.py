@@ -318,7 +318,7 @@ def test_a_running_member_its_planner_and_its_brokers_never_meet_in_the_membersh
     cluster, watchdog = cluster_of_one(), Watchdog()
     door = PollingDoor(cluster, "us")
     monkeypatch.setattr(member_module, "Membership", watched(watchdog))
-    monkeypatch.setattr(member_module, "RemoteCluster", lambda *_: door)
+    monkeypatch.setattr(member_module, "ClusterClient", lambda *_: door)
     member = Member(OPTIONS)
     asking = AskingBroker(member, count=200)
     door.before_each = asking.in_a_request
@@ -353,7 +353,7 @@ def test_what_a_broker_has_not_confirmed_is_told_again_after_the_interval(monkey
         return True
 
     monkeypatch.setattr(GroupOffsets, "persist", persist)
-    monkeypatch.setattr(member_module, "RemoteCluster", lambda *_: ClusterDoor(cluster_of_one(), "us"))
+    monkeypatch.setattr(member_module, "ClusterClient", lambda *_: ClusterDoor(cluster_of_one(), "us"))
     member = Member(replace(OPTIONS, persist_offset_interval_ms=700), clock=clock)
     member.start()
     for passed_ms, is_due in ((0, True), (699, False), (1, True), (700, True)):
@@ -395,7 +395,7 @@ def test_the_group_is_looked_at_again_after_the_interval(monkeypatch: pytest.Mon
             return False
 
     monkeypatch.setattr(member_module, "Membership", Looking)
-    monkeypatch.setattr(member_module, "RemoteCluster", lambda *_: ClusterDoor(cluster_of_one(), "us"))
+    monkeypatch.setattr(member_module, "ClusterClient", lambda *_: ClusterDoor(cluster_of_one(), "us"))
     member = Member(replace(OPTIONS, rebalance_interval_ms=3_000), clock=clock)
     member._woken = Passing(clock, member, [(2_999, False), (1, False), (100, True), (2_999, False), (1, False)])
     member._work_until_stopped()
@@ -418,7 +418,7 @@ def test_who_leaves_does_not_wait_for_a_turn_that_a_signal_has_left_open(monkeyp
     """SIGTERM may come when a turn is taken and its block not entered: nobody ends it before the process does."""
     cluster = cluster_of_one()
     monkeypatch.setattr(member_module, "LAST_WORK_MS", 50)
-    monkeypatch.setattr(member_module, "RemoteCluster", lambda *_: ClusterDoor(cluster, "us"))
+    monkeypatch.setattr(member_module, "ClusterClient", lambda *_: ClusterDoor(cluster, "us"))
     member = Member(OPTIONS)
     has_left, may_end = threading.Event(), threading.Event()
 

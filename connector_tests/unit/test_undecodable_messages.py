@@ -14,7 +14,6 @@ from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluste
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RouteError, TransportError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pull.executor_client import ExecutorClient
 from rocketmq_spark.source.undecodable_messages import BadMessages
 from rocketmq_spark.wire.arrow.bad_messages import BadMessage
 from rocketmq_spark.wire.message.stored_message import as_stored
@@ -47,7 +46,7 @@ class DeadLetters:
 def settler(cluster: ScriptedCluster, mode: str, limit_ms: int = 10_000, **more: str) -> BadMessages:
     given = {"namesrvAddr": NAME_SERVER, "consumerGroup": "G", "subscribe": "T", "badMessages": mode}
     options = ReadOptions.parse({**given, "clusterTimeoutMs": str(limit_ms), **more})
-    return BadMessages(QUEUE, options, ExecutorClient(options, cluster.pool, cluster.pulling))
+    return BadMessages(QUEUE, options, cluster.client())
 
 
 def bad(offset: int, *, count: int = 1) -> BadMessage:

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from rocketmq_spark import stop
 from rocketmq_spark.cli import demo_report as report
 from rocketmq_spark.cli.demo_queries import billing, collecting, news_of, quiet_session
-from rocketmq_spark.cli.name_server import TIMEOUT_MS, cluster_at
+from rocketmq_spark.cli.name_server import cluster_at
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import BrokerAddress
@@ -99,7 +99,7 @@ class Demo:
         self._spark = resources.enter_context(quiet_session(folder))
         servers = resources.enter_context(cluster_at(self._cluster.namesrv_addr, {}))
         self._broker = servers.broker(BrokerAddress(self._cluster.broker_addr()))
-        self._producer = Producer(servers.name_servers, servers.pool, group="shop", timeout_ms=TIMEOUT_MS)
+        self._producer = Producer(servers, group="shop")
         self._sent = 0
 
     def run(self) -> dict[str, int]:

@@ -6,14 +6,11 @@ import argparse
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from rocketmq_spark.model import BrokerAddress
 from rocketmq_spark.options.connection import connection_options
-from rocketmq_spark.remoting.broker import Broker
-from rocketmq_spark.remoting.namesrv import NameServers
+from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.pool import ConnectionPool
 
 USUAL_ADDRESS: Final = "127.0.0.1:9876"
@@ -48,20 +45,9 @@ def properties(file: str) -> dict[str, str]:
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """Name servers and whatever brokers they know, on connections of their own."""
-
-    name_servers: NameServers
-    pool: ConnectionPool
-
-    def broker(self, address: BrokerAddress) -> Broker:
-        return Broker(address, self.pool, TIMEOUT_MS)
-
-
 @contextmanager
-def cluster_at(namesrv_addr: str, options: Mapping[str, str]) -> Iterator[Cluster]:
+def cluster_at(namesrv_addr: str, options: Mapping[str, str]) -> Iterator[ClusterClient]:
     """For as long as the block runs. Raises OptionError for what is no address or no option of a connection."""
     connection = connection_options({**options, "namesrvAddr": namesrv_addr})
     with closing(ConnectionPool(TIMEOUT_MS, security=connection.security)) as pool:
-        yield Cluster(NameServers(connection.name_servers, pool, TIMEOUT_MS), pool)
+        yield ClusterClient(connection.name_servers, pool, TIMEOUT_MS)

@@ -7,10 +7,11 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from rocketmq_spark.cli.name_server import Cluster, add_cluster, cluster_at
+from rocketmq_spark.cli.name_server import add_cluster, cluster_at
 from rocketmq_spark.condition import one_line
 from rocketmq_spark.errors import RouteError
 from rocketmq_spark.model import MessageQueue, QueueBounds, TopicRoute
+from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.retry import is_unknown_topic
 
 DEFAULT_QUEUES: Final = 4
@@ -33,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def create(cluster: Cluster, topic: str, queue_count: int, ready_timeout_ms: int = READY_TIMEOUT_MS) -> str:
+def create(cluster: ClusterClient, topic: str, queue_count: int, ready_timeout_ms: int = READY_TIMEOUT_MS) -> str:
     """Make it on every broker; says where, when the name server knows all the queues.
 
     Raises RouteError[TOPIC_EXISTS | NO_BROKER | TOPIC_NOT_ROUTED].
@@ -51,7 +52,7 @@ def create(cluster: Cluster, topic: str, queue_count: int, ready_timeout_ms: int
     return f"{topic}: {queue_count} queues on {one_line(', '.join(masters))}"
 
 
-def is_routed(cluster: Cluster, topic: str, queue_count: int, timeout_ms: int) -> bool:
+def is_routed(cluster: ClusterClient, topic: str, queue_count: int, timeout_ms: int) -> bool:
     """Whether the name server comes to know all the queues; brokers tell it a moment after they have made them."""
     deadline_s = time.monotonic() + timeout_ms / 1000
     while (route := route_of(cluster, topic)) is None or len(route.read_queues()) < queue_count:
@@ -61,7 +62,7 @@ def is_routed(cluster: Cluster, topic: str, queue_count: int, timeout_ms: int) -
     return True
 
 
-def describe(cluster: Cluster, topic: str) -> str:
+def describe(cluster: ClusterClient, topic: str) -> str:
     """What each queue holds, as the brokers know it. Raises RouteError for a topic that is not there."""
     held: dict[MessageQueue, QueueBounds] = {}
     away: list[str] = []
@@ -83,7 +84,7 @@ def table(held: dict[MessageQueue, QueueBounds]) -> str:
     return "\n".join((*lines, f"{total} messages"))
 
 
-def delete(cluster: Cluster, topic: str) -> str:
+def delete(cluster: ClusterClient, topic: str) -> str:
     """With its messages and what groups have read of it, from every broker and name server.
 
     Raises RouteError for a topic that is not there.
@@ -95,7 +96,7 @@ def delete(cluster: Cluster, topic: str) -> str:
     return f"{topic} was deleted"
 
 
-def route_of(cluster: Cluster, topic: str) -> TopicRoute | None:
+def route_of(cluster: ClusterClient, topic: str) -> TopicRoute | None:
     """None for a topic that no name server knows."""
     try:
         return cluster.name_servers.topic_route(topic)

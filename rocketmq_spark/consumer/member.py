@@ -31,7 +31,7 @@ from rocketmq_spark.errors import RocketMQError, RouteError
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import BROADCASTING, ReadOptions
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
-from rocketmq_spark.remoting.cluster import RemoteCluster
+from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.local_address import local_ip
 from rocketmq_spark.remoting.looker import TOOLS, Looker
 from rocketmq_spark.remoting.pool import ConnectionPool
@@ -87,7 +87,7 @@ class Member:
         self._told_resets: SimpleQueue[tuple[MessageQueue, int]] = SimpleQueue()
         history = history_of(options.name_servers)
         timeout_ms = options.broker_timeout_ms
-        self._cluster = RemoteCluster(options.name_servers, self._pool, timeout_ms, self._looker(), history)
+        self._cluster = ClusterClient(options.name_servers, self._pool, timeout_ms, self._looker(), history)
         self.client_id: Final = _client_id(options)
         # Reentrant: SIGTERM may unwind the main thread on its way into a turn, and it must be let in to leave.
         self._turn = Turn(

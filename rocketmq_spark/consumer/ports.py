@@ -61,7 +61,7 @@ class BrokerPort(Protocol):
 
 
 class Cluster(Protocol):
-    """The routes, and the brokers by address. ``remoting.cluster`` is one; that of the tests is in memory."""
+    """The routes, and the brokers by address. ``ClusterClient`` is one; that of the tests is in memory."""
 
     @property
     def routes(self) -> RouteTable: ...

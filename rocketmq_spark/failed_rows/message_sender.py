@@ -10,10 +10,11 @@ from collections.abc import Callable
 
 from rocketmq_spark.diagnostics import speak_as
 from rocketmq_spark.errors import RocketMQError
-from rocketmq_spark.model import StoredMessage
+from rocketmq_spark.model import MessageQueue, StoredMessage
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pull.executor_client import ExecutorClient
+from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
+from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.failures import Failures, Policy, Sleep
 from rocketmq_spark.remoting.retry import SENDING_BACK, broker_subject, outlook_of_request
 
@@ -27,7 +28,7 @@ class MessageSender:
         options: ReadOptions,
         delay_level: int,
         max_reconsume_times: int | None,
-        client_of: Callable[[ReadOptions], ExecutorClient] = ExecutorClient.shared,
+        client_of: Callable[[ReadOptions], ClusterClient] = ClusterClient.shared,
         clock: Clock = monotonic_ms,
         sleep: Sleep = time.sleep,
     ) -> None:
@@ -49,11 +50,18 @@ class MessageSender:
         A broker that cannot be reached is tried again for ``clusterTimeoutMs``, and not for each message anew.
         """
 
-        def send_back() -> None:
-            self._client_of(self._options).send_back(message, self._delay_level, self._max_reconsume_times)
+        def send_back(broker: Broker) -> None:
+            broker.send_back(
+                self._options.consumer_group,
+                message,
+                delay_level=self._delay_level,
+                max_reconsume_times=self._max_reconsume_times,
+            )
 
+        client, queue = self._client_of(self._options), MessageQueue(message.topic, message.broker_name, 0)
+        subject = broker_subject(message.broker_name)
         try:
-            self._failures.retrying(send_back, broker_subject(message.broker_name), message.topic, self._sleep)
+            self._failures.retrying(lambda: client.call(queue, send_back), subject, message.topic, self._sleep)
         except RocketMQError as error:
             return str(error)
         return None

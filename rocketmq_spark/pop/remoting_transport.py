@@ -18,14 +18,13 @@ from rocketmq_spark.pop.polls import Poll, Target
 from rocketmq_spark.pop.popped import acks_of, received_of
 from rocketmq_spark.pop.retention_check import Report, RetentionCheck, unheard
 from rocketmq_spark.pop.transport import Acknowledged, Answer, Changed
-from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.clock import monotonic_ms
-from rocketmq_spark.remoting.namesrv import NameServers
+from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.peer import ResponseFuture
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.pop_broker import PopBroker, PopOutcome
 from rocketmq_spark.remoting.retry import Outlook, is_topic_unrouted, outlook_of_request
-from rocketmq_spark.remoting.route_table import RouteTable, history_of
+from rocketmq_spark.remoting.route_table import history_of
 from rocketmq_spark.remoting.secured import Connect
 from rocketmq_spark.wire.body.subscription import TAG
 from rocketmq_spark.wire.remoting.headers import (
@@ -65,8 +64,9 @@ class RemotingTransport:
         """``report``: see ``RetentionCheck``."""
         self._options = options
         self._pool = ConnectionPool(options.broker_timeout_ms, limit=None, security=options.security, connect=connect)
-        self._name_servers = NameServers(options.name_servers, self._pool, options.broker_timeout_ms)
-        self._routes = RouteTable(self._name_servers, history_of(options.name_servers))
+        history = history_of(options.name_servers)
+        self._cluster = ClusterClient(options.name_servers, self._pool, options.broker_timeout_ms, history=history)
+        self._routes = self._cluster.routes
         """Also of topics that are not read any more, of which messages are held."""
         self._readable: frozenset[str] = frozenset()
         self._told_gone: set[Target] = set()
@@ -74,7 +74,7 @@ class RemotingTransport:
         self._preparing: list[threading.Thread] = []
         self._ending = threading.Event()
         self._retention = RetentionCheck(options.consumer_group, report, self._ending.wait, monotonic_ms)
-        self.dead_letters = DeadLetterMover(options.consumer_group, self._broker, self._broker_at)
+        self.dead_letters = DeadLetterMover(options.consumer_group, self._broker, self._cluster.broker)
 
     # ------------------------------------------------------------------------------------------ where
 
@@ -165,11 +165,8 @@ class RemotingTransport:
 
     def _masters(self) -> set[str]:
         """Names of brokers that have one. Raises what ``NameServers.cluster_info`` does."""
-        brokers = self._name_servers.cluster_info().brokers
+        brokers = self._cluster.name_servers.cluster_info().brokers
         return {name for name, broker in brokers.items() if broker.master_address is not None}
-
-    def _broker_at(self, address: BrokerAddress) -> Broker:
-        return Broker(address, self._pool, self._options.broker_timeout_ms)
 
     # ------------------------------------------------------------------------------------------ what
 
@@ -212,7 +209,7 @@ class RemotingTransport:
         """Connect, and look for what was deleted, which the pop would hide."""
         try:
             if self._retention.is_due(target):
-                self._retention.check(target, self._broker_at(address))
+                self._retention.check(target, self._cluster.broker(address))
         except RocketMQError as error:
             on_answer(error)
         else:

@@ -1,4 +1,4 @@
-"""What executors pull and send back with; each connection is asked first who is there, where brokers tell that. One for
+"""What executors pull with; each connection is asked first who is there, where brokers tell that. One for
 each set of options, the last 16 of a process kept for more tasks."""
 
 from __future__ import annotations
@@ -7,21 +7,20 @@ import logging
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from typing import Final
 from weakref import WeakKeyDictionary
 
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError
-from rocketmq_spark.model import BrokerAddress, Message, MessageQueue, QueueBounds, QueueRange, StoredMessage
+from rocketmq_spark.model import BrokerAddress, MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pull.pull_connection import PullConnection
 from rocketmq_spark.pull.pull_connections import PullConnections, shared_pull_connections
 from rocketmq_spark.pull.pull_request import Completion, PullRequest
-from rocketmq_spark.remoting.broker import Broker
+from rocketmq_spark.remoting.cluster_client import CLIENTS_IN_A_PROCESS, ClusterClient
 from rocketmq_spark.remoting.looker import TOOLS, Looker, nobody
-from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.peer import Question, code_only
 from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
-from rocketmq_spark.remoting.proxied_broker import ProxiedBroker
-from rocketmq_spark.remoting.route_table import RouteHistory, RouteTable, history_of
+from rocketmq_spark.remoting.route_table import RouteHistory, history_of
 from rocketmq_spark.wire.body.running_info import encode_told_losses
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
@@ -30,11 +29,9 @@ from rocketmq_spark.wire.remoting.pull_frames import pull_frames
 
 log = logging.getLogger(__name__)
 
-CLIENTS_IN_A_PROCESS = 16
-
 
 class ExecutorClient:
-    """Pulls, and sends back, on behalf of a group, without being a member of it. Pulling is one thread's."""
+    """Pulls on behalf of a group, without being a member of it. Pulling is one thread's."""
 
     def __init__(
         self,
@@ -45,12 +42,12 @@ class ExecutorClient:
     ) -> None:
         self._group = options.consumer_group
         self._expression_of = options.expression_of
-        self._timeout_ms = options.broker_timeout_ms
         self._credentials = options.security.credentials
-        self._pool = pool
         self._pulling = pulling
         self._names: WeakKeyDictionary[PullConnection, str | None] = WeakKeyDictionary()
-        self._routes = RouteTable(NameServers(options.name_servers, pool, options.broker_timeout_ms), history)
+        looker = TOOLS if self._credentials is None else Looker(options.consumer_group, nobody)
+        self.cluster: Final = ClusterClient(options.name_servers, pool, options.broker_timeout_ms, looker, history)
+        self._routes = self.cluster.routes
 
     @staticmethod
     def shared(options: ReadOptions) -> ExecutorClient:
@@ -90,7 +87,7 @@ class ExecutorClient:
         if address.broker_name is not None:
             return address.broker_name
         try:
-            stats = Broker(address, self._pool, self._timeout_ms).topic_stats(topic)
+            stats = self.cluster.broker(address).topic_stats(topic)
         except BrokerError:
             return None
         return next((queue.broker_name for queue in stats), None)
@@ -109,16 +106,9 @@ class ExecutorClient:
         for queue in queues:
             if queue not in found:
                 with suppress(RocketMQError):
-                    found |= self._broker_of(queue).submit_topic_stats(queue.topic).result()
+                    broker = self.cluster.broker(self._routes.find_master(queue))
+                    found |= broker.submit_topic_stats(queue.topic).result()
         return {queue: found[queue] for queue in queues if queue in found}
-
-    def _broker_of(self, queue: MessageQueue) -> Broker:
-        address = self._routes.find_master(queue)
-        if address.broker_name is None:
-            return Broker(address, self._pool, self._timeout_ms)
-        readable = {queue.topic: self._routes.route(queue.topic).read_queues()}
-        looker = TOOLS if self._credentials is None else Looker(self._group, nobody)
-        return ProxiedBroker(address, self._pool, self._timeout_ms, readable, looker)
 
     def tell_lost(self, client_id: str, ranges: Collection[QueueRange]) -> None:
         """To the member that has planned them, through a broker of theirs: it counts what tasks find, and they are on
@@ -127,32 +117,9 @@ class ExecutorClient:
         fields, body = header.to_fields(), encode_told_losses(ranges)
         command = RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO, fields=fields, body=body)
         try:
-            address = self._routes.find_master(next(iter(ranges)).queue)
-            Broker(address, self._pool, self._timeout_ms).ask(Question(command, code_only))
+            self.cluster.call(next(iter(ranges)).queue, lambda broker: broker.ask(Question(command, code_only)))
         except RocketMQError as error:
             log.debug("the member %s was not told of losses: %s", client_id, error)
-
-    def send_back(self, message: StoredMessage, delay_level: int, max_reconsume_times: int | None) -> None:
-        """``Broker.send_back`` at the message's broker. After an error that ``refreshes_route`` the next call asks
-        for it."""
-        try:
-            address = self._routes.find_master(MessageQueue(message.topic, message.broker_name, 0))
-            Broker(address, self._pool, self._timeout_ms).send_back(
-                self._group, message, delay_level=delay_level, max_reconsume_times=max_reconsume_times
-            )
-        except RocketMQError as error:
-            self._routes.doubt(message.topic, error)
-            raise
-
-    def send_dead_letter(self, queue: MessageQueue, message: Message) -> None:
-        """``Broker.send_dead_letter`` at the broker of ``queue``. After an error that ``refreshes_route`` the next
-        call asks for it."""
-        try:
-            broker = Broker(self._routes.find_master(queue), self._pool, self._timeout_ms)
-            broker.send_dead_letter(self._group, message, queue.broker_name)
-        except RocketMQError as error:
-            self._routes.doubt(queue.topic, error)
-            raise
 
 
 @lru_cache(maxsize=CLIENTS_IN_A_PROCESS)

@@ -13,10 +13,8 @@ from typing import Final, TypeVar
 from rocketmq_spark.errors import RocketMQError, RouteError
 from rocketmq_spark.model import Message, MessageQueue
 from rocketmq_spark.remoting.broker import Broker
-from rocketmq_spark.remoting.namesrv import NameServers
-from rocketmq_spark.remoting.pool import ConnectionPool
+from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.retry import SEND_ATTEMPTS, Outlook, outlook_of_send
-from rocketmq_spark.remoting.route_table import RouteTable
 from rocketmq_spark.remoting.send_result import SendResult
 from rocketmq_spark.remoting.unique_id import UniqueIds
 from rocketmq_spark.wire.message.properties import UNIQ_KEY
@@ -39,18 +37,14 @@ class Producer:
 
     def __init__(
         self,
-        name_servers: NameServers,
-        pool: ConnectionPool,
+        cluster: ClusterClient,
         *,
         group: str,
-        timeout_ms: int,
         unique_ids: UniqueIds | None = None,
         first_turn: int | None = None,
     ) -> None:
-        self._routes = RouteTable(name_servers)
-        self._pool = pool
+        self._cluster = cluster
         self._group = group
-        self._timeout_ms = timeout_ms
         self._unique_ids = unique_ids or UniqueIds()
         self._turn = count(ANY_TURN() if first_turn is None else first_turn)
 
@@ -61,35 +55,35 @@ class Producer:
         """
         named = self._with_id(message)
         return self._attempts(
-            message.topic, queue, lambda broker, where: broker.send(named, where, self._group, sys_flag)
+            message.topic, queue, lambda where, broker: broker.send(named, where, self._group, sys_flag)
         )
 
     def send_batch(self, messages: Sequence[Message], queue: MessageQueue | None = None) -> SendResult:
         """Store ``messages`` of one topic in one queue, one after another, or none. Raises what ``send`` does."""
         named = [self._with_id(message) for message in messages]
         return self._attempts(
-            messages[0].topic, queue, lambda broker, where: broker.send_batch(named, where, self._group)
+            messages[0].topic, queue, lambda where, broker: broker.send_batch(named, where, self._group)
         )
 
     def _attempts(
-        self, topic: str, queue: MessageQueue | None, send: Callable[[Broker, MessageQueue], SendResult]
+        self, topic: str, queue: MessageQueue | None, send: Callable[[MessageQueue, Broker], SendResult]
     ) -> SendResult:
         failed: set[str] = set()
         for attempt in range(1, SEND_ATTEMPTS + 1):
             try:
                 where = queue if queue is not None else self._next_queue(topic, failed)
                 failed.add(where.broker_name)
-                return send(Broker(self._routes.find_master(where), self._pool, self._timeout_ms), where)
+                return self._cluster.call(where, partial(send, where))
             except RocketMQError as error:
                 if attempt == SEND_ATTEMPTS or outlook_of_send(error) is not Outlook.PASSES:
                     raise
-                self._routes.doubt(topic, error)
         raise AssertionError("unreachable")
 
     def _next_queue(self, topic: str, failed: Collection[str]) -> MessageQueue:
         """Return the next queue, of a broker that has not ``failed`` if there is one."""
-        queues = self._routes.route(topic).write_queues()
+        queues = self._cluster.routes.route(topic).write_queues()
         if not queues:
+            self._cluster.routes.forget(topic)
             raise RouteError("NO_WRITABLE_QUEUE", topic=topic)
         good = [queue for queue in queues if queue.broker_name not in failed] or queues
         return good[next(self._turn) % len(good)]

@@ -15,10 +15,9 @@ from typing import Final
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.model import BrokerAddress, MessageQueue
 from rocketmq_spark.options import WriteOptions
-from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
+from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.failures import Failures, Patience, Policy, Sleep
-from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.peer import ResponseFuture
 from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
 from rocketmq_spark.remoting.producer import ANY_TURN
@@ -29,7 +28,7 @@ from rocketmq_spark.remoting.retry import (
     outlook_of_write,
     topic_subject,
 )
-from rocketmq_spark.remoting.route_table import RouteHistory, RouteTable, history_of
+from rocketmq_spark.remoting.route_table import RouteHistory, history_of
 from rocketmq_spark.remoting.send_question import encoded_question
 from rocketmq_spark.remoting.send_result import SendResult, SendStatus
 from rocketmq_spark.sink.send_batches import Place, SendBatch, named_queue, queue_by_hash
@@ -66,11 +65,10 @@ class BatchSender:
         first_turn: Callable[[], int] = ANY_TURN,
     ) -> None:
         self._options = options
-        self._pool = pool
         self._clock = clock
         self._sleep = sleep
-        name_servers = NameServers(options.name_servers, pool, options.broker_timeout_ms)
-        self._routes = RouteTable(name_servers, history)
+        self._cluster = ClusterClient(options.name_servers, pool, options.broker_timeout_ms, history=history)
+        self._routes = self._cluster.routes
         limit_ms = options.cluster_timeout_ms
         unserved_ms = min(limit_ms, options.missing_topic_timeout_ms)
         self._failures = Failures(Policy(outlook_of_write, WRITING, limit_ms, unserved_ms), clock)
@@ -134,7 +132,7 @@ class BatchSender:
         try:
             queue = batch.queue or self._next_queue(batch.topic)
             address = self._routes.find_master(queue)
-            broker = Broker(address, self._pool, self._options.send_timeout_ms)
+            broker = self._cluster.broker(address, self._options.send_timeout_ms)
             question = encoded_question(
                 batch.body,
                 queue,
@@ -189,7 +187,7 @@ class BatchSender:
         others = {queue.broker_name: queue for queue in self._routes.route(topic).write_queues()}
         failures: list[RocketMQError] = []
         for name, queue in ({first.broker_name: first} | others).items():
-            broker = Broker(self._routes.find_master(queue), self._pool, self._options.broker_timeout_ms)
+            broker = self._cluster.broker(self._routes.find_master(queue))
             try:
                 return broker.topic_settings(topic).keeps_last_of_key
             except TransportError as error:

@@ -41,7 +41,7 @@ def send(
     Raises, before anything is sent, OptionError for the address or the options and LocalProtocolError[UNSENDABLE] for
     what cannot travel; RouteError, BrokerError or TransportError, when those before it are stored and it may be.
     """
-    from rocketmq_spark.remoting.namesrv import NameServers
+    from rocketmq_spark.remoting.cluster_client import ClusterClient
     from rocketmq_spark.remoting.pool import ConnectionPool
     from rocketmq_spark.remoting.producer import Producer
     from rocketmq_spark.remoting.unique_id import UniqueIds
@@ -53,8 +53,7 @@ def send(
         outgoing_messages(topic, messages, tags=tags, keys=keys, properties=properties or {}, next_id=next_id)
     )
     with closing(ConnectionPool(TIMEOUT_MS, security=connection.security)) as pool:
-        servers = NameServers(connection.name_servers, pool, TIMEOUT_MS)
-        producer = Producer(servers, pool, group=PRODUCER_GROUP, timeout_ms=TIMEOUT_MS)
+        producer = Producer(ClusterClient(connection.name_servers, pool, TIMEOUT_MS), group=PRODUCER_GROUP)
         for message in outgoing:
             producer.send(message)
     return tuple(map(message_id, outgoing))

@@ -195,7 +195,7 @@ class _RangeReader:
         self._last = None if self._tags is None else puller_for(_last_of(wanted), True)
         self._decoder = self._decoder_of(is_whole=False)
         self._ahead = DecodedAhead(self._decoder, wanted)
-        self._bad = BadMessages(wanted.queue, options, client)
+        self._bad = BadMessages(wanted.queue, options, client.cluster)
         self._client = client
         self._logged = logged
         self._lost = lost

@@ -19,8 +19,9 @@ import pyarrow as pa
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pull.executor_client import ExecutorClient
+from rocketmq_spark.remoting.broker import Broker
 from rocketmq_spark.remoting.clock import monotonic_ms
+from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.failures import Failures, Policy
 from rocketmq_spark.remoting.retry import SENDING_BACK, broker_subject, outlook_of_request
 from rocketmq_spark.source.dead_letter import dead_letter
@@ -34,10 +35,11 @@ class DeadLetterSender:
     """Sends dead letters from executors, with as much patience for a broker as anywhere. That of one task, or one range
     of it. Not thread-safe."""
 
-    def __init__(self, options: ReadOptions, client: ExecutorClient) -> None:
+    def __init__(self, options: ReadOptions, client: ClusterClient) -> None:
         limits_ms = options.cluster_timeout_ms, options.missing_topic_timeout_ms
         self._failures = Failures(Policy(outlook_of_request, SENDING_BACK, *limits_ms), monotonic_ms)
         self._client = client
+        self._group = options.consumer_group
 
     def send(self, bad: BadMessage, queue: MessageQueue) -> None:
         """Returns when ``bad``, met in ``queue``, is in the group's dead letter topic on that broker.
@@ -47,13 +49,17 @@ class DeadLetterSender:
         for ``clusterTimeoutMs``.
         """
         letter, subject = dead_letter(bad, queue), broker_subject(queue.broker_name)
-        self._failures.retrying(lambda: self._client.send_dead_letter(queue, letter), subject, queue.topic, time.sleep)
+
+        def send(broker: Broker) -> None:
+            broker.send_dead_letter(self._group, letter, queue.broker_name)
+
+        self._failures.retrying(lambda: self._client.call(queue, send), subject, queue.topic, time.sleep)
 
 
 class BadMessages:
     """Those of one range of ``queue``, in the order of their offsets. Not thread-safe."""
 
-    def __init__(self, queue: MessageQueue, options: ReadOptions, client: ExecutorClient) -> None:
+    def __init__(self, queue: MessageQueue, options: ReadOptions, client: ClusterClient) -> None:
         self._queue = queue
         self._mode = options.bad_messages
         self._sender = DeadLetterSender(options, client)
@@ -93,7 +99,7 @@ class BadMessages:
 
 COMMIT_LOG_OFFSET: Final = "commitLogOffset"
 
-ClientOf: TypeAlias = Callable[[ReadOptions], ExecutorClient]
+ClientOf: TypeAlias = Callable[[ReadOptions], ClusterClient]
 
 
 class BadSharedMessages:

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.handles import Form
-from rocketmq_spark.pull.executor_client import ExecutorClient
+from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.source.pop.message_tasks import Part, texts_beside_columns
 from rocketmq_spark.source.schema import arrow_schema, canonical_names
 from rocketmq_spark.source.undecodable_messages import COMMIT_LOG_OFFSET, BadSharedMessages, ClientOf
@@ -30,7 +30,7 @@ def read_parts(
     parts: Sequence[Part],
     options: ReadOptions,
     schema: StructType,
-    client_of: ClientOf = ExecutorClient.shared,
+    client_of: ClientOf = ClusterClient.shared,
 ) -> Iterator[pa.RecordBatch]:
     """All messages of ``parts`` that the subscription wants, as batches of exactly ``arrow_schema(schema)``.
 
