@@ -8,7 +8,7 @@ from connector_tests.support.refusals import refused
 from rocketmq_spark.conditions import CONDITIONS
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.remoting import retry
-from rocketmq_spark.remoting.failures import EXCUSED_QUIET_MS, Patience
+from rocketmq_spark.remoting.failures import EXCUSED_QUIET_MS, FailureTracker
 from rocketmq_spark.remoting.retry import (
     ASKING,
     OUTLOOKS,
@@ -113,15 +113,15 @@ def test_what_a_task_waits_for_is_tried_at_an_even_pace() -> None:
     assert SENDING_BACK.after(SENDING_BACK.after(None)) == SENDING_BACK.after(None) == 250
 
 
-def failing(*times_ms: int, error: RocketMQError = CUT, limit_ms: int = LIMIT_MS) -> Patience:
-    patience = Patience()
+def failing(*times_ms: int, error: RocketMQError = CUT, limit_ms: int = LIMIT_MS) -> FailureTracker:
+    patience = FailureTracker()
     for now_ms in times_ms:
         patience.failed(BROKER, error, now_ms=now_ms, limit_ms=limit_ms)
     return patience
 
 
 def test_what_never_failed_may_be_tried() -> None:
-    patience = Patience()
+    patience = FailureTracker()
     assert patience.may_try(BROKER, now_ms=0)
     assert patience.next_try_ms is None
     assert not patience.subjects
@@ -139,7 +139,7 @@ def test_other_subjects_may_be_tried_meanwhile() -> None:
 
 
 def test_pauses_double_up_to_the_longest() -> None:
-    patience, now_ms, pauses_ms = Patience(), 0, []
+    patience, now_ms, pauses_ms = FailureTracker(), 0, []
     for _ in range(7):
         patience.failed(BROKER, CUT, now_ms=now_ms, limit_ms=LIMIT_MS)
         pause_ms = next(ms for ms in range(ASKING.longest_ms + 1) if patience.may_try(BROKER, now_ms + ms))
@@ -150,7 +150,7 @@ def test_pauses_double_up_to_the_longest() -> None:
 
 def test_the_last_pause_ends_with_the_limit() -> None:
     """A limit of 8 s was kept after 13."""
-    patience, now_ms = Patience(), 0
+    patience, now_ms = FailureTracker(), 0
     while not patience.failed("broker a", CUT, now_ms=now_ms, limit_ms=8_000):
         assert patience.next_try_ms is not None
         now_ms = patience.next_try_ms
@@ -214,7 +214,7 @@ def test_a_refusal_that_might_have_passed_is_an_unreachable_cluster() -> None:
 
 
 def test_what_passes_is_said_by_the_column_of_what_is_tried() -> None:
-    patience = Patience(outlook_of_pull)
+    patience = FailureTracker(outlook_of_pull)
     patience.failed(BROKER, NO_MASTER, now_ms=0, limit_ms=0)
     with pytest.raises(RouteError, match="NO_MASTER"):
         patience.check(0)
@@ -256,7 +256,7 @@ def test_what_no_limit_is_left_for_is_over_whatever_came_before() -> None:
 
 
 def test_what_is_excused_may_fail_for_ever_and_then_has_its_limit_again() -> None:
-    patience = Patience()
+    patience = FailureTracker()
     patience.failed(BROKER, CUT, now_ms=0, limit_ms=LIMIT_MS)
     patience.excuse({BROKER, "broker broker-b"}, 10 * LIMIT_MS)
     patience.check(11 * LIMIT_MS - 1)
@@ -265,14 +265,14 @@ def test_what_is_excused_may_fail_for_ever_and_then_has_its_limit_again() -> Non
 
 
 def test_the_end_of_its_limit_is_said_again_after_an_excuse() -> None:
-    patience = Patience()
+    patience = FailureTracker()
     assert patience.failed(BROKER, CUT, now_ms=0, limit_ms=0)
     patience.excuse({BROKER}, 10)
     assert patience.failed(BROKER, CUT, now_ms=11, limit_ms=0)
 
 
 def test_excuses_beside_another_limit_end_with_both() -> None:
-    patience = Patience()
+    patience = FailureTracker()
     for now_ms in range(0, 2 * LIMIT_MS + 50, 10):
         patience.failed(BROKER, CUT, now_ms=now_ms, limit_ms=LIMIT_MS)
         patience.excuse({BROKER}, now_ms + 5, beside_ms=50)
@@ -282,7 +282,7 @@ def test_excuses_beside_another_limit_end_with_both() -> None:
 
 
 def test_an_excuse_is_for_nobody_else() -> None:
-    patience = Patience()
+    patience = FailureTracker()
     patience.failed(BROKER, CUT, now_ms=0, limit_ms=LIMIT_MS)
     patience.excuse({"broker broker-b"}, LIMIT_MS)
     with pytest.raises(TransportError, match="CLUSTER_UNREACHABLE"):
@@ -299,7 +299,7 @@ def test_what_is_forgotten_is_neither_due_nor_failing() -> None:
 
 
 def test_the_end_of_its_limit_is_said_once_and_again_after_a_success() -> None:
-    patience = Patience()
+    patience = FailureTracker()
     told = [
         patience.failed(BROKER, CUT, now_ms=at, limit_ms=LIMIT_MS) for at in (0, LIMIT_MS - 1, LIMIT_MS, 2 * LIMIT_MS)
     ]
@@ -309,14 +309,14 @@ def test_the_end_of_its_limit_is_said_once_and_again_after_a_success() -> None:
 
 
 def test_the_limit_counts_from_when_others_began_to_wait() -> None:
-    patience = Patience()
+    patience = FailureTracker()
     assert patience.failed(BROKER, CUT, now_ms=LIMIT_MS, limit_ms=LIMIT_MS, since_ms=0)
     patience.failed(BROKER, CUT, now_ms=LIMIT_MS + 9, limit_ms=LIMIT_MS, since_ms=LIMIT_MS)
     assert patience.since_ms(BROKER) == 0, "the first failure here is the one that counts"
 
 
 def test_a_limit_is_not_over_before_its_time_however_late_it_is() -> None:
-    assert not Patience().failed(BROKER, CUT, now_ms=10 * LIMIT_MS, limit_ms=LIMIT_MS)
+    assert not FailureTracker().failed(BROKER, CUT, now_ms=10 * LIMIT_MS, limit_ms=LIMIT_MS)
 
 
 def test_what_fails_is_told_from_what_does_not() -> None:
@@ -353,7 +353,7 @@ def test_an_outage_is_what_was_tried_for_as_long_as_it_may_be(error: RocketMQErr
 
 @pytest.mark.parametrize(("cause", "is_one"), [("CONNECTION_LOST", True), ("NO_NAME_SERVER", False)])
 def test_name_servers_that_are_silent_for_too_long_say_nothing_of_a_broker(cause: str, is_one: bool) -> None:
-    patience = Patience(outlook_of_pull)
+    patience = FailureTracker(outlook_of_pull)
     error = TransportError(cause, topic="orders", addresses="n:1", address="a:1", reason="cut", cause="cut")
     patience.failed(BROKER, error, now_ms=0, limit_ms=LIMIT_MS)
     with pytest.raises(TransportError, match="CLUSTER_UNREACHABLE") as raised:
@@ -362,7 +362,7 @@ def test_name_servers_that_are_silent_for_too_long_say_nothing_of_a_broker(cause
 
 
 def test_what_is_waited_for_is_said_with_how_long_it_stays_quiet() -> None:
-    subject = Patience()
+    subject = FailureTracker()
     subject.failed("name servers", CUT, now_ms=5, limit_ms=100)
     subject.failed(BROKER, REFUSED, now_ms=7, limit_ms=200, quiet_ms=30)
     assert subject.waits() == (

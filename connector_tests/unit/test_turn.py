@@ -28,6 +28,7 @@ from rocketmq_spark.consumer.rebalance import RebalanceImpl
 from rocketmq_spark.consumer.resets import Resets
 from rocketmq_spark.consumer.servers import Servers
 from rocketmq_spark.consumer.turn import Turn
+from rocketmq_spark.errors import RouteError
 from rocketmq_spark.model import BrokerAddress, MessageQueue
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.tail_watch import PullCallback
@@ -400,6 +401,24 @@ def test_the_group_is_looked_at_again_after_the_interval(monkeypatch: pytest.Mon
     member._woken = Passing(clock, member, [(2_999, False), (1, False), (100, True), (2_999, False), (1, False)])
     member._work_until_stopped()
     assert looked == [0, 3_000, 3_100, 6_100]
+
+
+def test_timed_work_that_fails_is_warned_of_when_it_fails_again_and_ever_more_rarely(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock, warned_s = ManualClock(1_000_000), list[int]()
+    monkeypatch.setattr(member_module, "ClusterClient", lambda *_: ClusterDoor(cluster_of_one(), "us"))
+    member = Member(OPTIONS, clock=clock)
+
+    def fail(_membership: Membership) -> None:
+        raise RouteError("NO_MASTER", broker="broker-a", topic="orders")
+
+    for now_s in range(0, 601, 20):
+        member._do(fail)
+        warned_s += [now_s] if caplog.messages else []
+        caplog.clear()
+        clock.advance(20_000)
+    assert warned_s == [20, 40, 80, 140, 260, 500]
 
 
 def test_a_broker_is_answered_while_somebody_has_the_turn() -> None:

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from rocketmq_spark.remoting.waits import FIRST_PAUSE_MS, LONGEST_PAUSE_MS, Repeated, Wait, WaitLines
+from rocketmq_spark.remoting.waits import FIRST_PAUSE_MS, LONGEST_PAUSE_MS, Throttle, Wait, WaitLines
 
 LIMIT_MS = 300_000
 BROKER = Wait("broker a", 1_000, 1_000 + LIMIT_MS, "it is down.")
@@ -127,11 +127,20 @@ def test_what_is_over_is_said_though_something_that_is_not_told_yet_goes_on() ->
     assert lines.lines([young], 19_000) == ["waiting for b (for as long as it takes): c"]
 
 
-def test_what_comes_again_and_again_is_said_ever_more_rarely_and_not_the_first_time() -> None:
-    repeated = Repeated()
-    said = [number for number in range(1, 41) if repeated.is_to_be_said("it")]
-    assert said == [2, 4, 8, 16, 32]
-    assert not repeated.is_to_be_said("something else")
+def test_what_goes_on_is_due_at_once_and_then_ever_more_rarely() -> None:
+    throttle = Throttle()
+    due_s = [now_s for now_s in range(4_000) if throttle.is_due(now_s * 1_000)]
+    assert due_s[:7] == [0, 15, 45, 105, 225, 465, 945]
+    assert due_s[-1] - due_s[-2] == LONGEST_PAUSE_MS // 1000
+    throttle.start(4_000_000)
+    assert [throttle.is_due(4_000_000 + after_ms) for after_ms in (FIRST_PAUSE_MS - 1, FIRST_PAUSE_MS)] == [False, True]
+
+
+def test_an_event_after_a_long_rest_is_due_as_the_first_was() -> None:
+    throttle = Throttle()
+    assert [now_s for now_s in range(200) if throttle.is_due_for(now_s * 1_000)] == [0, 15, 45, 105]
+    rested_s = 105 + 120 + 240
+    assert [after_s for after_s in range(60) if throttle.is_due_for((rested_s + after_s) * 1_000)] == [0, 15, 45]
 
 
 def test_causes_that_are_sentences_are_told_in_one() -> None:

@@ -37,7 +37,7 @@ from rocketmq_spark.remoting.looker import TOOLS, Looker
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.route_table import history_of
 from rocketmq_spark.remoting.tail_watch import PullCallback, TailWatch
-from rocketmq_spark.remoting.waits import Repeated, Wait
+from rocketmq_spark.remoting.waits import Throttle, Wait
 from rocketmq_spark.wire.body.running_info import decode_told_losses
 from rocketmq_spark.wire.remoting.codes import RequestCode
 from rocketmq_spark.wire.remoting.command import RemotingCommand
@@ -106,7 +106,7 @@ class Member:
         self._news = threading.Condition()
         self._has_news = False
         self._seen_changes = 0
-        self._failures = Repeated()
+        self._failed_works: dict[str, Throttle] = {}
         self.puts_resets_back = False
         """Whether an operator's reset that no plan has obeyed is to be the next start's: see ``Membership.leave``."""
         self._tails = TailWatch(self._long_poll, self._announce, clock)
@@ -233,10 +233,18 @@ class Member:
             try:
                 work(membership)
             except RocketMQError as error:
-                level = logging.WARNING if self._failures.is_to_be_said(error.condition) else logging.DEBUG
+                level = logging.WARNING if self._is_to_be_warned_of(error.condition) else logging.DEBUG
                 log.log(level, "what is done from time to time does not work: %s", error)
         if self._turn.published.changes != changes:
             self._announce()
+
+    def _is_to_be_warned_of(self, condition: str) -> bool:
+        """Not the first time: the next survey most often raises it, or waits for what it names."""
+        throttle = self._failed_works.get(condition)
+        if throttle is None:
+            self._failed_works[condition] = Throttle()
+            return False
+        return throttle.is_due_for(self._clock())
 
     def _announce(self) -> None:
         with self._news:

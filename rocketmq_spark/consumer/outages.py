@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.model import BrokerAddress, MessageQueue
-from rocketmq_spark.remoting.failures import Patience
+from rocketmq_spark.remoting.failures import FailureTracker
 from rocketmq_spark.remoting.retry import broker_subject, topic_subject
 from rocketmq_spark.remoting.route_table import RouteTable
-from rocketmq_spark.remoting.waits import Wait, WaitLines
+from rocketmq_spark.remoting.waits import Wait
 
 if TYPE_CHECKING:
     from rocketmq_spark.remoting.clock import Clock
@@ -32,11 +32,11 @@ class Outages:
         self._topics = topics
         self._routes = routes
         self._clock = clock
-        self._patience = Patience()
-        self._commits = Patience()
+        self._tracker = FailureTracker()
+        self._commits: set[str] = set()
+        """Those subjects that are offsets which were not stored."""
         self._excused: frozenset[str] = frozenset()
         self._queues_away: tuple[Wait, ...] = ()
-        self._lines = WaitLines()
         self.news = 0
         """How often something has answered that had been silent, or has been silent for its limit."""
 
@@ -44,59 +44,59 @@ class Outages:
         """Remember that ``subject`` did not answer, or not as it must. ``quiet_ms``: see ``Wait``."""
         log.debug("no answer from %s: %s", subject, error)
         now_ms = self._clock()
-        self.news += self._patience.failed(subject, error, now_ms=now_ms, limit_ms=limit_ms, quiet_ms=quiet_ms)
-        self._patience.excuse(self._without_brokers() & {subject}, now_ms)
+        self.news += self._tracker.failed(subject, error, now_ms=now_ms, limit_ms=limit_ms, quiet_ms=quiet_ms)
+        self._tracker.excuse(self._without_brokers() & {subject}, now_ms)
 
     def succeeded(self, subject: str) -> None:
         """``subject`` has answered."""
-        self.news += self._patience.succeeded(subject)
+        self.news += self._tracker.succeeded(subject)
 
     def forget(self, *subjects: str) -> None:
         """They are not our business any more, or nobody says now what is the matter with them."""
         for subject in subjects:
-            self._patience.forget(subject)
+            self._tracker.forget(subject)
 
     def all_asked(self) -> None:
         """Everybody who could be asked has been: what is still due could not, and is not due at once again."""
-        self._patience.postpone(self._clock())
-        self._commits.postpone(self._clock())
+        self._tracker.postpone(self._clock())
 
     def commit_failed(self, queue: MessageQueue, error: RocketMQError, limit_ms: int) -> None:
         """A queue's offset was not stored. The broker may answer everything else, so its limit counts by itself."""
-        now_ms = self._clock()
-        self.news += self._commits.failed(_commits_of(queue), error, now_ms=now_ms, limit_ms=limit_ms)
+        subject = _commits_of(queue)
+        self._commits.add(subject)
+        self.news += self._tracker.failed(subject, error, now_ms=self._clock(), limit_ms=limit_ms)
 
     def forget_commits(self, queue: MessageQueue) -> None:
         """The queue's offset is stored, or another member's to store. Where it was refused before, that is news: the
         queue may be planned again."""
-        if self._commits.is_anything_failing:
-            self.news += self._commits.succeeded(_commits_of(queue))
+        if self._commits:
+            self._commits.discard(_commits_of(queue))
+            self.news += self._tracker.succeeded(_commits_of(queue))
 
     def forget_brokers_that_left(self) -> None:
         """No route names them any more, so they are not asked."""
         for broker_name in self._routes.left():
-            self._patience.forget(broker_subject(broker_name))
+            self._tracker.forget(broker_subject(broker_name))
 
     def may_ask(self, broker_name: str) -> bool:
         """Whether a broker was not silent when it was last asked, or that was long enough ago."""
-        return self._patience.may_try(broker_subject(broker_name), self._clock())
+        return self._tracker.may_try(broker_subject(broker_name), self._clock())
 
     def may_commit(self, queue: MessageQueue) -> bool:
         """Whether a queue's last commit was not refused, or that was long enough ago."""
-        return not self._commits.is_anything_failing or self._commits.may_try(_commits_of(queue), self._clock())
+        return not self._commits or self._tracker.may_try(_commits_of(queue), self._clock())
 
     @property
     def next_try_ms(self) -> int | None:
         """When something that did not answer is to be asked again; None while everything answers."""
-        known = (self._patience.next_try_ms, self._commits.next_try_ms)
-        return min((at_ms for at_ms in known if at_ms is not None), default=None)
+        return self._tracker.next_try_ms
 
     def answering(self) -> dict[str, BrokerAddress]:
         """Masters' addresses by broker name, without the brokers that were silent when they were last asked."""
         return {
             broker_name: address
             for broker_name, address in self._routes.masters().items()
-            if not self._patience.is_failing(broker_subject(broker_name))
+            if not self._tracker.is_failing(broker_subject(broker_name))
         }
 
     # ------------------------------------------------------------------------------------------ what is said of it
@@ -108,22 +108,22 @@ class Outages:
     @property
     def waits(self) -> tuple[Wait, ...]:
         """All that is waited for now."""
-        commits = (replace(wait, what=wait.what.rstrip(",")) for wait in self._commits.waits(self._excused))
-        excused = self._excused | self._without_brokers()
-        return (*self._patience.waits(excused), *commits, *self._queues_away)
+        waits = self._tracker.waits(self._excused | self._without_brokers())
+        commits = (replace(wait, what=wait.what.rstrip(",")) for wait in waits if wait.what in self._commits)
+        return (*(wait for wait in waits if wait.what not in self._commits), *commits, *self._queues_away)
 
     def _without_brokers(self) -> frozenset[str]:
         """Topics that are gone because all their brokers are, which are waited for by themselves."""
-        routes = self._routes.routes.items() if self._patience.is_anything_failing else ()
+        routes = self._routes.routes.items() if self._tracker.is_anything_failing else ()
         return frozenset(
             topic_subject(topic)
             for topic, route in routes
-            if all(self._patience.is_failing(broker_subject(broker.broker_name)) for broker in route.brokers)
+            if all(self._tracker.is_failing(broker_subject(broker.broker_name)) for broker in route.brokers)
         )
 
     def say(self) -> None:
         """Log what is to be said of that by now, see ``WaitLines``."""
-        for line in self._lines.lines(self.waits, self._clock()):
+        for line in self._tracker.lines(self._clock(), self.waits):
             log.warning("%s", line)
 
     # ------------------------------------------------------------------------------------------ what it means
@@ -133,16 +133,14 @@ class Outages:
         ``away``."""
         excused = self._behind(away)
         has_routes = all(topic in self._routes or topic_subject(topic) in excused for topic in self._topics)
-        return has_routes and self._patience.subjects <= excused
+        return has_routes and self._tracker.subjects - self._commits <= excused
 
     def check(self, away: Collection[MessageQueue] = ()) -> None:
-        """Raise for what has been silent for its whole limit, see ``Patience.check``; not for what explains that queues
-        are ``away``, whose time begins anew when they are back."""
-        behind, commits = self._behind(away), {_commits_of(queue) for queue in away}
-        self._excused = frozenset(behind | commits)
-        for patience, excused in ((self._patience, behind), (self._commits, commits)):
-            patience.excuse(excused, self._clock())
-            patience.check(self._clock())
+        """Raise for what has been silent for its whole limit, see ``FailureTracker.check``; not for what explains that
+        queues are ``away``, whose time begins anew when they are back."""
+        self._excused = frozenset(self._behind(away) | {_commits_of(queue) for queue in away})
+        self._tracker.excuse(self._excused, self._clock())
+        self._tracker.check(self._clock())
 
     def away(self, queues: Iterable[MessageQueue], bounds: Collection[MessageQueue]) -> dict[MessageQueue, str]:
         """Those of ``queues`` that nobody serves, with the last address of their broker. What is in ``bounds`` is
@@ -158,13 +156,13 @@ class Outages:
         return topic in self._topics and (topic in self._routes or self._is_unknown(topic))
 
     def _is_unknown(self, topic: str) -> bool:
-        return self._patience.is_failing(topic_subject(topic))
+        return self._tracker.is_failing(topic_subject(topic))
 
     def _is_silent(self, queue: MessageQueue) -> bool:
         if self._is_unknown(queue.topic) or not self._routes.is_readable(queue):
             return False
         has_master = self._routes.master(queue.broker_name) is not None
-        return has_master and self._patience.is_failing(broker_subject(queue.broker_name))
+        return has_master and self._tracker.is_failing(broker_subject(queue.broker_name))
 
     def _behind(self, away: Collection[MessageQueue]) -> set[str]:
         """Subjects whose silence goes with queues that are away: their topics, and brokers of which no route names a

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.clock import Clock
-from rocketmq_spark.remoting.failures import Patience
+from rocketmq_spark.remoting.failures import FailureTracker
 from rocketmq_spark.remoting.retry import (
     NAME_SERVERS,
     Outlook,
@@ -20,7 +20,7 @@ from rocketmq_spark.remoting.retry import (
     refreshes_route,
     topic_subject,
 )
-from rocketmq_spark.remoting.waits import Wait, WaitLines
+from rocketmq_spark.remoting.waits import Wait
 
 
 class Troubles:
@@ -34,15 +34,14 @@ class Troubles:
         self._news = news
         self._look = look
         self._clock = clock
-        self._patience = Patience(outlook_of_pull)
-        self._lines = WaitLines()
+        self._tracker = FailureTracker(outlook_of_pull)
         self._crash: Exception | None = None
 
     @property
     def waits(self) -> tuple[Wait, ...]:
         """What does not answer."""
         with self._news:
-            return self._patience.waits()
+            return self._tracker.waits()
 
     @property
     def is_final(self) -> bool:
@@ -54,29 +53,29 @@ class Troubles:
         with self._news:
             if self._crash is not None:
                 raise self._crash
-            self._patience.check(self._clock())
+            self._tracker.check(self._clock())
 
     def lines(self) -> list[str]:
         """What is to be said of what does not answer, see ``WaitLines``. Nobody waits for what ends the query."""
-        return [] if self._crash else self._lines.lines(self.waits, self._clock())
+        return [] if self._crash else self._tracker.lines(self._clock(), self.waits)
 
     # ------------------------------------------------------------------------------------------ brokers, topics
 
     def may_ask(self, broker_name: str) -> bool:
         """Whether it does not fail, or its pause is over."""
         with self._news:
-            return self._patience.may_try(broker_subject(broker_name), self._clock())
+            return self._tracker.may_try(broker_subject(broker_name), self._clock())
 
     def is_failing(self, broker_name: str) -> bool:
         """It does not answer, or nobody says where it is."""
         with self._news:
-            return not self._patience.subjects.isdisjoint((NAME_SERVERS, broker_subject(broker_name)))
+            return not self._tracker.subjects.isdisjoint((NAME_SERVERS, broker_subject(broker_name)))
 
     def may_look(self) -> bool:
         """Whether a look did not fail just now."""
         subjects = (NAME_SERVERS, *map(topic_subject, self._options.topics))
         with self._news:
-            return all(self._patience.may_try(subject, self._clock()) for subject in subjects)
+            return all(self._tracker.may_try(subject, self._clock()) for subject in subjects)
 
     def note_look(self, failures: dict[str, RocketMQError]) -> None:
         """By topic, of those that are read. While no name server answers nothing is known of any."""
@@ -95,7 +94,7 @@ class Troubles:
     def _note(self, subject: str, outcome: object) -> None:
         if not isinstance(outcome, RocketMQError):
             with self._news:
-                self._patience.succeeded(subject)
+                self._tracker.succeeded(subject)
             return
         if outlook_of_pull(outcome) is Outlook.FINAL:
             self.fail(outcome)
@@ -103,7 +102,7 @@ class Troubles:
         is_missing = is_unknown_topic(outcome) or is_unknown_group(outcome)
         limit_ms = options.missing_topic_timeout_ms if is_missing else options.cluster_timeout_ms
         with self._news:
-            self._patience.failed(subject, outcome, now_ms=self._clock(), limit_ms=limit_ms)
+            self._tracker.failed(subject, outcome, now_ms=self._clock(), limit_ms=limit_ms)
         if refreshes_route(outcome):
             self._look()
 

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 Sleep: TypeAlias = Callable[[float], None]
 
 EXCUSED_QUIET_MS: Final = 15_000
-"""See ``Patience.excuse``."""
+"""See ``FailureTracker.excuse``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class _Trouble:
     quiet_ms: int
 
 
-class Patience:
+class FailureTracker:
     """What is failing now, by subject ("broker broker-a", "name servers", "topic orders"). Times come from the caller,
     and ``outlook_of`` decides which failures pass.
 
@@ -53,6 +53,7 @@ class Patience:
     def __init__(self, outlook_of: Callable[[RocketMQError], Outlook] = outlook_of_request) -> None:
         self._outlook_of = outlook_of
         self._troubles: dict[str, _Trouble] = {}
+        self._lines = WaitLines()
 
     def failed(
         self,
@@ -135,6 +136,10 @@ class Patience:
             if subject not in excused
         )
 
+    def lines(self, now_ms: int, waits: Collection[Wait] | None = None) -> list[str]:
+        """What is to be logged now of ``waits``, without them of all its own: see ``WaitLines``."""
+        return self._lines.lines(self.waits() if waits is None else waits, now_ms)
+
     def excuse(self, subjects: Collection[str], now_ms: int, *, beside_ms: int | None = None) -> None:
         """While something else explains why these fail they do not count: their time begins again. When that is over
         they mostly are a moment later, which is not logged. ``beside_ms``: the limit of what explains it; beyond
@@ -209,8 +214,7 @@ class Failures:
         self._clock = clock
         self._waited = waited
         self._has_succeeded = False
-        self._patience = Patience(policy.outlook_of)
-        self._lines = WaitLines()
+        self._tracker = FailureTracker(policy.outlook_of)
         self._unrouted: set[str] = set()
         """Topics whose routes the name servers did not answer with."""
 
@@ -237,8 +241,8 @@ class Failures:
     def failed(self, subject: str, topic: str | None, error: RocketMQError) -> RocketMQError | None:
         """Note and log a failure. Return None if another attempt may succeed.
 
-        Else ``error``, or TransportError[CLUSTER_UNREACHABLE] around it: see ``Patience.over``. ``topic``: whose route
-        it had, unless it failed for that; None if it was tried without one, while name servers are silent or not.
+        Else ``error``, or TransportError[CLUSTER_UNREACHABLE] around it: see ``FailureTracker.over``. ``topic``: whose
+        route it had, unless it failed for that; None if it was tried without one, while name servers are silent or not.
         """
         outlook, now_ms = self._policy.outlook_of(error), self._clock()
         if outlook is Outlook.FINAL:
@@ -249,7 +253,7 @@ class Failures:
             failing = NAME_SERVERS
         elif topic is not None:
             self._routed(topic)
-        self._patience.failed(
+        self._tracker.failed(
             failing,
             error,
             now_ms=now_ms,
@@ -258,11 +262,11 @@ class Failures:
             quiet_ms=QUIET_MS,
         )
         if failing == NAME_SERVERS or (topic is None and self.are_name_servers_silent):
-            self._patience.excuse((subject,), now_ms, beside_ms=self._policy.limit_ms)
+            self._tracker.excuse((subject,), now_ms, beside_ms=self._policy.limit_ms)
         self._log()
-        over = self._patience.over(failing, now_ms)
+        over = self._tracker.over(failing, now_ms)
         if over is not None and self._waited is not None:
-            self._waited(failing).gave_up(self._patience.since_ms(failing))
+            self._waited(failing).gave_up(self._tracker.since_ms(failing))
         return over
 
     def succeeded(self, subject: str, topic: str | None) -> None:
@@ -271,7 +275,7 @@ class Failures:
             self._waited(subject).answered()
         self._has_succeeded = True
         were_silent = topic is not None and self._routed(topic)
-        if self._patience.succeeded(subject) or were_silent:
+        if self._tracker.succeeded(subject) or were_silent:
             self._log()
 
     def routed(self, topic: str) -> None:
@@ -282,7 +286,7 @@ class Failures:
     @property
     def are_name_servers_silent(self) -> bool:
         """Whether no name server has answered since they failed."""
-        return self._patience.is_failing(NAME_SERVERS)
+        return self._tracker.is_failing(NAME_SERVERS)
 
     def _routed(self, topic: str) -> bool:
         """Return whether it was a failure of name servers that this route was missing. One that was known before
@@ -290,8 +294,8 @@ class Failures:
         if topic not in self._unrouted:
             return False
         self._unrouted.clear()
-        return self._patience.succeeded(NAME_SERVERS)
+        return self._tracker.succeeded(NAME_SERVERS)
 
     def _log(self) -> None:
-        for line in self._lines.lines(self._patience.waits(), self._clock()):
+        for line in self._tracker.lines(self._clock()):
             log.warning("%s", line)

@@ -1,18 +1,17 @@
 """Waits: what is waited for, since when and until when, and when to say so. Pure; times come from the caller.
 
 An outage is one event, whatever is asked how often in it. So it is said at once, again at growing intervals while it
-lasts, and when it is over.
+lasts, and when it is over. ``Throttle`` is for all that is logged again and again.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
 FIRST_PAUSE_MS: Final = 15_000
-"""Between the first two times that a wait is said; each next pause is twice as long."""
+"""Between the first two times that something is logged; each next pause is twice as long."""
 
 LONGEST_PAUSE_MS: Final = 600_000
 
@@ -21,6 +20,31 @@ QUIET_MS: Final = 1_000
 
 MOST_NAMED: Final = 3
 """Waits that one line names; the others it counts."""
+
+
+class Throttle:
+    """When to log again what goes on, or comes again and again. Not thread-safe; times are arguments."""
+
+    def __init__(self) -> None:
+        self._next_ms = 0
+        self._pause_ms = FIRST_PAUSE_MS
+
+    def start(self, now_ms: int) -> None:
+        """It is logged now, as the first time."""
+        self._next_ms, self._pause_ms = now_ms + FIRST_PAUSE_MS, 2 * FIRST_PAUSE_MS
+
+    def is_due(self, now_ms: int) -> bool:
+        """Whether the pause is over. If so, the next one is twice as long, from now on."""
+        if now_ms < self._next_ms:
+            return False
+        self._next_ms, self._pause_ms = now_ms + self._pause_ms, min(2 * self._pause_ms, LONGEST_PAUSE_MS)
+        return True
+
+    def is_due_for(self, now_ms: int) -> bool:
+        """The same for an event: after a time without any that was as long as the pause before, as the first time."""
+        if now_ms >= self._next_ms + self._pause_ms:
+            self._pause_ms = FIRST_PAUSE_MS
+        return self.is_due(now_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +71,7 @@ class WaitLines:
     def __init__(self) -> None:
         self._told: dict[str, int] = {}
         self._begun_ms = 0
-        self._next_ms = 0
-        self._pause_ms = FIRST_PAUSE_MS
+        self._throttle = Throttle()
 
     def lines(self, waits: Collection[Wait], now_ms: int) -> list[str]:
         """What to say now that ``waits`` are all there are; nothing, most often."""
@@ -59,13 +82,12 @@ class WaitLines:
         if new:
             self._told |= {wait.what: wait.since_ms for wait in new}
             self._begun_ms = now_ms
-            self._next_ms, self._pause_ms = now_ms + FIRST_PAUSE_MS, 2 * FIRST_PAUSE_MS
+            self._throttle.start(now_ms)
             begun, over = _named(_begun(wait, now_ms) for wait in new), self._replaced(waits, now_ms)
             return [f"waiting for {begun.removesuffix('.')}; {over}" if over else f"waiting for {begun}"]
         if self._told and not lasting:
             return [self._over(now_ms)]
-        if lasting and now_ms >= self._next_ms:
-            self._next_ms, self._pause_ms = now_ms + self._pause_ms, min(2 * self._pause_ms, LONGEST_PAUSE_MS)
+        if lasting and self._throttle.is_due(now_ms):
             return [f"still waiting for {_named(_lasting(wait, now_ms) for wait in lasting)}"]
         return []
 
@@ -86,23 +108,6 @@ class WaitLines:
         line = f"no longer waiting, after {_seconds(longest_ms)}, for {_named(self._told)}"
         self._told.clear()
         return line
-
-
-class Repeated:
-    """When to say what comes again and again and is most often told by others: not the first time, and then ever more
-    rarely.
-
-    Not thread-safe.
-    """
-
-    def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
-
-    def is_to_be_said(self, what: str) -> bool:
-        """It has come once more; the 2nd, 4th, 8th time it is."""
-        self._counts[what] += 1
-        count = self._counts[what]
-        return count > 1 and count.bit_count() == 1
 
 
 def _begun(wait: Wait, now_ms: int) -> str:

@@ -17,7 +17,7 @@ from rocketmq_spark.model import BrokerAddress, MessageQueue
 from rocketmq_spark.options import WriteOptions
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.cluster_client import ClusterClient
-from rocketmq_spark.remoting.failures import Failures, Patience, Policy, Sleep
+from rocketmq_spark.remoting.failures import Failures, FailureTracker, Policy, Sleep
 from rocketmq_spark.remoting.peer import ResponseFuture
 from rocketmq_spark.remoting.pool import ConnectionPool, shared_pool
 from rocketmq_spark.remoting.producer import ANY_TURN
@@ -73,7 +73,7 @@ class BatchSender:
         unserved_ms = min(limit_ms, options.missing_topic_timeout_ms)
         self._failures = Failures(Policy(outlook_of_write, WRITING, limit_ms, unserved_ms), clock)
         self._looks = TopicLooks(self._routes, self._failures, sleep, self._is_compacted)
-        self._brokers = Patience(outlook_of_write)
+        self._brokers = FailureTracker(outlook_of_write)
         self._in_flight: deque[_Sent] = deque()
         self._bytes_in_flight = 0
         self._turns: defaultdict[str, Iterator[int]] = defaultdict(lambda: count(first_turn()))
