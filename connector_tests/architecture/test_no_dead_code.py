@@ -26,8 +26,8 @@ FOR_USERS: Final = {
         (
             f"{CLUSTER}.{name}"
             for name in (
-                "create_user", "delete_topic", "expire_messages", "kill_name_server", "kill_proxy", "pause_broker",
-                "pause_proxy", "restart_broker", "resume_broker", "resume_proxy", "start_name_server",
+                "create_user", "delete_topic", "expire_messages", "kill_name_server", "kill_proxy", "pause", "pause_broker",
+                "pause_proxy", "restart_broker", "resume", "resume_broker", "resume_proxy", "start_name_server",
                 "stop_name_server", "store_dir",
             )
         ),
