@@ -55,6 +55,7 @@ RUN_ELSEWHERE: Final = {
     "python",
     "SPARK_CONF_DIR=conf spark-submit examples/04_spark_submit_job.py",
     "pip install .",
+    "pip install pyspark==4.1.4 .",
     "python examples/06_delta_append.py",
     'export PYSPARK_PYTHON="$VIRTUAL_ENV/bin/rocketmq-spark-python"',
 }

@@ -62,8 +62,8 @@ def written(draw: st.DrawFn) -> tuple[dict[str, str], dict[str, Any]]:
 
 
 def in_any_case(name: str) -> st.SearchStrategy[str]:
-    return st.lists(st.booleans(), min_size=len(name), max_size=len(name)).map(
-        lambda uppers: "".join(c.upper() if upper else c.lower() for c, upper in zip(name, uppers, strict=True))
+    return st.integers(0, 2 ** len(name) - 1).map(
+        lambda uppers: "".join(c.upper() if uppers >> place & 1 else c.lower() for place, c in enumerate(name))
     )
 
 

@@ -130,6 +130,7 @@ def writing(spark: SparkSession, folder: str, options: dict[str, str]) -> Stream
 
 
 def main(what: str, folder: str, options: str) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # a suite below ``nohup`` ignores it, and so would Spark's JVM
     with test_session(Path(folder)) as spark, (Path(folder) / "progress").open("w", encoding="utf-8") as told:
         spark.sparkContext.setLogLevel("WARN")  # what PySpark sets by itself
         query = {"read": reading, "write": writing}[what](spark, folder, json.loads(options))
