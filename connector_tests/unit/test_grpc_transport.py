@@ -50,7 +50,7 @@ def test_of_a_topic_that_is_gone_the_proxy_says_that_it_knows_a_message_no_more(
 TIMES = "1795445135749 60000 3"
 HANDLES: dict[str, AnyHandle] = {
     f"0 {TIMES} 1 broker-a 7 3 99": Handle.parse("T", f"0 {TIMES} 1 broker-a 7 3"),
-    f"0 {TIMES} 1 broker-a 7 2 99": Handle.parse("T", f"0 {TIMES} 1 broker-a 7 3"),
+    f"0 {TIMES} 1 broker-a 7 2 99": OpaqueHandle("T", "broker-a", f"0 {TIMES} 1 broker-a 7 2 99"),
     "a gateway's": OpaqueHandle("T", "broker-a", "a gateway's"),
     f"0 {TIMES} 0 broker-z 7 3 99": OpaqueHandle("T", "broker-a", f"0 {TIMES} 0 broker-z 7 3 99"),
     f"0 {TIMES} 0 broker-a 8 3 99": OpaqueHandle("T", "broker-a", f"0 {TIMES} 0 broker-a 8 3 99"),
@@ -59,19 +59,27 @@ HANDLES: dict[str, AnyHandle] = {
 """Of the message at offset 3 of queue 7, by what a proxy says."""
 
 
-def test_no_request_is_made_by_a_handle_that_a_producer_wrote() -> None:
-    """A proxy takes it for its broker's, and fails, or changes another message."""
+def test_no_request_is_made_by_a_handle_that_a_producer_wrote(caplog: pytest.LogCaptureFixture) -> None:
+    """A proxy takes it for its broker's, and fails, or changes another message. It may number others wrongly."""
     with ScriptedProxy() as proxy:
         proxy.answers["ReceiveMessage"] = lambda _: [given(text, queue_id=7, queue_offset=3) for text in HANDLES]
         asks = {"endpoints": proxy.address, "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
         with closing(transport_of(ReadOptions.parse(asks))) as transport:
             transport.look()
             answers: SimpleQueue[Any] = SimpleQueue()
-            transport.poll(Poll(Target("T", "broker-a"), 6, 1_000), answers.put)
-            found = [one.handle for one in answers.get(timeout=30)]
+            for _ in range(2):
+                transport.poll(Poll(Target("T", "broker-a"), 6, 1_000), answers.put)
+                received = answers.get(timeout=30)
+            found = [one.handle for one in received]
+            records = [pb.ReceiveMessageResponse.FromString(one.record).message for one in received]
+            rows = [one.system_properties.receipt_handle for one in records]
+            assert rows == [f"0 {TIMES} 1 broker-a 7 3 99", "", "a gateway's", "", "", ""]
             assert found == list(HANDLES.values())
-            assert transport.acknowledge(found) == [True, True, True, False, False, False]
-            assert [one is None for one in transport.change(found, 1, suspend=True)] == [False] * 3 + [True] * 3
+            assert transport.acknowledge(found) == [True, False, True, False, False, False]
+            unknown = [one is None for one in transport.change(found, 1, suspend=True)]
+            assert unknown == [False, True, False, True, True, True]
         acks = [one.request for one in proxy.asked if one.method == "AckMessage"]
         told = [entry.receipt_handle for ack in acks for entry in ack.entries]
-        assert told == [*[HANDLES[f"0 {TIMES} 1 broker-a 7 3 99"].text] * 2, "a gateway's"]
+        assert told == [HANDLES[f"0 {TIMES} 1 broker-a 7 3 99"].text, "a gateway's"]
+    (line,) = [one for one in caplog.messages if "acknowledged" in one]
+    assert line.startswith("4 messages of topic T on broker broker-a cannot be acknowledged")

@@ -102,10 +102,11 @@ def test_a_property_is_a_column_also_where_the_protocol_has_it_apart() -> None:
 
 
 def test_a_message_has_its_handle() -> None:
-    one = answer()
+    one, none = answer(), answer()
     one.message.system_properties.receipt_handle = "its own"
-    (row,), _ = decoded(one, columns=("receiptHandle",))
-    assert row == {"receiptHandle": "its own"}
+    none.message.system_properties.ClearField("receipt_handle")
+    both, _ = decoded(one, none, columns=("receiptHandle",))
+    assert both == [{"receiptHandle": "its own"}, {"receiptHandle": None}]
 
 
 def test_a_topic_of_a_namespace_shows_it() -> None:

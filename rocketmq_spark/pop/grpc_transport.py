@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -11,14 +12,18 @@ from uuid import uuid4
 
 from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.pop.handles import AnyHandle, Form, Handle, Received, handle_of, handle_of_message, is_made_up
+from rocketmq_spark.pop.handles import AnyHandle, Form, Handle, Received, handle_of, is_made_up
 from rocketmq_spark.pop.polls import Poll, Target
+from rocketmq_spark.pop.proxied_handles import handles_of_response
 from rocketmq_spark.pop.transport import Acknowledged, Answer, Changed, MovedByTheServer
 from rocketmq_spark.proxy.session import Session
 from rocketmq_spark.remoting.local_address import local_ip
 from rocketmq_spark.remoting.retry import is_unknown_topic
+from rocketmq_spark.wire.grpc import messaging_pb2 as pb
 from rocketmq_spark.wire.grpc.requests import Subscription
 from rocketmq_spark.wire.grpc.responses import Addresses
+
+log = logging.getLogger(__name__)
 
 LOOK_INTERVAL_MS: Final = 10_000
 """A proxy forgets who has not shown that it is there for some 100 s."""
@@ -49,6 +54,8 @@ class GrpcTransport:
         self._routes: dict[str, dict[str, Addresses]] = {}
         self._unserved: set[str] = set()
         """Topics of which no broker is known."""
+        self._noted: frozenset[Target] = frozenset()
+        """Of which a line says that they have messages that cannot be acknowledged."""
         self._is_looked_after = False
         self._targets: list[Target] = []
         self._polling: list[threading.Thread] = []
@@ -150,14 +157,24 @@ class GrpcTransport:
             )
         except RocketMQError as error:
             return error
+        handles = handles_of_response(topic, broker_name, given)
+        self._note_made_up(poll.target, sum(map(is_made_up, handles)))
         return [
-            Received(
-                handle_of_message(topic, broker_name, one.handle, one.queue_id, one.offset),
-                memoryview(one.record),
-                Form.ANSWERED,
-            )
-            for one in given
+            Received(handle, memoryview(_record(one.record, handle)), Form.ANSWERED)
+            for handle, one in zip(handles, given, strict=True)
         ]
+
+    def _note_made_up(self, target: Target, count: int) -> None:
+        """Once a topic and broker; how many there are in all is counted where they expire."""
+        if count and target not in self._noted:
+            self._noted = self._noted | {target}
+            log.warning(
+                "%d messages of topic %s on broker %s cannot be acknowledged: their receipt handles may be those of "
+                "other messages, as a producer's property POP_CK makes them. They are redelivered, and their rows may "
+                "come twice. 'expired' counts them and later ones; no further line is logged.",
+                count,
+                *target,
+            )
 
     def acknowledge(self, handles: Sequence[AnyHandle]) -> list[Acknowledged]:
         made_up = dict.fromkeys(filter(is_made_up, handles), False)
@@ -208,6 +225,15 @@ def _by_broker(handles: Sequence[AnyHandle], unasked: Container[AnyHandle]) -> I
     for ours in parts.values():
         for first in range(0, len(ours), ACKS_A_REQUEST):
             yield ours[first : first + ACKS_A_REQUEST]
+
+
+def _record(answer: bytes, handle: AnyHandle) -> bytes:
+    """As it came; without its handle, where no request is to be made by that, for rows that are sent back."""
+    if not is_made_up(handle):
+        return answer
+    record = pb.ReceiveMessageResponse.FromString(answer)
+    record.message.system_properties.ClearField("receipt_handle")
+    return record.SerializeToString()
 
 
 def _changed(handle: AnyHandle, result: Callable[[], str | None]) -> Changed:

@@ -148,23 +148,12 @@ def handle_of(topic: str, broker_name: str, text: str) -> AnyHandle:
     return handle if is_understood else OpaqueHandle(topic, broker_name, text)
 
 
-def handle_of_message(topic: str, broker_name: str, text: str, queue_id: int, offset: int) -> AnyHandle:
-    """The same, of the message at ``offset``. A proxy takes a property ``POP_CK`` that a producer has written for the
-    handle of a message, and then may number the handles of others beside it wrongly."""
-    handle = handle_of(topic, broker_name, text)
-    if isinstance(handle, OpaqueHandle):
-        return handle
-    if handle.check_point.queue_id != queue_id:
-        return OpaqueHandle(topic, broker_name, text)
-    return handle._replace(offset=offset)
-
-
 def is_made_up(handle: AnyHandle) -> bool:
-    """Whether a proxy has spelled it and its broker has not: no request is of use, and the message is redelivered."""
+    """Whether a proxy spells it, and its broker may not: no request is made by it, and the message is redelivered."""
     if isinstance(handle, Handle):
         return False
     *words, commit_log_offset = handle.text.split(" ")
-    return len(words) >= _FEWEST_WORDS and commit_log_offset.isdecimal()
+    return len(words) >= _FEWEST_WORDS and commit_log_offset.removeprefix("-").isdecimal()
 
 
 class Form(Enum):

@@ -114,7 +114,8 @@ RECEIVED_COLUMNS: Final[Mapping[str, Column]] = MappingProxyType(
     {
         RECEIPT_HANDLE: Column(
             _STRING,
-            "By what servers know that the message was handed out; `rocketmq_spark.send_back` needs it.",
+            "By what servers know that the message was handed out; `rocketmq_spark.send_back` needs it. Null where "
+            "a proxy's may be that of another message.",
             "receipt_handle",
         )
     }

@@ -79,7 +79,7 @@ def _values(name: str, readable: Sequence[Readable], broker_name: str) -> Iterab
         return [broker_name] * len(readable)
     messages = [one.message for one in readable]
     if name == RECEIPT_HANDLE:
-        return [message.system_properties.receipt_handle for message in messages]
+        return [message.system_properties.receipt_handle or None for message in messages]
     if name not in COLUMNS:
         return [dict(_properties(message)).get(name) for message in messages]
     value_of = VALUES.get(name)

@@ -1,0 +1,178 @@
+"""Handles of a proxy's response: what holds of its numbers, with messages that were stored for later places, and with
+handles that a producer wrote."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rocketmq_spark.pop.handles import AnyHandle, Handle, OpaqueHandle, is_made_up
+from rocketmq_spark.pop.proxied_handles import handles_of_response
+
+TIMES = "1795445135749 60000 3"
+OLD_TIMES = "1763712000000 60000 5"
+
+
+class Told(NamedTuple):
+    handle: str
+    queue_id: int
+    offset: int
+
+
+def told(place: int, offset: int, *, retry: str = "0", start: int = 0, queue_id: int = 7) -> Told:
+    """The message that is stored for ``offset``, and which the proxy calls the one at ``place``."""
+    return Told(f"{start} {TIMES} {retry} broker-a {queue_id} {place} 99", queue_id, offset)
+
+
+def forged(offset: int, retry: str = "0") -> Told:
+    """With a handle of another response."""
+    return Told(f"0 {OLD_TIMES} {retry} broker-a 7 {offset} 99", 7, offset)
+
+
+def handles(*response: Told) -> list[AnyHandle]:
+    return handles_of_response("T", "broker-a", response)
+
+
+def places(*response: Told) -> list[int | None]:
+    """By which each can be acknowledged; None: by none."""
+    return [one.offset if isinstance(one, Handle) else None for one in handles(*response)]
+
+
+def test_a_handle_is_the_proxys_own() -> None:
+    assert handles(told(3, 3)) == [Handle.parse("T", f"0 {TIMES} 0 broker-a 7 3")]
+
+
+def test_messages_of_a_moved_queue_keep_the_places_of_their_handles() -> None:
+    response = [told(0, 0), told(1, 4), told(2, 5), told(3, 9)]
+    assert places(*response) == [0, 1, 2, 3]
+
+
+def test_queues_of_one_response_are_judged_by_themselves() -> None:
+    moved, falls = [told(1, 4), told(2, 5)], [told(1, 4, queue_id=8), told(3, 5, queue_id=8)]
+    assert places(*moved, *falls) == [1, 2, None, None]
+    assert places(told(5, 5, retry="1"), *moved) == [5, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        [told(1, 4), told(1, 4)],
+        [told(2, 5), told(3, 6), told(2, 7)],
+        [told(3, 2)],
+        [told(1, 4), told(2, 4)],
+    ],
+)
+def test_no_place_is_certain_where_numbers_fall(response: list[Told]) -> None:
+    """After a broker started again, two messages of one queue may be stored for one offset."""
+    assert places(*response) == [None] * len(response)
+
+
+def test_a_message_with_its_stored_offset_is_certain_though_others_fall() -> None:
+    assert places(told(2, 5), told(3, 6), told(4, 4), told(2, 5)) == [None, None, 4, None]
+
+
+def test_messages_behind_a_forged_handle_are_not_acknowledged_by_wrong_numbers() -> None:
+    """It names a retry topic, so the proxy numbers what is behind it one too low."""
+    assert places(told(0, 0), forged(1, "1"), told(1, 2), told(2, 3)) == [0, None, None, None]
+
+
+@pytest.mark.parametrize("retry", ["0", "1"])
+def test_messages_beside_a_forged_handle_with_their_stored_offsets_are_certain(retry: str) -> None:
+    assert places(forged(0, retry), told(1, 1), told(2, 2)) == [None, 1, 2]
+    assert places(told(1, 1), told(2, 2), forged(3, retry)) == [1, 2, None]
+    assert places(told(1, 1), Told("no handle", 7, 2), told(4, 4)) == [1, None, 4]
+
+
+def test_a_message_between_two_forged_handles_is_uncertain() -> None:
+    """The first may be of a retry topic, and the second have no number: in a moved queue the message between then has
+    that of the second, which may equal its stored offset."""
+    assert places(forged(9), told(1, 1), forged(2, "1"), told(3, 3, retry="1")) == [None, None, None, 3]
+
+
+def test_a_handle_of_another_queue_is_a_producers() -> None:
+    text = f"0 {TIMES} 0 broker-a 8 3 99"
+    assert handles(Told(text, 7, 3)) == [OpaqueHandle("T", "broker-a", text)]
+
+
+def test_the_most_frequent_times_are_those_of_the_response() -> None:
+    assert places(forged(0), told(1, 1), told(2, 2)) == [None, 1, 2]
+
+
+@pytest.mark.parametrize("number", ["99", "-1"])
+def test_an_uncertain_handle_is_asked_about_no_more(number: str) -> None:
+    response = [Told(f"0 {TIMES} 0 broker-a 7 3 {number}", 7, 2)]
+    (handle,) = handles(*response)
+    assert handle == OpaqueHandle("T", "broker-a", response[0].handle)
+    assert is_made_up(handle)
+
+
+def test_a_gateways_own_handles_are_kept() -> None:
+    (handle,) = handles(Told("a gateway's", 7, 3))
+    assert handle == OpaqueHandle("T", "broker-a", "a gateway's")
+    assert not is_made_up(handle)
+
+
+class Stored(NamedTuple):
+    """A message of queue 7."""
+
+    redelivered: int | None
+    """Its offset in the queue of a retry topic; None: it is of the topic itself."""
+    forged_retry: str | None
+    """In what a producer wrote as its handle; None: it wrote nothing."""
+    undelivered_before: int | None
+    """Messages of an IPv6 host's flags before it; None: the broker was started again."""
+
+
+STORED = st.builds(
+    Stored,
+    st.none() | st.integers(0, 8),
+    st.sampled_from([None, None, None, "0", "1"]),
+    st.sampled_from([0, 0, 0, 1, None]),
+)
+
+
+def answered(messages: list[Stored]) -> tuple[list[Told], list[int | None]] | None:
+    """What a proxy makes of a broker's response, and the true place of each that has one in the topic itself; None: it
+    fails. Source: ``client/impl/MQClientAPIImpl.java#processPopResponse``."""
+    places: list[int] = []
+    numbered: list[int] = []
+    offsets: list[int] = []
+    moved = 0
+    for one in messages:
+        moved = 0 if one.undelivered_before is None else moved + one.undelivered_before
+        offset = len(places) + moved if one.redelivered is None else one.redelivered
+        if one.redelivered is None:
+            places.append(len(places))
+        if (one.forged_retry or ("0" if one.redelivered is None else "1")) == "0":
+            numbered.append(offset)
+        offsets.append(offset)
+    response: list[Told] = []
+    for one, offset in zip(messages, offsets, strict=True):
+        if one.forged_retry is not None:
+            response.append(forged(offset, one.forged_retry))
+        elif one.redelivered is not None:
+            response.append(told(offset, offset, retry="1"))
+        elif numbered.index(offset) < len(places):
+            response.append(told(places[numbered.index(offset)], offset))
+        else:
+            return None
+    left = iter(places)
+    of_the_topic = [None if one.redelivered is not None else next(left) for one in messages]
+    return response, [None if one.forged_retry else place for one, place in zip(messages, of_the_topic, strict=True)]
+
+
+@given(st.lists(STORED, max_size=8))
+@settings(max_examples=1_000, deadline=None)
+def test_no_message_is_acknowledged_by_the_place_of_another(messages: list[Stored]) -> None:
+    made = answered(messages)
+    if made is None:
+        return
+    response, true = made
+    found = handles(*response)
+    ours = [(one, place) for one, place in zip(found, true, strict=True) if place is not None]
+    assert all(one.offset == place for one, place in ours if isinstance(one, Handle))
+    if not any(one.forged_retry or one.undelivered_before is None for one in messages):
+        assert all(isinstance(one, Handle) for one in found)
