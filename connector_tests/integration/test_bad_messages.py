@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import logging
+import struct
 from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from connector_tests.support.admin_broker import AdminBroker
+from connector_tests.support.streams import eventually
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.errors import RemoteProtocolError
-from rocketmq_spark.model import Message, MessageQueue, QueueRange
+from rocketmq_spark.model import BrokerAddress, Message, MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
+from rocketmq_spark.remoting.send_question import send_question
+from rocketmq_spark.remoting.send_result import send_header
 from rocketmq_spark.source.datasource import RocketMQDataSource
 from rocketmq_spark.source.partition_reader import read_ranges
 from rocketmq_spark.source.pop.pop_reader import RocketMQPopReader
@@ -25,6 +30,7 @@ from rocketmq_spark.source.schema import default_schema
 from rocketmq_spark.wire.arrow import bad_messages, columns
 from rocketmq_spark.wire.message.compression import compress
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
+from rocketmq_spark.wire.remoting.codes import RequestCode
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("implementation")]
 
@@ -132,6 +138,34 @@ def test_shared_messages_that_are_bad_are_dead_letters_and_acknowledged_with_the
     assert sorted(str(row["body"]) for row in letters) == [str(b"body %d" % offset) for offset in BAD]
     letters.sort(key=lambda row: str(row["body"]))
     check_the_first(letters, queue)
+
+
+REFUSED_BEFORE = {
+    "half": b"TRAN_MSG\x01true\x02",
+    "long": b"RETRY_TOPIC\x01" + b"t" * 32_500 + b"\x02",
+    "no text": b"UNIQ_KEY\x01" + b"\xff" * 11_000 + b"\x02",
+}
+
+
+@pytest.mark.parametrize("properties", REFUSED_BEFORE.values(), ids=list(REFUSED_BEFORE))
+def test_a_dead_letter_is_stored_whatever_properties_its_message_had(
+    cluster: EmbeddedCluster, properties: bytes
+) -> None:
+    """A broker took the first for a half message, which nobody commits, and refused the others at each attempt."""
+    group, queue = unique_name("bad"), MessageQueue(cluster.create_topic(unique_name("bad"), queues=1), "broker-a", 0)
+    body = b"no stream"
+    batch = struct.pack(f">iiiii{len(body)}sh", 0, 0, 0, 0, len(body), body, len(properties)) + properties
+    batch = struct.pack(">i", len(batch)) + batch[4:]
+    with closing(ConnectionPool(5_000)) as pool:
+        broker = AdminBroker(BrokerAddress(cluster.broker_addr()), pool, 5_000)
+        header = send_header(queue, "tests", sys_flag=POISON_FLAG, is_batch=True)
+        broker.ask(send_question(RequestCode.SEND_BATCH_MESSAGE, header, batch, queue))
+        eventually(lambda: broker.max_offset(queue) == 1, "stored")
+        assert read(cluster, QueueRange(queue, 0, 1), group, badMessages="deadLetter", clusterTimeoutMs="5000") == []
+        dead = MessageQueue(f"%DLQ%{group}", queue.broker_name, 0)
+        eventually(lambda: broker.max_offset(dead) == 1, "a dead letter")
+    (letter,) = dead_letters_of(cluster, queue, group, 1)
+    assert letter["body"] == body
 
 
 class ToEnd:

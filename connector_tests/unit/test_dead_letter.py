@@ -1,10 +1,16 @@
 from __future__ import annotations
 
+import pytest
+
 from connector_tests.support.message_bytes import COMPRESSED, Record
-from rocketmq_spark.model import Message, MessageQueue
+from rocketmq_spark.model import RESERVED_PROPERTIES, Message, MessageQueue
 from rocketmq_spark.source.dead_letter import dead_letter
 from rocketmq_spark.wire.arrow.bad_messages import BadMessage
-from rocketmq_spark.wire.message.properties import encode_properties
+from rocketmq_spark.wire.message.properties import (
+    PROPERTIES_LIMIT_BYTES,
+    PROPERTIES_ROOM_BYTES,
+    encode_properties,
+)
 from rocketmq_spark.wire.message.stored_message import as_stored
 
 QUEUE = MessageQueue("orders", "broker-a", 3)
@@ -37,17 +43,15 @@ def test_it_has_the_body_as_stored_and_says_what_it_was() -> None:
     )
 
 
-def test_nothing_delays_it() -> None:
-    assert letter_of(DELAY="3", TIMER_DELAY_SEC="60", TIMER_DELIVER_MS="1", REAL_TOPIC="x").properties == SAID
+QUOTED = frozenset({"TAGS", "KEYS", "UNIQ_KEY", *SAID})
+"""What RocketMQ has taken, and a dead letter has all the same."""
 
 
-def test_how_it_was_handed_out_is_not_said_of_it() -> None:
-    assert letter_of(POP_CK="3 1763712000000 60000 3 1 broker-a 7 3").properties == SAID
-
-
-def test_a_dead_letter_has_no_count_of_a_batch() -> None:
-    """RocketMQ 5 refuses it: MESSAGE_ILLEGAL, and the query ended."""
-    assert letter_of(INNER_NUM="3", INNER_BASE="7").properties == SAID
+@pytest.mark.parametrize("name", sorted(RESERVED_PROPERTIES - QUOTED))
+def test_a_dead_letter_has_no_property_by_which_servers_act(name: str) -> None:
+    """With TRAN_MSG a broker stored it as a half message, which nobody commits; others it delivered later or elsewhere,
+    or refused: MESSAGE_ILLEGAL."""
+    assert letter_of(b"no stream", **{name: "true"}).properties == SAID
 
 
 def test_a_dead_letter_without_body_has_a_blank() -> None:
@@ -60,8 +64,28 @@ def test_of_what_was_sent_back_the_first_place_is_said() -> None:
     assert (properties["RETRY_TOPIC"], properties["ORIGIN_MESSAGE_ID"]) == ("first", "M")
 
 
+def test_what_is_quoted_is_cut() -> None:
+    properties = letter_of(RETRY_TOPIC="t" * 32_500, ORIGIN_MESSAGE_ID="M" * 100).properties
+    assert (properties["RETRY_TOPIC"], properties["ORIGIN_MESSAGE_ID"]) == ("t" * 255, "M" * 64)
+
+
 def test_properties_that_leave_no_room_stay_behind_but_for_the_producers_id() -> None:
-    properties = letter_of(UNIQ_KEY="U", own="x" * 32_700).properties
+    properties = letter_of(UNIQ_KEY="U", own="x" * 32_200).properties
     assert properties == {"UNIQ_KEY": "U", **SAID}
-    assert encode_properties(properties)
-    assert "own" in letter_of(own="x" * 32_000).properties
+    assert "own" in letter_of(own="x" * 31_900).properties
+
+
+@pytest.mark.parametrize("name", ["UNIQ_KEY", "KEYS", "TAGS", "RETRY_TOPIC", "ORIGIN_MESSAGE_ID", "own"])
+@pytest.mark.parametrize("count", [31_500, 32_000, 32_500])
+def test_a_dead_letter_leaves_room_for_what_brokers_add(name: str, count: int) -> None:
+    """It was refused at each attempt: MESSAGE_ILLEGAL, UNSENDABLE."""
+    for properties in ({name: "x" * count}, {name: "\ufffd" * (count // 3)}):
+        letter = letter_of(b"no stream", **properties)
+        assert len(encode_properties(letter.properties)) <= PROPERTIES_LIMIT_BYTES - PROPERTIES_ROOM_BYTES
+
+
+def test_a_producers_id_that_leaves_no_room_is_cut() -> None:
+    """Each of its bytes is no text, and becomes three."""
+    record = Record(topic="orders", body=b"no", properties=b"UNIQ_KEY\x01" + b"\xff" * 11_000 + b"\x02")
+    letter = dead_letter(BadMessage(as_stored(memoryview(record.encode()), "broker-a"), "it is damaged"), QUEUE)
+    assert letter.properties["UNIQ_KEY"] == "\ufffd" * 64

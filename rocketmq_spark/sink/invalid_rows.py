@@ -18,12 +18,11 @@ from rocketmq_spark.wire.arrow.slices import Mask
 from rocketmq_spark.wire.message.properties import (
     NAME_VALUE_SEPARATOR,
     PROPERTIES_LIMIT_BYTES,
+    PROPERTIES_ROOM_BYTES,
     PROPERTY_SEPARATOR,
     decode_utf8,
 )
 
-PROPERTIES_ROOM_BYTES: Final = 512
-"""For what brokers add of their own, such as their cluster's name."""
 OWN_PROPERTIES_LIMIT_BYTES: Final = PROPERTIES_LIMIT_BYTES - PROPERTIES_ROOM_BYTES
 
 _TAKEN: Final = pa.array(sorted(RESERVED_PROPERTIES)).cast(pa.binary())

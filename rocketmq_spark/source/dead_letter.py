@@ -10,14 +10,15 @@ from collections.abc import Mapping
 from typing import Final
 
 from rocketmq_spark.errors import LocalProtocolError
-from rocketmq_spark.model import Message, MessageQueue
+from rocketmq_spark.model import RESERVED_PROPERTIES, Message, MessageQueue
 from rocketmq_spark.wire.arrow.bad_messages import BadMessage
 from rocketmq_spark.wire.message.properties import (
-    INNER_BASE,
-    INNER_NUM,
+    KEYS,
     ORIGIN_MESSAGE_ID,
-    POP_CK,
+    PROPERTIES_LIMIT_BYTES,
+    PROPERTIES_ROOM_BYTES,
     RETRY_TOPIC,
+    TAGS,
     UNIQ_KEY,
     encode_properties,
 )
@@ -29,16 +30,14 @@ SYS_FLAG: Final = "BAD_MESSAGE_SYS_FLAG"
 
 _SEPARATORS: Final = str.maketrans("\x01\x02", "  ")
 
-HOLD_BACK: Final = frozenset(
-    {"DELAY", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "TIMER_OUT_MS", "REAL_TOPIC", "REAL_QID"}
-)
-"""Properties with which a broker would deliver it later, or elsewhere. Source: ``common/message/MessageConst.java``."""
+NOT_ITS_OWN: Final = RESERVED_PROPERTIES - {TAGS, KEYS, UNIQ_KEY}
+"""Servers act by these, whoever wrote them: they would store it as half a transaction, deliver it later or elsewhere,
+take a handle of the bad message for its own, or refuse it."""
 
-
-NOT_ITS_OWN: Final = HOLD_BACK | {POP_CK, INNER_BASE, INNER_NUM}
-"""A handle would be taken for that of the dead letter by who is handed it out; and a broker refuses a message that has
-the count of an inner batch and is none."""
-
+TOPIC_CHARACTERS: Final = 255
+ID_CHARACTERS: Final = 64
+PROBLEM_CHARACTERS: Final = 1_000
+"""Of what is quoted, at most: a producer may have written it."""
 
 NO_BODY: Final = b" "
 """In place of an empty body, which brokers refuse of a single message."""
@@ -47,28 +46,30 @@ NO_BODY: Final = b" "
 def dead_letter(bad: BadMessage, queue: MessageQueue) -> Message:
     """``bad``, met in ``queue``, as a message for the group's dead letter topic.
 
-    It keeps its properties, its keys and tags among them, unless these leave no room for what is said of it.
-    RETRY_TOPIC and ORIGIN_MESSAGE_ID say where it was stored, as with what was sent back.
+    It keeps a user's properties, keys, tag and the producer's id, unless these leave no room for what is said of
+    it and what brokers add: then the id stays alone, cut where it has to be. RETRY_TOPIC and ORIGIN_MESSAGE_ID say
+    where it was stored, as with what was sent back.
     """
     stored = bad.message
     own = {name: value for name, value in stored.properties.items() if name not in NOT_ITS_OWN}
     said = {
-        RETRY_TOPIC: stored.origin_topic,
-        ORIGIN_MESSAGE_ID: stored.properties.get(ORIGIN_MESSAGE_ID, stored.offset_msg_id),
-        PROBLEM: bad.problem.translate(_SEPARATORS),
+        RETRY_TOPIC: stored.origin_topic[:TOPIC_CHARACTERS],
+        ORIGIN_MESSAGE_ID: stored.properties.get(ORIGIN_MESSAGE_ID, stored.offset_msg_id)[:ID_CHARACTERS],
+        PROBLEM: bad.problem.translate(_SEPARATORS)[:PROBLEM_CHARACTERS],
         QUEUE: str(queue),
         OFFSET: str(stored.queue_offset),
         SYS_FLAG: str(stored.sys_flag),
     }
     properties = {**own, **said}
     if not _fit(properties):
-        properties = {name: own[name] for name in (UNIQ_KEY,) if name in own} | said
+        properties = {UNIQ_KEY: own[UNIQ_KEY], **said} if UNIQ_KEY in own else said
+    if not _fit(properties):
+        properties = {UNIQ_KEY: own[UNIQ_KEY][:ID_CHARACTERS], **said}
     return Message(queue.topic, stored.body or NO_BODY, properties=properties, flag=stored.flag)
 
 
 def _fit(properties: Mapping[str, str]) -> bool:
     try:
-        encode_properties(properties)
+        return len(encode_properties(properties)) <= PROPERTIES_LIMIT_BYTES - PROPERTIES_ROOM_BYTES
     except LocalProtocolError:
         return False
-    return True
