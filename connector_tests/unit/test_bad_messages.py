@@ -181,6 +181,15 @@ def test_a_body_that_is_too_large_alone_is_bad_and_those_too_large_together_are_
             decoder().decode_around(bodies, *ALL)
 
 
+@pytest.mark.parametrize("kind", [MessageSysFlag.ZLIB, MessageSysFlag.LZ4, MessageSysFlag.ZSTD])
+def test_a_body_larger_than_any_row_may_be_is_bad(decoder: NewDecoder, kind: MessageSysFlag) -> None:
+    large = Record(body=compress(bytes(33 * 1024 * 1024), kind), sys_flag=COMPRESSED | int(kind))
+    batch, (bad,) = decoder().decode_around([pull_body(at(Record(body=b"x"), 0), at(large, 1))], *ALL)
+    assert bad.offsets == range(1, 2)
+    assert bad.problem == "its body has more than the 33554432 bytes allowed when decompressed"
+    assert batch["body"].to_pylist() == [b"x", None]
+
+
 def test_rows_of_one_bad_batch_that_repeat_much_text_come_a_few_at_a_time(
     decoder: NewDecoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

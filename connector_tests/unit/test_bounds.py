@@ -112,8 +112,15 @@ def inner_messages(count: int) -> None:
         raise bad_message(problem) from None
 
 
+def decompressed_body_bytes(count: int) -> None:
+    try:
+        decompress(compress(bytes(count), MessageSysFlag.ZLIB), MessageSysFlag.ZLIB)
+    except ValueError as problem:
+        raise bad_message(problem) from None
+
+
 def decompressed_bytes(count: int) -> None:
-    """By the limit's share of it: 512 MiB take seconds."""
+    """By the limit's share of it: so many take seconds."""
     too_many = count > bounds.DECOMPRESSED_BYTES.most
     body = compress(bytes(1_000 + too_many), MessageSysFlag.ZLIB)
     try:
@@ -150,6 +157,7 @@ CLAIMS: dict[Bound, Callable[[int], None]] = {
     bounds.QUEUE_OFFSETS: queue_offsets,
     bounds.POP_OFFSETS: pop_offsets,
     bounds.INNER_MESSAGES: inner_messages,
+    bounds.DECOMPRESSED_BODY_BYTES: decompressed_body_bytes,
     bounds.DECOMPRESSED_BYTES: decompressed_bytes,
     bounds.CHECKPOINT_OFFSET: checkpoint_offset,
     bounds.CHECKPOINT_MESSAGES: checkpoint_messages,

@@ -11,6 +11,8 @@ from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 PLAIN = b"the quick brown fox " * 500
 LZ4, ZSTD, ZLIB = MessageSysFlag.LZ4, MessageSysFlag.ZSTD, MessageSysFlag.ZLIB
 
+MOST_OF_ONE_BYTES = 32 * 1024 * 1024
+
 JAVA_LZ4_FRAME = bytes.fromhex("04224d186070730500008068656c6c6f00000000")
 """LZ4FrameOutputStream: 4 MiB independent blocks, no content size, no checksums."""
 
@@ -48,6 +50,14 @@ def test_zlib_is_what_java_writes_and_says_where_it_ends_early() -> None:
 def test_bytes_of_another_format_are_damaged(kind: MessageSysFlag) -> None:
     with pytest.raises(ValueError, match="damaged"):
         decompress(b"no such stream", int(kind))
+
+
+@ALL_TYPES
+def test_one_body_has_a_limit_of_its_own(kind: MessageSysFlag) -> None:
+    """A row of 500 MiB ended Spark's JVM: OutOfMemoryError."""
+    assert len(decompress(compress(bytes(MOST_OF_ONE_BYTES), kind), int(kind))) == MOST_OF_ONE_BYTES
+    with pytest.raises(ValueError, match="its body has more than the 33554432 bytes allowed when decompressed"):
+        decompress(compress(bytes(MOST_OF_ONE_BYTES + 1), kind), int(kind))
 
 
 @ALL_TYPES

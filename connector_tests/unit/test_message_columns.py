@@ -154,7 +154,7 @@ def test_an_empty_body_is_not_decompressed() -> None:
     ("damaged", "problem"),
     [
         (b"no stream", "its ZLIB body is damaged"),
-        (gzip.compress(BODY)[:-9], "its GZIP body ends early, or is too large when decompressed"),
+        (gzip.compress(BODY)[:-9], "its GZIP body is damaged: it ends early"),
         (b"\x1f\x8bno stream", "its GZIP body is damaged: Error -3"),
     ],
     ids=["no stream", "it ends early", "no GZIP"],
@@ -175,6 +175,14 @@ def test_what_comes_out_of_a_body_is_bounded(squeeze: Any, monkeypatch: pytest.M
     assert decoded(fits, columns=("body",)) == ([{"body": bytes(1_000)}], [])
     rows, unreadable = decoded(fits, too_large, columns=("body",))
     assert ([row["body"] for row in rows], len(unreadable)) == ([bytes(1_000), None], 1)
+
+
+@pytest.mark.parametrize("squeeze", [zlib.compress, gzip.compress])
+def test_a_body_larger_than_any_row_may_be_is_unreadable(squeeze: Any) -> None:
+    large = answer(squeeze(bytes(33 * 1024 * 1024)), body_encoding=pb.Encoding.GZIP)
+    rows, (unreadable,) = decoded(large, columns=("body",))
+    assert rows == [{"body": None}]
+    assert unreadable.problem == "its body has more than the 33554432 bytes allowed when decompressed"
 
 
 def test_bodies_that_are_too_large_together_come_in_several_batches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,8 +79,14 @@ acknowledgement has a bit for each offset."""
 INNER_MESSAGES: Final = Bound("messages of an inner batch", Claimant.PRODUCER, 2**15 - 1, "BAD_MESSAGE")
 """An entry of a batch consume queue counts them in 16 bits. Source: ``store/queue/BatchConsumeQueue.java``."""
 
-DECOMPRESSED_BYTES: Final = Bound("decompressed bytes of a pull", Claimant.PRODUCER, 512 * 1024 * 1024, "BAD_MESSAGE")
-"""What the bodies of one pull may grow to, together; a single one has 4 MiB at most by RocketMQ's defaults."""
+DECOMPRESSED_BODY_BYTES: Final = Bound(
+    "decompressed bytes of a body", Claimant.PRODUCER, 32 * 1024 * 1024, "BAD_MESSAGE"
+)
+"""What one body may grow to; by RocketMQ's defaults it has 4 MiB at most before it is compressed. Spark holds a row
+several times in the memory of its JVM, which ends where there is not enough."""
+
+DECOMPRESSED_BYTES: Final = Bound("decompressed bytes of a pull", Claimant.PRODUCER, 128 * 1024 * 1024, "BAD_MESSAGE")
+"""What the bodies of one pull may grow to, together; more of them are decoded in parts."""
 
 CHECKPOINT_OFFSET: Final = Bound("offset in a checkpoint", Claimant.CHECKPOINT, 2**63 - 1, "BAD_OFFSET")
 
@@ -101,6 +107,7 @@ BOUNDS: Final = (
     QUEUE_OFFSETS,
     POP_OFFSETS,
     INNER_MESSAGES,
+    DECOMPRESSED_BODY_BYTES,
     DECOMPRESSED_BYTES,
     CHECKPOINT_OFFSET,
     CHECKPOINT_MESSAGES,

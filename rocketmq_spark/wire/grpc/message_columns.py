@@ -21,6 +21,7 @@ from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.wire.arrow.arrow_types import arrow_type
 from rocketmq_spark.wire.arrow.column_table import COLUMNS, RECEIPT_HANDLE, of_property
+from rocketmq_spark.wire.bounds import DECOMPRESSED_BODY_BYTES
 from rocketmq_spark.wire.grpc.messaging_pb2 import Encoding, Message, ReceivedMessages, Resource
 from rocketmq_spark.wire.message.compression import DECOMPRESSED_LIMIT_BYTES, decompress
 from rocketmq_spark.wire.message.properties import KEYS, TAGS, UNIQ_KEY
@@ -108,7 +109,7 @@ def _as_many_as_fit(
 
 def _body_or_problem(message: Message) -> tuple[bytes | None, str | None]:
     try:
-        return _body(message, DECOMPRESSED_LIMIT_BYTES), None
+        return _body(message, min(DECOMPRESSED_LIMIT_BYTES, DECOMPRESSED_BODY_BYTES.most)), None
     except ValueError as problem:
         return None, str(problem)
 
@@ -129,8 +130,10 @@ def _gunzip(body: bytes, limit_bytes: int) -> bytes:
         plain = stream.decompress(body, limit_bytes + 1)
     except zlib.error as damage:
         raise ValueError(f"its GZIP body is damaged: {damage}") from damage
-    if len(plain) > limit_bytes or not stream.eof:
-        raise ValueError("its GZIP body ends early, or is too large when decompressed")
+    if len(plain) > limit_bytes:
+        raise ValueError(f"its body has more than the {limit_bytes} bytes allowed when decompressed")
+    if not stream.eof:
+        raise ValueError("its GZIP body is damaged: it ends early")
     return plain
 
 

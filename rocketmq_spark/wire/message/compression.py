@@ -10,7 +10,7 @@ from __future__ import annotations
 import zlib
 from typing import Final, TypeAlias
 
-from rocketmq_spark.wire.bounds import DECOMPRESSED_BYTES
+from rocketmq_spark.wire.bounds import DECOMPRESSED_BODY_BYTES, DECOMPRESSED_BYTES
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -68,8 +68,10 @@ def _compress_lz4(body: memoryview) -> bytes:
 def decompress(body: Buffer, sys_flag: int, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> bytes:
     """Decompress the body of a message whose sysFlag says that it is compressed.
 
-    ValueError when the type is unknown, the stream is damaged or ends early, or more than ``limit_bytes`` come out.
+    ValueError when the type is unknown, the stream is damaged or ends early, or more than ``limit_bytes`` come out, or
+    than any body may have.
     """
+    limit_bytes = min(limit_bytes, DECOMPRESSED_BODY_BYTES.most)
     kind = compression_kind(sys_flag)
     try:
         if kind is MessageSysFlag.ZLIB:
