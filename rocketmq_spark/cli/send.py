@@ -52,7 +52,12 @@ def new_parser() -> argparse.ArgumentParser:
     parser.add_argument("--tag", help="of each message")
     parser.add_argument("--key", help="of each message; several separated by spaces")
     parser.add_argument(
-        "--property", type=property_pair, action="append", default=[], metavar="NAME=VALUE", help="of each message"
+        "--property",
+        type=property_pair,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="of each message; none of RocketMQ's own",
     )
     parser.add_argument("text", nargs="+", help="one message each; '-' sends each line of standard input")
     return parser

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final
 
 from rocketmq_spark.errors import LocalProtocolError
-from rocketmq_spark.model import Message
+from rocketmq_spark.model import RESERVED_PROPERTIES, Message
 from rocketmq_spark.wire.message.batch import message_properties
-from rocketmq_spark.wire.message.properties import KEYS, TAGS, UNIQ_KEY, encode_properties
+from rocketmq_spark.wire.message.properties import UNIQ_KEY, encode_properties
 
 Body = str | bytes | bytearray | memoryview
-
-OWN_NAMES: Final = (TAGS, KEYS, UNIQ_KEY)
-"""Properties that RocketMQ keeps tags, keys and the message id in."""
 
 
 def outgoing_messages(
@@ -34,8 +30,8 @@ def outgoing_messages(
     each_keys = [keys] * len(each_body) if keys is None or isinstance(keys, str) else list(keys)
     if len(each_keys) != len(each_body):
         raise _unsendable(f"{len(each_keys)} keys were given for {len(each_body)} messages")
-    for name in OWN_NAMES:
-        if name in properties:
+    for name in properties:
+        if name in RESERVED_PROPERTIES:
             raise _unsendable(f"property {name!r} is RocketMQ's own; tags and keys are given as such")
     for body, own_keys in zip(each_body, each_keys, strict=True):
         if not isinstance(body, Body):

@@ -34,7 +34,7 @@ def send(
     ----------
     namesrv_addr : name servers, ``host:port`` separated by semicolons
     messages : one body or several; text is sent in UTF-8
-    tags, properties : the same for each message
+    tags, properties : the same for each message; no property of ``RESERVED_PROPERTIES``
     keys : the same for each message, or a sequence with one for each
     options : of the connection, named as a reader's: ``accessKey``, ``secretKey``, ``useTLS`` and so on
 
