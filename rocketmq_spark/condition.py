@@ -10,6 +10,9 @@ from typing import Final
 LINES: Final = "lines"
 """A template's format, as in ``{log_tail:lines}``, of a value that has several."""
 
+TAB_STOPS: Final = 4
+"""Where text of several lines is shown, Java's stack traces among it."""
+
 
 def one_line(text: str) -> str:
     """Return ``text`` with line breaks, control characters and lone surrogates as escapes, such as ``\\n``.
@@ -32,7 +35,7 @@ class _Shown(str):
 
     def __format__(self, layout: str) -> str:
         if layout == LINES:
-            return "\n".join(map(one_line, self.splitlines()))
+            return "\n".join(one_line(line.expandtabs(TAB_STOPS)) for line in self.splitlines())
         return one_line(super().__format__(layout))
 
 

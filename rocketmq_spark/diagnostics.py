@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
 from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
-from rocketmq_spark.condition import one_line
+from rocketmq_spark.condition import TAB_STOPS, one_line
 from rocketmq_spark.errors import RocketMQError
 
 LOGGER: Final = "rocketmq_spark"
@@ -52,7 +52,9 @@ class LineFormatter(logging.Formatter):
 
     def formatException(self, ei: Any) -> str:
         """The traceback, of which no line looks like one of ours."""
-        return "\n".join(f"    {one_line(line)}" for line in super().formatException(ei).splitlines())
+        return "\n".join(
+            f"    {one_line(line.expandtabs(TAB_STOPS))}" for line in super().formatException(ei).splitlines()
+        )
 
 
 _FORMATTER: Final = LineFormatter()

@@ -11,6 +11,7 @@ import pytest
 from connector_tests.support.decoders import NewDecoder
 from connector_tests.support.message_bytes import COMPRESSED, INNER_BATCH, Record, batch_of, pull_body
 from rocketmq_spark.errors import RemoteProtocolError
+from rocketmq_spark.model import MessageExt
 from rocketmq_spark.wire.arrow import bad_messages, columns
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder, TooLargeTogetherError
 from rocketmq_spark.wire.message.compression import compress
@@ -188,6 +189,19 @@ def test_a_body_larger_than_any_row_may_be_is_bad(decoder: NewDecoder, kind: Mes
     assert bad.offsets == range(1, 2)
     assert bad.problem == "its body has more than the 33554432 bytes allowed when decompressed"
     assert batch["body"].to_pylist() == [b"x", None]
+
+
+def test_rows_of_a_bad_batch_are_made_once(decoder: NewDecoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    rows_of = bad_messages.BadMessage.rows
+
+    def noted(bad: bad_messages.BadMessage, wanted: range) -> list[MessageExt]:
+        made.append(len(rows := rows_of(bad, wanted)))
+        return rows
+
+    monkeypatch.setattr(bad_messages.BadMessage, "rows", noted)
+    batch, _ = decoder().decode_around([pull_body(at(BATCH, 4))], *ALL)
+    assert (len(batch), made) == (3, [3])
 
 
 def test_rows_of_one_bad_batch_that_repeat_much_text_come_a_few_at_a_time(

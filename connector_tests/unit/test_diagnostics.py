@@ -32,12 +32,12 @@ EARLIER = "import logging; logging.basicConfig(format='THEIRS %(message)s')"
 
 def test_a_traceback_follows_its_line() -> None:
     try:
-        raise ValueError("no")
+        raise ValueError("no\n\tat a.B")
     except ValueError:
         record = logging.LogRecord("rocketmq_spark.x", logging.CRITICAL, "x.py", 1, "failed", (), sys.exc_info())
     lines = LineFormatter().format(record).splitlines()
     assert lines[0].endswith(" ERROR rocketmq_spark []: failed")
-    assert lines[-1] == "    ValueError: no"
+    assert lines[-2:] == ["    ValueError: no", "        at a.B"]
 
 
 def test_a_message_stays_one_line_whatever_a_producer_wrote() -> None:

@@ -142,9 +142,9 @@ def test_an_error_stays_one_line_whatever_a_peer_wrote(condition: str) -> None:
 
 
 def test_an_error_with_log_lines_keeps_their_breaks_only() -> None:
-    error = EmbeddedBrokerError("JVM_FAILED", problem="a\nb", log_tail="first\x1b[2J\r\nsecond")
+    error = EmbeddedBrokerError("JVM_FAILED", problem="a\nb", log_tail="first\x1b[2J\r\n\tat a.B\tc")
     assert str(error) == (
-        "[ROCKETMQ_JVM_FAILED] The embedded broker's JVM failed: a\\nb. Its log ends:\nfirst\\x1b[2J\nsecond"
+        "[ROCKETMQ_JVM_FAILED] The embedded broker's JVM failed: a\\nb. Its log ends:\nfirst\\x1b[2J\n    at a.B  c"
     )
 
 

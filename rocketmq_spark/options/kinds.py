@@ -48,9 +48,9 @@ SYSTEM_GROUPS: Final = frozenset(
 """RocketMQ's own groups, which brokers treat in other ways than a user's.
 Source: ``common/MixAll.java#PREDEFINE_GROUP_SET``."""
 
-_QUEUE: Final = re.compile(r"([%|a-zA-Z0-9_-]+)@([^\s;](?:[^\x00-\x1f;]*[^\s;])?):(\d{1,6})")
+_QUEUE: Final = re.compile(r"([%|a-zA-Z0-9_-]+)@([^\s;](?:[^\x00-\x1f;]*[^\s;])?):([0-9]{1,6})")
 """A broker's name may have blanks in it."""
-_RANGE: Final = re.compile(r"([%|a-zA-Z0-9_-]+@[^,;\[\]\x00-\x1f]+:\d{1,6})\[(\d{1,19}),(\d{1,19})\)")
+_RANGE: Final = re.compile(r"([%|a-zA-Z0-9_-]+@[^,;\[\]\x00-\x1f]+:[0-9]{1,6})\[([0-9]{1,19}),([0-9]{1,19})\)")
 _RANGES: Final = re.compile(rf"(?:{_RANGE.pattern}(?:\s*,\s*(?=\S)|$))*")
 _INSTANCE: Final = re.compile(r"[^\s@]{1,100}")
 _TAGS: Final = re.compile(r"[^\x00-\x1f]*[^\x00-\x20|][^\x00-\x1f]*")
@@ -63,6 +63,7 @@ _SQL: Final = re.compile(
 """What stands in a filter by properties, and hardly in a tag: comparisons, but for ``a=1`` alone."""
 _SEPARATOR: Final = re.compile(r"[\x01\x02]")
 """What stands between properties, and so in none."""
+MOST_QUEUE_ID: Final = 2**31 - 1
 _QUEUE_ID: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 _LOCAL_TIME: Final = re.compile(r"(19|2[0-9])[0-9]{12}")
 
@@ -144,19 +145,29 @@ def _parse_starting_offsets(text: str) -> str | tuple[tuple[MessageQueue, int], 
     if text.lower() in {"earliest", "latest"}:
         return text.lower()
     try:
-        offsets = tuple(_listed_offsets(json.loads(text)))
+        offsets = tuple(_listed_offsets(json.loads(text, object_pairs_hook=_without_repeats)))
     except (AttributeError, TypeError, RecursionError):
         raise ValueError from None
     return offsets or _refuse()
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Of two values for one name Python would take the last."""
+    found = dict(pairs)
+    return found if len(found) == len(pairs) else _refuse()
 
 
 def _listed_offsets(topics: Any) -> Iterator[tuple[MessageQueue, int]]:
     for topic, brokers in topics.items():
         for broker_name, by_id in brokers.items():
             for queue_id, offset in by_id.items():
-                if type(offset) is not int or not -2 <= offset < 2**63 or not _QUEUE_ID.fullmatch(queue_id):
+                if type(offset) is not int or not -2 <= offset < 2**63 or not _is_queue_id(queue_id):
                     _refuse()
                 yield MessageQueue(topic, broker_name, int(queue_id)), offset
+
+
+def _is_queue_id(text: str) -> bool:
+    return _QUEUE_ID.fullmatch(text) is not None and int(text) <= MOST_QUEUE_ID
 
 
 def _parse_local_time(text: str) -> int:

@@ -43,10 +43,14 @@ class BadMessage:
         """The message once for each of its offsets in ``wanted``."""
         return [replace(self.message, queue_offset=offset) for offset in self._offsets_in(wanted)]
 
+    def row_count(self, wanted: range) -> int:
+        """How many ``rows`` there are."""
+        return len(self._offsets_in(wanted))
+
     def rows_bytes(self, wanted: range) -> int:
         """Return about how much memory ``rows`` and columns of them take."""
         text = sum(len(name) + len(value) for name, value in self.message.properties.items())
-        return len(self._offsets_in(wanted)) * (ROW_BYTES + text)
+        return self.row_count(wanted) * (ROW_BYTES + text)
 
     def _offsets_in(self, wanted: range) -> range:
         return range(max(self.offsets.start, wanted.start), min(self.offsets.stop, wanted.stop))

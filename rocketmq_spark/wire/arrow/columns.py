@@ -244,7 +244,7 @@ class ColumnDecoder:
 
     def _counts(self, bad: BadMessage, wanted: range) -> bool:
         is_kept = self._tags is None or bad.is_inner_batch or bad.message.tags in self._tags
-        return is_kept and bool(bad.rows(wanted))
+        return is_kept and bad.row_count(wanted) > 0
 
     def _arrays_of(self, messages: Sequence[MessageExt]) -> list[pa.Array]:
         return [
