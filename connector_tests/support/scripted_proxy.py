@@ -181,7 +181,7 @@ def in_use() -> Iterator[None]:
         trusting = Security(tls=Tls(str(CERTIFICATE)))
         session = Session((proxy.address,), Subscription("g", ("T",), "*"), "me", trusting, TIMEOUT_MS)
         session.keep()
-        assert session.receive("T", "broker-a", most=1, invisible_ms=1, poll_ms=1) == []
+        assert session.receive("T", "broker-a", most=1, invisible_ms=1, poll_ms=1).given == []
         session.close()
         proxy.stop()
         yield

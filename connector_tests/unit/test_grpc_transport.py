@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 from queue import SimpleQueue
 from typing import Any
@@ -83,3 +84,28 @@ def test_no_request_is_made_by_a_handle_that_a_producer_wrote(caplog: pytest.Log
         assert told == [HANDLES[f"0 {TIMES} 1 broker-a 7 3 99"].text, "a gateway's"]
     (line,) = [one for one in caplog.messages if "acknowledged" in one]
     assert line.startswith("4 messages of topic T on broker broker-a cannot be acknowledged")
+
+
+def test_a_response_that_breaks_off_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    """What a producer wrote may make a proxy fail in the middle of one: that was not to be seen."""
+
+    def break_off(_: object) -> Iterator[object]:
+        yield given(f"0 {TIMES} 0 broker-a 7 3 99", queue_id=7, queue_offset=3)
+        yield pb.ReceiveMessageResponse(status=status(pb.Code.INTERNAL_SERVER_ERROR, "NumberFormatException"))
+
+    now_ms = [100_000]
+    with ScriptedProxy() as proxy:
+        proxy.answers["ReceiveMessage"] = break_off
+        asks = {"endpoints": proxy.address, "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
+        options = ReadOptions.parse(asks)
+        with closing(GrpcTransport(options, (proxy.address,), lambda: now_ms[0])) as transport:
+            transport.look()
+            for at_ms, lines in ((100_000, 1), (159_999, 1), (160_000, 2)):
+                now_ms[0] = at_ms
+                answers: SimpleQueue[Any] = SimpleQueue()
+                transport.poll(Poll(Target("T", "broker-a"), 6, 1_000), answers.put)
+                assert len(answers.get(timeout=30)) == 1
+                assert len([one for one in caplog.messages if "broke off" in one]) == lines
+    line = next(one for one in caplog.messages if "broke off" in one)
+    assert line.startswith("a response of topic T on broker broker-a broke off after 1 messages: [ROCKETMQ_")
+    assert "NumberFormatException" in line

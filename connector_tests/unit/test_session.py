@@ -28,7 +28,7 @@ from connector_tests.support.scripted_proxy import (
 from connector_tests.support.tcp_server import Serve
 from rocketmq_spark.errors import BrokerError, OptionError, RocketMQError, RouteError
 from rocketmq_spark.proxy.connection import Connection
-from rocketmq_spark.proxy.session import Given, Session
+from rocketmq_spark.proxy.session import Given, Response, Session
 from rocketmq_spark.security import UNSECURED, Credentials, Secret, Security, Tls
 from rocketmq_spark.wire.grpc import messaging_pb2 as pb
 from rocketmq_spark.wire.grpc.requests import Identity, Subscription
@@ -75,6 +75,10 @@ def failure(of: Callable[[], object]) -> RocketMQError:
 
 
 def receive(one: Session) -> list[Given]:
+    return response(one).given
+
+
+def response(one: Session) -> Response:
     return one.receive("T", "broker-a", most=32, invisible_ms=60_000, poll_ms=1_500)
 
 
@@ -229,9 +233,13 @@ def test_what_came_before_a_failure_is_ours(proxy: ScriptedProxy, known: Session
         raise Ended(grpc.StatusCode.UNAVAILABLE, "going down")
 
     proxy.answers["ReceiveMessage"] = break_off
-    assert [one.handle for one in receive(known)] == ["h1"]
+    (one,), broken_off = response(known)
+    assert one.handle == "h1"
+    assert broken_off is not None
+    assert "going down" in str(broken_off)
     proxy.answers["ReceiveMessage"] = lambda _: [given("h2"), pb.ReceiveMessageResponse(status=NOTHING)]
-    assert [one.handle for one in receive(known)] == ["h2"]
+    (one,), whole = response(known)
+    assert (one.handle, whole) == ("h2", None)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from rocketmq_spark.pop.polls import Poll, Target
 from rocketmq_spark.pop.proxied_handles import handles_of_response
 from rocketmq_spark.pop.transport import Acknowledged, Answer, Changed, MovedByTheServer
 from rocketmq_spark.proxy.session import Session
+from rocketmq_spark.remoting.clock import Clock, monotonic_ms
 from rocketmq_spark.remoting.local_address import local_ip
 from rocketmq_spark.remoting.retry import is_unknown_topic
 from rocketmq_spark.wire.grpc import messaging_pb2 as pb
@@ -30,6 +31,7 @@ LOOK_INTERVAL_MS: Final = 10_000
 
 ACKS_A_REQUEST: Final = 1_000
 LAST_POLLS_S: Final = 2.0
+BROKEN_OFF_PAUSE_MS: Final = 60_000
 
 
 class GrpcTransport:
@@ -42,7 +44,7 @@ class GrpcTransport:
     look_interval_ms = LOOK_INTERVAL_MS
     dead_letters = MovedByTheServer()
 
-    def __init__(self, options: ReadOptions, addresses: Addresses) -> None:
+    def __init__(self, options: ReadOptions, addresses: Addresses, clock: Clock = monotonic_ms) -> None:
         """``addresses``: of the proxy that is asked first."""
         self._options = options
         self._entry = addresses
@@ -54,6 +56,9 @@ class GrpcTransport:
         self._routes: dict[str, dict[str, Addresses]] = {}
         self._unserved: set[str] = set()
         """Topics of which no broker is known."""
+        self._clock = clock
+        self._broken_off_due_ms: dict[Target, int] = {}
+        """When a line may say next that a response broke off."""
         self._noted: frozenset[Target] = frozenset()
         """Of which a line says that they have messages that cannot be acknowledged."""
         self._is_looked_after = False
@@ -152,17 +157,33 @@ class GrpcTransport:
         topic, broker_name = poll.target
         invisible_ms = self._options.invisible_duration_ms
         try:
-            given = self._session_of(topic, broker_name).receive(
+            given, failure = self._session_of(topic, broker_name).receive(
                 topic, broker_name, most=poll.most, invisible_ms=invisible_ms, poll_ms=poll.poll_ms
             )
         except RocketMQError as error:
             return error
+        if failure is not None:
+            self._note_broken_off(poll.target, len(given), failure)
         handles = handles_of_response(topic, broker_name, given)
         self._note_made_up(poll.target, sum(map(is_made_up, handles)))
         return [
             Received(handle, memoryview(_record(one.record, handle)), Form.ANSWERED)
             for handle, one in zip(handles, given, strict=True)
         ]
+
+    def _note_broken_off(self, target: Target, count: int, failure: RocketMQError) -> None:
+        """A topic and broker at most once in BROKEN_OFF_PAUSE_MS."""
+        now_ms = self._clock()
+        if now_ms >= self._broken_off_due_ms.get(target, now_ms):
+            self._broken_off_due_ms[target] = now_ms + BROKEN_OFF_PAUSE_MS
+            log.warning(
+                "a response of topic %s on broker %s broke off after %d messages: %s The messages behind them are "
+                "redelivered when 'invisibleDurationMs' is over. Where this line comes again, look for messages that "
+                "the proxy cannot convert, by a property POP_CK or TIMER_DELIVER_MS, or an impossible bornTimestamp.",
+                *target,
+                count,
+                failure,
+            )
 
     def _note_made_up(self, target: Target, count: int) -> None:
         """Once a topic and broker; how many there are in all is counted where they expire."""

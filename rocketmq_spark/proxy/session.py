@@ -44,6 +44,14 @@ class Given(NamedTuple):
     offset: int
 
 
+class Response(NamedTuple):
+    """Messages of one broker that a proxy has handed out; ``failure``: with what their response ended, if it broke
+    off."""
+
+    given: list[Given]
+    failure: RocketMQError | None = None
+
+
 class _Answer(Protocol):
     @property
     def status(self) -> pb.Status: ...
@@ -159,7 +167,7 @@ class Session:
 
     # ------------------------------------------------------------------------------------------ any thread's
 
-    def receive(self, topic: str, broker_name: str, *, most: int, invisible_ms: int, poll_ms: int) -> list[Given]:
+    def receive(self, topic: str, broker_name: str, *, most: int, invisible_ms: int, poll_ms: int) -> Response:
         """Messages of one broker, for which the caller waits. What has come before a failure is ours all the same.
         Raises TransportError[CONNECT_FAILED] before the first ``keep``, as all that follows does, and
         RemoteProtocolError[RESPONSE_TOO_LARGE] for more messages or bytes than there may be."""
@@ -182,7 +190,8 @@ class Session:
         except RocketMQError as error:
             if not given or is_answer_too_large(error):
                 raise
-        return given
+            return Response(given, error)
+        return Response(given)
 
     def submit_acknowledge(self, topic: str, handles: Sequence[str]) -> Callable[[], list[bool | RocketMQError]]:
         """Say that messages are done. Of each, whether its handle counted still, or what went wrong. Raises
