@@ -22,7 +22,7 @@ from rocketmq_spark.pop.handles import Received
 from rocketmq_spark.pop.ledger import State
 from rocketmq_spark.pop.receiver import Receiver
 from rocketmq_spark.pop.transports import transport_of
-from rocketmq_spark.remoting.namesrv import NameServers
+from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.producer import Producer
 from rocketmq_spark.source.pop.message_reader import read_parts
@@ -45,8 +45,8 @@ def way(request: pytest.FixtureRequest, clusters: ClusterPool) -> Way:
 @pytest.fixture
 def producer(way: Way) -> Iterator[Producer]:
     with closing(ConnectionPool(TIMEOUT_MS)) as pool:
-        name_servers = NameServers((way.cluster.namesrv_addr,), pool, TIMEOUT_MS)
-        yield Producer(name_servers, pool, group="tests", timeout_ms=TIMEOUT_MS, first_turn=0)
+        cluster = ClusterClient((way.cluster.namesrv_addr,), pool, TIMEOUT_MS)
+        yield Producer(cluster, group="tests", first_turn=0)
 
 
 def bodies(received: list[Received], options: ReadOptions) -> list[str]:
