@@ -84,6 +84,19 @@ def test_a_message_that_a_broker_could_not_rewrite_is_skipped() -> None:
     ]
 
 
+def test_a_message_is_skipped_beside_a_moved_queue() -> None:
+    """It ended the query: the stored offset of a message behind one that no one gets was taken for its place."""
+    moved = [Record(queue_id=7, queue_offset=100), Record(queue_id=7, queue_offset=102)]
+    for starts, offsets, records in (
+        ("1 7 3;0 7 100", "1 7 3,5;0 7 100,101", [again("x", 5), *moved]),
+        ("0 7 100;1 7 3", "0 7 100,101;1 7 3,5", [*moved, again("x", 5)]),
+    ):
+        handles = received(starts, offsets, *records)
+        assert sorted(map(str, handles)) == sorted(
+            map(str, [Handle(AGAIN_POINT, 5), Handle(CHECK_POINT, 100), Handle(CHECK_POINT, 101)])
+        )
+
+
 def test_a_skipped_message_keeps_its_handle_from_its_namesake() -> None:
     """Both have the number 3 in a queue 7."""
     handles = received("1 7 3;0 7 3", "1 7 3;0 7 3", Record(queue_id=7, queue_offset=3))

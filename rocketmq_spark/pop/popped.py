@@ -79,14 +79,15 @@ def _of_those_that_came(offered: Sequence[Handle], records: Iterable[memoryview]
 
 
 def _may_be_of(handle: Handle, record: memoryview) -> bool:
-    """Whatever is rewritten has a property POP_CK."""
+    """Whatever is rewritten has a property POP_CK; of the topic itself nothing is, and so nothing is left out."""
+    if handle.check_point.retry == ORDINARY:
+        return _is_at(handle, record)
     if not _is_of(handle, record):
         return False
     try:
-        is_rewritten = POP_CK in as_stored(record, handle.broker_name).properties
+        return POP_CK in as_stored(record, handle.broker_name).properties
     except ValueError as problem:
         raise _bad_header(f"a message that was popped cannot be told: {problem}") from problem
-    return is_rewritten or handle.check_point.retry == ORDINARY
 
 
 def _bad_header(problem: str) -> RemoteProtocolError:
