@@ -19,7 +19,7 @@ from rocketmq_spark.wire.remoting.command import FLAG_ONEWAY, FLAG_RESPONSE, Rem
 from rocketmq_spark.wire.remoting.frame import FrameBuffer
 
 UNKNOWN = 31_999
-KNOWN = 28  # GET_BROKER_RUNTIME_INFO, which needs no header and which we never ask
+KNOWN = 26  # GET_BROKER_CONFIG, which needs no header and which we never ask
 TIMEOUT_S = WAIT_S
 A_WHILE_S = 0.5
 

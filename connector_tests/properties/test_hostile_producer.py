@@ -6,7 +6,7 @@ long form: ``pytest -m long`` on this file. On real brokers: ``integration/test_
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -85,8 +85,16 @@ class Letters:
     def __init__(self) -> None:
         self.sent: list[Message] = []
 
-    def send_dead_letter(self, queue: MessageQueue, message: Message) -> None:
+    @property
+    def cluster(self) -> Letters:
+        return self
+
+    def call(self, queue: MessageQueue, ask: Callable[[Letters], None]) -> None:
         assert queue == QUEUE
+        ask(self)
+
+    def send_dead_letter(self, group: str, message: Message, broker_name: str) -> None:
+        assert broker_name == QUEUE.broker_name
         self.sent.append(message)
 
     def bounds(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, QueueBounds]:

@@ -10,14 +10,13 @@ from typing import Any, Final
 
 from connector_tests.support.admin_broker import AdminBroker
 from connector_tests.support.jvm_options import SHORT_LIVED
-from connector_tests.support.timer_slack import late_timers
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 
 KEPT_S: Final = 60.0
-"""How long a cluster is kept that no module uses. Its processes stand still meanwhile: an idle broker takes 3 % of a
+"""How long a cluster is kept that no module uses. Its processes stand still meanwhile: an idle broker takes 5 % of a
 core. A name server expects something of each broker every 30 s, and waits for it for 120 s."""
 
 RARELY_FLUSHED: Final = {"timerFlushIntervalMs": "60000"}
@@ -40,20 +39,16 @@ class PooledCluster(EmbeddedCluster):
         super().__init__(**shape)
         self._starting = starting
 
-    def start(self) -> None:
-        with late_timers():
-            super().start()
-
     def start_broker(self, name: str = "broker-a") -> None:
-        with self._starting(), late_timers():
+        with self._starting():
             super().start_broker(name)
 
     def start_name_server(self) -> None:
-        with self._starting(), late_timers():
+        with self._starting():
             super().start_name_server()
 
     def start_proxy(self) -> None:
-        with self._starting(), late_timers():
+        with self._starting():
             super().start_proxy()
 
 
