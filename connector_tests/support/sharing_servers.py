@@ -20,7 +20,6 @@ from rocketmq_spark.wire.remoting.command import RemotingCommand
 TOPIC: Final = "T"
 BROKER_TIMEOUT_MS: Final = 400
 REVIVE_QUEUE: Final = 3
-HANDED_OUT_MS: Final = int(time.time() * 1000)
 
 
 class SharingBroker:
@@ -137,6 +136,7 @@ class SharingServers:
         return answer(body=json.dumps({"brokerDatas": brokers, "queueDatas": queues}).encode())
 
 
-def handle_of(broker_name: str, offset: int, pop_time_ms: int = HANDED_OUT_MS) -> Handle:
-    """Of a message that was handed out before."""
-    return Handle(CheckPoint(TOPIC, 0, pop_time_ms, 60_000, REVIVE_QUEUE, "0", broker_name, 0), offset)
+def handle_of(broker_name: str, offset: int, pop_time_ms: int | None = None) -> Handle:
+    """Of a message that was delivered before, by default just now."""
+    popped_ms = int(time.time() * 1000) if pop_time_ms is None else pop_time_ms
+    return Handle(CheckPoint(TOPIC, 0, popped_ms, 60_000, REVIVE_QUEUE, "0", broker_name, 0), offset)

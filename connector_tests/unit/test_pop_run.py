@@ -151,12 +151,21 @@ def test_a_graceful_stop_waits_for_unanswered_acknowledgements() -> None:
 
 START = "6f0c"
 LONG_AGO_MS = 1_763_712_000_000
-HANDLES = (handle_of("gone", 0, LONG_AGO_MS), handle_of("a", 1, LONG_AGO_MS), handle_of("a", 2))
-END = PopOffset("g", START, 1, HANDLES)
 LINE = (
     "2 messages of an earlier batch are left to their brokers, for their invisible durations are long over: "
     "1 of broker a, 1 of broker gone. Those that were not acknowledged are redelivered."
 )
+
+
+def end_of_a_batch() -> PopOffset:
+    """Of two messages whose invisible durations are long over, and one that was delivered just now."""
+    return PopOffset(
+        "g", START, 1, (handle_of("gone", 0, LONG_AGO_MS), handle_of("a", 1, LONG_AGO_MS), handle_of("a", 2))
+    )
+
+
+def kept_messages(end: PopOffset) -> tuple[Received, ...]:
+    return tuple(Received(handle, memoryview(b"x")) for handle in end.handles)
 
 
 @contextmanager
@@ -180,26 +189,27 @@ def assert_all_is_well(one: Receiver, lines: list[str]) -> None:
 def test_overdue_handles_of_an_absent_broker_are_not_released(caplog: pytest.LogCaptureFixture) -> None:
     """A producer may have made one of them up; each restart from such a checkpoint ended after clusterTimeoutMs."""
     with receiver() as one:
-        assert EarlierBatch(one, None).messages(END) == ()
+        assert EarlierBatch(one, None).messages(end_of_a_batch()) == ()
         assert one.counts.given_back == 1
         assert_all_is_well(one, caplog.messages)
 
 
 def test_overdue_handles_of_an_absent_broker_are_not_acknowledged(caplog: pytest.LogCaptureFixture) -> None:
     with receiver() as one:
-        EarlierBatch(one, None).prove(END)
+        EarlierBatch(one, None).prove(end_of_a_batch())
         eventually(lambda: one.counts.acknowledged == 1, "the other is acknowledged")
         assert_all_is_well(one, caplog.messages)
 
 
 def test_a_kept_batch_is_read_again_without_overdue_handles(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
-    spool, kept = Spool(tmp_path), tuple(Received(handle, memoryview(b"x")) for handle in HANDLES)
+    spool, end = Spool(tmp_path), end_of_a_batch()
+    kept = kept_messages(end)
     spool.keep(START, 1, kept)
     with receiver() as one:
         earlier = EarlierBatch(one, spool)
-        assert earlier.messages(END) == kept
+        assert earlier.messages(end) == kept
         assert one.count(State.FROZEN) == 1
-        earlier.prove(END)
+        earlier.prove(end)
         eventually(lambda: one.counts.acknowledged == 1, "the other is acknowledged")
         assert_all_is_well(one, caplog.messages)
 
@@ -208,7 +218,7 @@ def test_abandoned_messages_are_released_without_overdue_handles(
     caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     spool = Spool(tmp_path)
-    spool.keep(START, 1, tuple(Received(handle, memoryview(b"x")) for handle in HANDLES))
+    spool.keep(START, 1, kept_messages(end_of_a_batch()))
     spool.close()
     with receiver() as one:
         EarlierBatch(one, spool).give_back_abandoned()
