@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from connector_tests.support.admin_broker import AdminBroker
-from connector_tests.support.cluster_pool import ClusterPool
+from connector_tests.support.cluster_pool import SYSTEM_TOPIC, ClusterPool
 from connector_tests.support.patience import WAIT_S
 from rocketmq_spark.embedded import EmbeddedCluster, jvm
 from rocketmq_spark.embedded.pytest_plugin import unique_name
@@ -169,6 +169,23 @@ def test_a_paused_broker_stays_connected_and_says_nothing(pair: EmbeddedCluster)
         finally:
             pair.resume_broker()
         assert len(AdminBroker(BrokerAddress(pair.broker_addr()), pool, TIMEOUT_MS).topic_stats(topic)) == 4
+
+
+def test_paused_cluster_answers_again_after_it_is_resumed(pair: EmbeddedCluster) -> None:
+    with closing(ConnectionPool(300)) as pool:
+        pair.pause()
+        try:
+            with pytest.raises(TransportError):
+                ClusterClient([pair.namesrv_addr], pool, 300).name_servers.topic_route(SYSTEM_TOPIC)
+            for name in pair.broker_names:
+                with pytest.raises(TransportError):
+                    AdminBroker(BrokerAddress(pair.broker_addr(name)), pool, 300).topic_stats(SYSTEM_TOPIC)
+        finally:
+            pair.resume()
+    with client_of(pair) as client:
+        assert set(client.masters(SYSTEM_TOPIC)) == set(pair.broker_names)
+        client.send(topic := pair.create_topic(unique_name("resumed")), 20)
+        eventually(lambda: client.stored(topic) == 20)
 
 
 @pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])

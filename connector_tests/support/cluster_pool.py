@@ -16,8 +16,8 @@ from rocketmq_spark.remoting.namesrv import NameServers
 from rocketmq_spark.remoting.pool import ConnectionPool
 
 KEPT_S: Final = 60.0
-"""How long a cluster is kept that no module uses. Its processes stand still meanwhile: an idle broker takes 5 % of a
-core. A name server expects something of each broker every 30 s, and waits for it for 120 s."""
+"""How long a cluster is kept that no module uses. Its processes are paused meanwhile: an idle broker takes 5 % of a
+core. A name server removes a broker that sends nothing for 120 s, and each sends something every 30 s."""
 
 RARELY_FLUSHED: Final = {"timerFlushIntervalMs": "60000"}
 """An idle broker takes 6.7 % of a core, 4 of them for flushing its timer wheel every 5 s. After a kill a broker may
@@ -81,7 +81,7 @@ class ClusterPool:
 
     @contextmanager
     def module(self) -> Iterator[None]:
-        """A block that uses clusters. After it they stand still, and are closed once no module has used them for
+        """A block that uses clusters. After it they are paused, and closed when no module has used them for
         ``KEPT_S``."""
         yield
         for key in self._clusters.keys() - self._paused_s.keys():
@@ -90,7 +90,7 @@ class ClusterPool:
 
     @contextmanager
     def using(self, **shape: Any) -> Iterator[EmbeddedCluster]:
-        """``get`` it for a block, after which it stands still: for one of several shapes of a module."""
+        """``get`` it for a block, after which it is paused: for one of several shapes of a module."""
         yield self.get(**shape)
         self._rest(key_of(shape))
 
