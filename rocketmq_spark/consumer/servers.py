@@ -193,10 +193,10 @@ class Servers:
     def refresh_routes(self) -> None:
         """Ask for the route of every topic. One that is not told now stays as it was."""
         failures = self._routes.refresh(self._options.read_topics)
-        queues = self._routes.queues
         for topic in self._options.read_topics:
             error = failures.get(topic)
-            if error is None and not queues[topic]:  # without read permission a topic looks like an idle one
+            # Without read permission a topic looks like an idle one.
+            if error is None and not self._routes.queues_of(topic):
                 error = RouteError("NO_READABLE_QUEUE", topic=topic)
             if isinstance(error, RouteError):
                 self._note_missing(topic, error)

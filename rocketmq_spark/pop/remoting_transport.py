@@ -81,8 +81,8 @@ class RemotingTransport:
     def look(self) -> dict[str, RocketMQError]:
         """Ask for the routes. What went wrong, by topic; of these the last known one stays."""
         failures = self._routes.refresh(self._options.topics)
-        found = {topic: route for topic, route in self._routes.routes.items() if topic in self._options.topics}
-        found = {topic: route for topic, route in found.items() if topic not in failures}
+        routes = self._routes.routes
+        found = {topic: routes[topic] for topic in self._options.topics if topic not in failures}
         refused = {topic: error for topic, route in found.items() if (error := self._refusal(topic, route)) is not None}
         self._readable = (self._readable | found.keys()) - refused.keys()
         unreadable = {topic for topic, route in found.items() if not route.read_queues()}

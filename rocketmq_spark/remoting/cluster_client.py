@@ -55,7 +55,7 @@ class ClusterClient:
         timeout_ms = self._timeout_ms if timeout_ms is None else timeout_ms
         if address.broker_name is None:
             return Broker(address, self._pool, timeout_ms)
-        return ProxiedBroker(address, self._pool, timeout_ms, self.routes.queues, self._looker)
+        return ProxiedBroker(address, self._pool, timeout_ms, self.routes.queues_of, self._looker)
 
     def call(self, queue: MessageQueue, ask: Callable[[Broker], T]) -> T:
         """Ask the master of the queue's broker. After an error that ``refreshes_route`` the next call asks where it is.

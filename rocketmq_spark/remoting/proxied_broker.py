@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from rocketmq_spark.errors import BrokerError
@@ -23,24 +23,24 @@ NOT_TO_BE_READ: Final = ResponseCode.NO_PERMISSION
 
 
 class ProxiedBroker(Broker):
-    """``queues``: those that may be read, by topic, of all brokers. ``looker``: for whom messages are looked at."""
+    """``queues_of``: those of a topic that may be read, of all brokers. ``looker``: for whom messages are looked at."""
 
     def __init__(
         self,
         address: BrokerAddress,
         pool: ConnectionPool,
         timeout_ms: int,
-        queues: Mapping[str, Iterable[MessageQueue]],
+        queues_of: Callable[[str], Iterable[MessageQueue]],
         looker: Looker,
     ) -> None:
         super().__init__(address, pool, timeout_ms)
-        self._queues = queues
+        self._queues_of = queues_of
         self._looker = looker
 
     def submit_topic_stats(self, topic: str) -> Answer[dict[MessageQueue, QueueBounds]]:
         """Of the queues that may be read. No proxy passes on the request for statistics; they are put together from
         what it does: smallest and largest offsets, and then looks at the last messages."""
-        queues = [queue for queue in self._queues.get(topic, ()) if queue.broker_name == self.address.broker_name]
+        queues = [queue for queue in self._queues_of(topic) if queue.broker_name == self.address.broker_name]
         return ProxiedStats(self, submit_ends(self, queues), self._looker)
 
 

@@ -185,6 +185,11 @@ class RouteTable:
         """The readable queues by topic."""
         return {topic: told.queues for topic, told in tuple(self._told.items())}
 
+    def queues_of(self, topic: str) -> tuple[MessageQueue, ...]:
+        """Return the topic's readable queues; none without a route."""
+        told = self._told.get(topic)
+        return () if told is None else told.queues
+
     def is_readable(self, queue: MessageQueue) -> bool:
         """Whether its topic's route has it."""
         told = self._told.get(queue.topic)
