@@ -11,10 +11,14 @@ NATIVE_SOURCES := $(wildcard native/src/*.rs) native/Cargo.toml native/crates.lo
 CARGO_ARGS := --locked --manifest-path native/Cargo.toml
 WORKERS ?= 3
 
-# Classes that Spark's JVMs map into memory at their start instead of loading them: half of its work.
-SPARK_CLASSES := build/spark-classes.jsa
+# Archives of the classes that JVMs of tests map into memory at their start instead of loading them.
+CLASSES := build/classes
+CLASSES_STAMP := $(CLASSES)/.written
 
 NATIVE_WHERE_CARGO_IS := $(if $(shell command -v cargo 2>/dev/null),native)
+
+# Where it is set, as in many images, each of some thousand processes of a run would compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-all test-rest test-versions test-sparks test-sparks-short test-tables test-long mutate mutate-sample bench bench-quick compiled check docs \
 	stubs native wheel check-native fuzz-native clean
@@ -29,21 +33,22 @@ $(BENCH_STAMP): $(STAMP)
 	ROCKETMQ_SPARK_BUILD_NATIVE=0 $(BIN)/python -m pip install --quiet --editable '.[bench]'
 	touch $@
 
-$(SPARK_CLASSES): $(STAMP)
-	$(BIN)/python -m connector_tests.support.spark_classes $@
+$(CLASSES_STAMP): $(STAMP)
+	$(BIN)/python -m connector_tests.support.class_archives $(CLASSES)
+	touch $@
 
 demo: $(STAMP) ## a real broker, a stream of orders, a second member that joins and leaves
 	$(BIN)/rocketmq-spark demo $(DEMO)
 
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-test: $(STAMP) ## whether a change is sound: all promises, the short way
+test: $(STAMP) $(CLASSES_STAMP) ## whether a change is sound: all promises, the short way
 	$(PYTEST) $(TESTS)
 
-test-all: $(STAMP) $(SPARK_CLASSES) ## the same and groups, outages, crashes, security, examples and the demo; all but the long forms
+test-all: $(STAMP) $(CLASSES_STAMP) ## the same and groups, outages, crashes, security, examples and the demo; all but the long forms
 	$(PYTEST) -m "not long and not versions and not tables and not sparks" $(TESTS)
 
-test-rest: $(STAMP) $(SPARK_CLASSES) ## what test-all has and test has not, and what needs the native decoder
+test-rest: $(STAMP) $(CLASSES_STAMP) ## what test-all has and test has not, and what needs the native decoder
 	$(PYTEST) -m "(full or native) and not long and not versions and not tables and not sparks" $(TESTS)
 
 test-versions: $(STAMP) ## the core stories on all versions of RocketMQ, one after the other

@@ -75,7 +75,7 @@ def test_a_distribution_of_another_version_is_refused(tmp_path: Path) -> None:
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "rocketmq-broker-5.3.1.jar").touch()
     environ = {"ROCKETMQ_HOME": str(tmp_path)}
-    assert jars.rocketmq_class_path("5.3.1", environ)[0].endswith("5.3.1.jar")
+    assert jars.rocketmq_class_path("5.3.1", environ)[-1].endswith("5.3.1.jar")
     with pytest.raises(EmbeddedBrokerError, match=r"no lib/rocketmq-broker-4\.9\.7\.jar in it"):
         jars.rocketmq_class_path("4.9.7", environ)
 
@@ -197,9 +197,16 @@ def test_a_distribution_without_jars_is_named(tmp_path: Path) -> None:
 def test_a_distribution_comes_before_the_cache(tmp_path: Path) -> None:
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "rocketmq-broker.jar").touch()
-    first, *others = jars.rocketmq_class_path(environ={"ROCKETMQ_HOME": str(tmp_path)})
-    assert first == str(tmp_path / "lib" / "rocketmq-broker.jar")
-    assert [Path(other).name.partition("-")[0] for other in others] == ["py4j"]
+    py4j, *others = jars.rocketmq_class_path(environ={"ROCKETMQ_HOME": str(tmp_path)})
+    assert Path(py4j).name.startswith("py4j-")
+    assert others == [str(tmp_path / "lib" / "rocketmq-broker.jar")]
+
+
+def test_a_brokers_class_path_is_the_first_part_of_its_proxys() -> None:
+    """An archive of the classes of one serves both."""
+    broker, proxy = jars.rocketmq_class_path(), jars.rocketmq_class_path(proxy=True)
+    assert proxy[: len(broker)] == broker
+    assert len(proxy) > len(broker)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any, Final
 
 from connector_tests.support.admin_broker import AdminBroker
-from connector_tests.support.jvm_options import SHORT_LIVED
+from connector_tests.support.jvm_options import rocketmq_options
 from rocketmq_spark.embedded import EmbeddedCluster
 from rocketmq_spark.errors import RocketMQError
 from rocketmq_spark.remoting.namesrv import NameServers
@@ -75,7 +75,7 @@ class ClusterPool:
             self._close(key)
             with self._starting():  # its folder is there before it starts
                 self._clusters[key] = cluster = PooledCluster(
-                    self._starting, java_options=(SHORT_LIVED,), **configured(shape)
+                    self._starting, java_options=rocketmq_options(), **configured(shape)
                 ).__enter__()
         return cluster
 

@@ -113,7 +113,7 @@ def cache_dir(environ: Mapping[str, str] = os.environ) -> Path:
 def rocketmq_class_path(
     version: str | None = None, environ: Mapping[str, str] = os.environ, *, proxy: bool = False
 ) -> list[str]:
-    """Class path of RocketMQ, by default 5.5.0, if wanted with its proxy, and py4j; fetches what the cache lacks.
+    """Class path of py4j and RocketMQ, by default 5.5.0, if wanted with its proxy; fetches what the cache lacks.
 
     With ``ROCKETMQ_HOME`` set, RocketMQ is that distribution's, and nothing is fetched or checked but its version, if
     one is asked for.
@@ -129,7 +129,7 @@ def rocketmq_class_path(
         jars = distribution_jars(Path(home), version)
     else:
         jars = cached_jars(read_lock(version or DEFAULT_VERSION, proxy=proxy), cache_dir(environ))
-    return [*map(str, jars), *map(str, pyspark_jars().glob("py4j-*.jar"))]
+    return [*map(str, pyspark_jars().glob("py4j-*.jar")), *map(str, jars)]
 
 
 def distribution_jars(home: Path, version: str | None = None) -> list[Path]:
