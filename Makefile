@@ -9,7 +9,7 @@ BENCH_STAMP := $(VENV)/.installed-bench
 NATIVE_STAMP := native/target/.installed
 NATIVE_SOURCES := $(wildcard native/src/*.rs) native/Cargo.toml native/crates.lock native/lock.py setup.py setup.cfg
 CARGO_ARGS := --locked --manifest-path native/Cargo.toml
-WORKERS ?= 3
+WORKERS ?= 4
 
 # Archives of the classes that JVMs of tests map into memory at their start instead of loading them.
 CLASSES := build/classes

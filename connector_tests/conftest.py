@@ -14,6 +14,7 @@ import pytest
 
 from connector_tests.support.cluster_pool import ClusterPool
 from connector_tests.support.decoders import IMPLEMENTATIONS, choose_anew, decoder_class, implementations_line
+from connector_tests.support.durations import Durations, longest_s
 from connector_tests.support.executor_process import close_executor_connections
 from connector_tests.support.java import java_oracle
 from connector_tests.support.jvm_options import spark_options
@@ -34,8 +35,8 @@ FASTEST_FIRST: Final = (
     "oracle",
     "integration",
     "faults",
-    "spark",
     "examples",
+    "spark",
 )
 
 HERE: Final = Path(__file__).parent
@@ -43,11 +44,16 @@ LEAKS: Final = pytest.StashKey[LeakCheck]()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put what takes milliseconds before what takes minutes, and mark what needs the native decoder."""
-    items.sort(key=lambda item: FASTEST_FIRST.index(item.path.relative_to(HERE).parts[0]))
+    """Put quick folders before slow ones and in each the longest file first, and mark what needs the native decoder."""
+    seconds = longest_s()
+    items.sort(key=lambda item: (FASTEST_FIRST.index(folder_of(item)), -seconds.get(item.location[0], 0)))
     for item in items:
         if needs_native_decoder(item):
             item.add_marker(pytest.mark.native)
+
+
+def folder_of(item: pytest.Item) -> str:
+    return item.path.relative_to(HERE).parts[0]
 
 
 def needs_native_decoder(item: pytest.Item) -> bool:
@@ -80,6 +86,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(SessionResources())
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(StartedProcesses())
+        config.pluginmanager.register(Durations())
 
 
 def pytest_report_header() -> str:
