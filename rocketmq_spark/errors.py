@@ -80,8 +80,8 @@ class LocalProtocolError(ProtocolError):
 class RemoteProtocolError(ProtocolError):
     """The peer sent something that cannot be understood.
 
-    A connection is closed by what spoils its frames (BAD_FRAME, FRAME_TOO_LARGE); after the others it goes on: the
-    frame was whole, and what is in it cannot be used.
+    A connection is closed by what spoils its frames (MALFORMED_FRAME, FRAME_TOO_LARGE); after the others it goes on:
+    the frame was whole, and what is in it cannot be used.
     """
 
 

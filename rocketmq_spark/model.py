@@ -206,12 +206,12 @@ class TopicRoute:
     def publish_queues(self) -> tuple[MessageQueue, ...]:
         """Return the queues of a producer in Java's order: those of ``order_conf``, else those with write permission.
 
-        Brokers without a master are among them. Raises RouteError[BAD_ORDER_CONF].
+        Brokers without a master are among them. Raises RouteError[INVALID_ORDER_CONF].
         Source: ``client/impl/factory/MQClientInstance.java#topicRouteData2TopicPublishInfo``.
         """
         if self.order_conf:
             if not self.ordered_brokers:
-                raise RouteError("BAD_ORDER_CONF", topic=self.topic, order_conf=self.order_conf[:MOST_SHOWN])
+                raise RouteError("INVALID_ORDER_CONF", topic=self.topic, order_conf=self.order_conf[:MOST_SHOWN])
             return tuple(
                 MessageQueue(self.topic, broker_name, queue_id)
                 for broker_name, queue_count in self.ordered_brokers

@@ -2,7 +2,7 @@
 
 Python sources came with Spark 4.0; read limits, the start of a batch in ``latestOffset`` and a real ``availableNow``
 with 4.2. What is there is decided by the modules and classes that are there: a vendor's Spark may have them in another
-version. Importing this module raises OptionError[SPARK_TOO_OLD] on Spark 3.5 and older.
+version. Importing this module raises OptionError[UNSUPPORTED_SPARK_VERSION] on Spark 3.5 and older.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ try:
     from pyspark.sql.datasource import DataSourceStreamReader as DataSourceStreamReader
 except ImportError as problem:
     raise OptionError(
-        "SPARK_TOO_OLD",
+        "UNSUPPORTED_SPARK_VERSION",
         version=SPARK_VERSION,
         host=platform.node(),
         python=f"Python {platform.python_version()} ({sys.executable})",
@@ -75,9 +75,9 @@ def read_limit(rows: int | None) -> ReadLimit:
 
 
 def max_rows(limit: ReadLimit) -> int | None:
-    """None: all that there is. Raises OptionError[BAD_OPTION_VALUE] for a limit of another kind."""
+    """None: all that there is. Raises OptionError[INVALID_OPTION_VALUE] for a limit of another kind."""
     if isinstance(limit, ReadMaxRows):
         return limit.max_rows
     if isinstance(limit, ReadAllAvailable):
         return None
-    raise OptionError("BAD_OPTION_VALUE", option="read limit", value=repr(limit), expected="maxOffsetsPerTrigger")
+    raise OptionError("INVALID_OPTION_VALUE", option="read limit", value=repr(limit), expected="maxOffsetsPerTrigger")

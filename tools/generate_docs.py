@@ -148,7 +148,7 @@ def retry_section() -> str:
         "By what failed: a request to a name server or broker, a pull of a planned range, a message that is sent\n"
         "and may go to another queue, or rows that are written. With `refresh` the next attempt of an executor or a\n"
         "sender asks the name servers anew where to go; members ask them by a timer. Numbers are RocketMQ's\n"
-        "ResponseCodes, refusals as BROKER_REFUSED. What is not in this table is final.\n"
+        "ResponseCodes, refusals as BROKER_ERROR. What is not in this table is final.\n"
     )
     meanings = "".join(f"- {word(outlook)}: {outlook.value}\n" for outlook in Outlook)
     lines = ((subject(key), *map(word, outlooks)) for key, outlooks in OUTLOOKS.items())
@@ -160,7 +160,7 @@ def meanings_section() -> str:
     head = (
         "## What is no error\n\n"
         "By request, the codes that a server may answer it with, and how the remark begins where that counts. Every\n"
-        "other code is BROKER_REFUSED; a request that is not in this table takes SUCCESS only.\n"
+        "other code is BROKER_ERROR; a request that is not in this table takes SUCCESS only.\n"
     )
     lines = (
         (code_name(RequestCode, request), f"{code_name(ResponseCode, code)} ({int(code)})", remark, meaning.value)

@@ -51,7 +51,7 @@ FEATURES: Final = (
     Feature(
         "`spark.sql.streaming.triggerAvailableNowWrapper.enabled` may be set",
         "4.2",
-        "The query fails before anything is read, with `CALL_OUT_OF_ORDER`.",
+        "The query fails before anything is read, with `UNSUPPORTED_SPARK_SETTING`.",
     ),
     Feature(
         "`progress_of(query)` has `maxOffsets`, `lagByQueue` and `waitingFor`, and is as of now",
@@ -62,7 +62,7 @@ FEATURES: Final = (
     Feature(
         "`rocketmq_spark.stop(query)` before the first batch of a new query",
         "4.2",
-        "`NOT_DRAINED` after `timeout_s`. Such a query has read nothing: use `query.stop()`. So it is with a "
+        "`GRACEFUL_STOP_TIMEOUT` after `timeout_s`. Such a query has read nothing: use `query.stop()`. So it is with a "
         "checkpoint whose last batch a newer Spark has planned, until there is a batch.",
     ),
     Feature(

@@ -21,7 +21,7 @@ PAGES: Final = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")} - {ROOT /
 
 NAMED: Final = re.compile(r"`([a-z]+/test_\w+)(?:\.py)?(?:::(\w+))?`")
 LINK: Final = re.compile(r"\]\((?!https?://)([^)#\s]*)(?:#([^)\s]*))?\)")
-CONDITION: Final = re.compile(r"\bROCKETMQ_([A-Z_]+)")
+CONDITION: Final = re.compile(r"\bROCKETMQ_([A-Z_]+(?:\.[A-Z_]+)?)")
 OPTION: Final = re.compile(r"\.option\(\s*[\"'](\w+)[\"']")
 HEADING: Final = re.compile(r"(?m)^#+ (.*)$")
 MODULE: Final = re.compile(r"``([a-z_]+(?:\.[a-z_]+)+)``")
@@ -90,7 +90,7 @@ HERE: Final = "architecture/test_named_in_docs"
         ("`unit/test_nothing.py`", ["unit/test_nothing::"]),
         ("[a](DESIGN.md#rooms) [b](https://example.org/c)", []),
         ("[a](docs/nothing.md) [b](DESIGN.md#no-heading)", ["docs/nothing.md#", "DESIGN.md#no-heading"]),
-        ("[ROCKETMQ_OFFSETS_GONE] ROCKETMQ_HOME", []),
+        ("[ROCKETMQ_DATA_LOSS.OFFSETS_UNAVAILABLE] ROCKETMQ_HOME", []),
         ("[ROCKETMQ_NO_SUCH]", ["NO_SUCH"]),
         ('.option("SUBSCRIBE", "t").option("checkpointLocation", "c")', []),
         ('.option(\n  "subscribed", "t")', ["subscribed"]),

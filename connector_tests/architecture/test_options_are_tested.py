@@ -223,7 +223,7 @@ def test_a_conflict_is_told_with_its_reason(conflict: Conflict) -> None:
     with pytest.raises(OptionError) as raised:
         ReadOptions.parse(REQUIRED | CONTRADICTING[pair])
     assert (raised.value.condition, raised.value.context["first"], raised.value.context["second"]) == (
-        "CONTRADICTORY_OPTIONS",
+        "INCOMPATIBLE_OPTIONS",
         *pair,
     )
     assert str(raised.value).endswith(conflict.why)

@@ -142,7 +142,7 @@ def built_in(source: str) -> Iterator[Raised]:
 
 
 def test_a_survey_says_all_errors_of_its_room_that_waiting_does_not_pass() -> None:
-    """They reach it by what it remembers of failures, so no call leads there. What passes is CLUSTER_UNREACHABLE."""
+    """They reach it by what it remembers of failures, so no call leads there. What passes is CLUSTER_TIMEOUT."""
     said = set(promises(Membership.survey.__doc__ or ""))
     made = {one for file in (PACKAGE / "consumer").glob("*.py") for one in built_in(file.read_text(encoding="utf-8"))}
     lasting = {
@@ -155,12 +155,14 @@ def test_a_survey_says_all_errors_of_its_room_that_waiting_does_not_pass() -> No
     assert lasting <= said
 
 
-RAISING = 'def ask():\n    """{}"""\n    raise RouteError("NO_MASTER", broker="a", topic="t")'
+RAISING = 'def ask():\n    """{}"""\n    raise RouteError("MASTER_UNAVAILABLE", broker="a", topic="t")'
 
 
-@pytest.mark.parametrize("said", ["Ask.", "Raises RouteError.", "Raises RouteError[NO_BROKER].", "Raises NO_MASTER."])
+@pytest.mark.parametrize(
+    "said", ["Ask.", "Raises RouteError.", "Raises RouteError[NO_MASTER_BROKER].", "Raises MASTER_UNAVAILABLE."]
+)
 def test_a_function_that_does_not_say_so_is_found(said: str) -> None:
-    assert silent(RAISING.format(said)) == ["ask: RouteError[NO_MASTER]"]
+    assert silent(RAISING.format(said)) == ["ask: RouteError[MASTER_UNAVAILABLE]"]
 
 
 BY_ANOTHER = """
@@ -175,14 +177,14 @@ class Broker:
         _really_check()
 
 def _really_check():
-    raise RouteError("NO_MASTER", broker="a", topic="t")
+    raise RouteError("MASTER_UNAVAILABLE", broker="a", topic="t")
 """
 
 
 def test_what_is_raised_by_private_functions_is_found_and_so_is_a_constructor() -> None:
-    found = ["__init__: RouteError[NO_MASTER]"]
-    assert silent(BY_ANOTHER.format("self._check()")) == [*found, "ask: RouteError[NO_MASTER]"]
-    assert silent(BY_ANOTHER.format("_really_check()")) == [*found, "ask: RouteError[NO_MASTER]"]
+    found = ["__init__: RouteError[MASTER_UNAVAILABLE]"]
+    assert silent(BY_ANOTHER.format("self._check()")) == [*found, "ask: RouteError[MASTER_UNAVAILABLE]"]
+    assert silent(BY_ANOTHER.format("_really_check()")) == [*found, "ask: RouteError[MASTER_UNAVAILABLE]"]
     assert silent(BY_ANOTHER.format("another._check()")) == found
 
 
@@ -196,7 +198,7 @@ def test_what_may_be_caught_is_not_asked_for() -> None:
 
 
 def test_one_that_does_is_not() -> None:
-    assert silent(RAISING.format("Raises RouteError[NO_BROKER | NO_MASTER].")) == []
+    assert silent(RAISING.format("Raises RouteError[NO_MASTER_BROKER | MASTER_UNAVAILABLE].")) == []
 
 
 @pytest.mark.parametrize("said", ["Raises something.", "Raises RouteErorr.", "Raises NoSuchError where it is late."])

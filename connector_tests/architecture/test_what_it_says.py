@@ -32,9 +32,9 @@ def test_a_line_of_another_shape_is_noticed() -> None:
 
 def test_there_are_errors_in_the_guide() -> None:
     assert {found["condition"] for line in SHOWN_ERRORS for found in ERROR.finditer(line)} >= {
-        "CHECKPOINT_OF_ANOTHER",
-        "CLUSTER_UNREACHABLE",
-        "OFFSETS_GONE",
+        "CHECKPOINT_OPTION_CHANGED",
+        "CLUSTER_TIMEOUT",
+        "DATA_LOSS.OFFSETS_UNAVAILABLE",
     }
 
 
@@ -48,7 +48,7 @@ def test_an_error_that_reads_otherwise_is_noticed() -> None:
     known = str(TransportError("CONNECT_FAILED", address="a:1", reason="refused"))
     assert misquoted(f"waiting for {known}") == []
     assert misquoted(known.replace("server", "servers")) == ["CONNECT_FAILED"]
-    around = str(TransportError("CLUSTER_UNREACHABLE", doing="It", waited_ms=1, limit_ms=1, cause="%s"))
+    around = str(TransportError("CLUSTER_TIMEOUT", doing="It", waited_ms=1, limit_ms=1, cause="%s"))
     assert misquoted(around.replace("%s", known)) == []
     assert misquoted(around.replace("%s", known.replace("server", "host"))) == ["CONNECT_FAILED"]
     raised = f"rocketmq_spark.errors.TransportError: {known}"

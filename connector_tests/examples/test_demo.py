@@ -88,6 +88,6 @@ def test_a_demo_without_a_proxy_reports_that_its_broker_died(tmp_path: Path, env
         finally:
             kill_tree(demo)
     assert demo.returncode == 1
-    assert "[ROCKETMQ_JVM_FAILED] The embedded broker's JVM failed: Java was ended by SIGKILL" in said
+    assert "[ROCKETMQ_EMBEDDED_JVM_FAILED] The embedded broker's JVM failed: Java was ended by SIGKILL" in said
     assert "Traceback" not in said
     assert list(tmp_path.iterdir()) == []

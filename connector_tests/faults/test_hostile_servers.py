@@ -30,7 +30,7 @@ MOST_RECEIVED_BYTES: Final = 64 * 1024 * 1024
     [
         (lambda: HostileServer(HTTP), "FRAME_TOO_LARGE"),
         (lambda: HostileServer(TWO_GIB_FRAME, endless=True), "FRAME_TOO_LARGE"),
-        (lambda: HostileServer(GARBAGE), "BAD_FRAME"),
+        (lambda: HostileServer(GARBAGE), "MALFORMED_FRAME"),
         (lambda: HostileServer(), "RESPONSE_TIMED_OUT"),
     ],
     ids=["http", "two gibibytes", "garbage", "silence"],

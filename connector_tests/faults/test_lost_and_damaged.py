@@ -93,7 +93,8 @@ def test_what_was_deleted_after_it_was_planned_is_an_error_with_its_exact_range(
     with pytest.raises(DataLossError) as raised:
         read(store, stored)
     assert str(raised.value) == (
-        f"[ROCKETMQ_OFFSETS_GONE] {min_offset} offsets are not in the brokers any more: [0, {min_offset}) of "
+        f"[ROCKETMQ_DATA_LOSS.OFFSETS_UNAVAILABLE] {min_offset} offsets are not in the brokers any more: [0, "
+        f"{min_offset}) of "
         f"{queue_of(stored)}: the broker deleted them (retention). Set 'failOnDataLoss' to false to go on without "
         "them, or begin anew: with a new checkpoint location (and, for a file sink, a "
         "new path), and 'groupOffsets' set to 'ignore', which moves the "
@@ -148,7 +149,7 @@ def test_a_message_that_is_damaged_on_disk_is_an_error_with_its_place(store: Sto
     with pytest.raises(RemoteProtocolError) as raised:
         read(store, stored)
     told = str(raised.value)
-    assert "CORRUPT_MESSAGE_IN_QUEUE" in told
+    assert "CORRUPT_MESSAGE.QUEUE" in told
     assert str(queue_of(stored)) in told
     place = re.search(r"pulled from offset (\d+),.*Message number (\d+) of a pull", told)
     assert place is not None
@@ -157,7 +158,7 @@ def test_a_message_that_is_damaged_on_disk_is_an_error_with_its_place(store: Sto
 
 def test_failing_on_data_loss_or_not_a_damaged_message_is_never_skipped(store: Store, stored: Topic) -> None:
     store.damage(f"{stored.name}-10.")
-    with pytest.raises(RemoteProtocolError, match="CORRUPT_MESSAGE_IN_QUEUE"):
+    with pytest.raises(RemoteProtocolError, match=r"CORRUPT_MESSAGE\.QUEUE"):
         read(store, stored, failOnDataLoss="false")
 
 
@@ -175,7 +176,7 @@ def test_shared_messages_that_were_deleted_undelivered_are_an_error_with_their_r
     end = expire(store, stored)
     with closing(_Sharing(options)) as second, pytest.raises(DataLossError) as raised:
         second.next_batch()
-    assert raised.value.condition == "DELETED_UNDELIVERED"
+    assert raised.value.condition == "DATA_LOSS.UNDELIVERED_MESSAGES"
     assert raised.value.context["ranges"] == f"[{begin}, {end}) of {queue}: the broker deleted them (retention)"
     with closing(_Sharing(options | {"failOnDataLoss": "false"})) as third:
         assert third.next_batch()

@@ -96,8 +96,8 @@ def test_a_request_that_is_cut_off_is_a_lost_connection(proxy: FaultProxy, broke
     ("byte_index", "condition"),
     [
         (0, "FRAME_TOO_LARGE"),  # the frame's length
-        (4, "BAD_FRAME"),  # the serialization
-        (8, "BAD_FRAME"),  # the JSON itself
+        (4, "MALFORMED_FRAME"),  # the serialization
+        (8, "MALFORMED_FRAME"),  # the JSON itself
     ],
 )
 def test_a_corrupt_answer_ends_the_connection_and_is_never_taken_for_an_answer(
@@ -203,7 +203,9 @@ def test_a_pull_whose_answer_is_cut_off_is_told_and_the_next_gets_a_new_connecti
     assert server.connect_count == 2
 
 
-@pytest.mark.parametrize(("byte_index", "condition"), [(0, "FRAME_TOO_LARGE"), (4, "BAD_FRAME"), (8, "BAD_FRAME")])
+@pytest.mark.parametrize(
+    ("byte_index", "condition"), [(0, "FRAME_TOO_LARGE"), (4, "MALFORMED_FRAME"), (8, "MALFORMED_FRAME")]
+)
 @pytest.mark.parametrize("good_ones", [0, 2])
 def test_a_corrupt_answer_to_a_pull_is_never_taken_for_one(
     proxy: FaultProxy, pulling: PullConnections, byte_index: int, condition: str, good_ones: int

@@ -73,7 +73,7 @@ GOOD = [(offset, b"body %d" % offset) for offset in range(COUNT) if offset not i
 def test_fail_names_the_offset_the_reason_and_what_to_do(cluster: EmbeddedCluster, queue: MessageQueue) -> None:
     with pytest.raises(RemoteProtocolError) as raised:
         read(cluster, QueueRange(queue, 0, COUNT), GROUP)
-    assert raised.value.condition == "BAD_MESSAGE"
+    assert raised.value.condition == "UNDECODABLE_MESSAGE_BODY"
     assert (raised.value.context["queue"], raised.value.context["offset"]) == (str(queue), BAD[0])
     assert "its LZ4 body is damaged" in str(raised.value)
     assert "badMessages" in str(raised.value)

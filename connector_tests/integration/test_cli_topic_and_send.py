@@ -100,7 +100,7 @@ def stored(cluster: EmbeddedCluster, topic: str, count: int) -> list[tuple[bytes
         (["topic", "create", "what?"], 1, "illegal characters"),
         (["send", "--namesrv", "here", "--topic", "t", "x"], 1, "'namesrvAddr' cannot be 'here'"),
         (["send", "--namesrv", "127.0.0.1:1", "--topic", "t", "x"], 1, "No connection to 127.0.0.1:1"),
-        (["send", "--topic", "t", ""], 1, "UNSENDABLE.*without a body"),
+        (["send", "--topic", "t", ""], 1, "INVALID_MESSAGE.*without a body"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(

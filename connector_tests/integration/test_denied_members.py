@@ -105,7 +105,7 @@ def test_a_missing_key(guarded: EmbeddedCluster) -> None:
 def test_a_wrong_key(guarded: EmbeddedCluster, wrong: dict[str, str], remark: str) -> None:
     said = told(guarded, **guarded.security_options | wrong)
     assert said == (
-        f"[ROCKETMQ_CREDENTIALS_REFUSED] {guarded.broker_addr()} does not accept the credentials with which "
+        f"[ROCKETMQ_CREDENTIALS_REJECTED] {guarded.broker_addr()} does not accept the credentials with which "
         f"GET_CONSUMER_LIST_BY_GROUP was signed: {remark} Check 'accessKey' and 'secretKey', and whether this broker "
         "knows the user: each broker has users of its own."
     )
@@ -124,7 +124,7 @@ def test_a_missing_right_on_the_topic(
     guarded: EmbeddedCluster, user: User, name: str, rights: tuple[Right, ...], request_name: str
 ) -> None:
     assert re.fullmatch(
-        rf"\[ROCKETMQ_TOPIC_FORBIDDEN\] {guarded.broker_addr()} refused ({request_name}): the user of 'accessKey' has "
+        rf"\[ROCKETMQ_TOPIC_DENIED\] {guarded.broker_addr()} refused ({request_name}): the user of 'accessKey' has "
         rf"not the right on topic 'orders'. User:{name} has no permission to access Topic:orders from 127.0.0.1, no "
         rf"matched policies. {ADVICE_RIGHT.format('topic')}",
         told(guarded, **user(name, *rights)),
@@ -133,7 +133,7 @@ def test_a_missing_right_on_the_topic(
 
 def test_a_missing_right_on_the_group(guarded: EmbeddedCluster, user: User) -> None:
     assert told(guarded, **user("no-group", READ)) == (
-        f"[ROCKETMQ_GROUP_FORBIDDEN] {guarded.broker_addr()} refused GET_CONSUMER_LIST_BY_GROUP: the user of "
+        f"[ROCKETMQ_GROUP_DENIED] {guarded.broker_addr()} refused GET_CONSUMER_LIST_BY_GROUP: the user of "
         "'accessKey' has not the right on group 'g'. User:no-group has no permission to access Group:g from 127.0.0.1, "
         f"no matched policies. {ADVICE_RIGHT.format('topics')}"
     )
@@ -159,7 +159,7 @@ def test_whether_a_topic_is_in_order_may_be_asked_by_who_may_look_at_it(
         transport = RemotingTransport(ReadOptions.parse(given | {"loadBalance": "message"} | rights))
         with closing(transport):
             told.append([error.condition for error in transport.look().values()])
-    assert told == [["IN_ORDER"], []]
+    assert told == [["FIFO_NOT_SUPPORTED"], []]
     assert "whether topic in-order is FIFO is not told: " in caplog.text
 
 
@@ -169,12 +169,12 @@ def test_a_right_of_operators(guarded: EmbeddedCluster, user: User) -> None:
     )
     with closing(ConnectionPool(3_000, security=options.security)) as pool, pytest.raises(RocketMQError) as raised:
         Broker(BrokerAddress(guarded.broker_addr()), pool, 3_000).create_topic("another", 1)
-    assert raised.value.condition == "TOPIC_FORBIDDEN"
+    assert raised.value.condition == "TOPIC_DENIED"
 
 
 def test_plain_to_a_port_of_tls(guarded: EmbeddedCluster) -> None:
     assert told(guarded) == (
-        f"[ROCKETMQ_TLS_WANTED] {guarded.namesrv_addr} takes no connection without TLS: it ended a plain one without "
+        f"[ROCKETMQ_TLS_REQUIRED] {guarded.namesrv_addr} takes no connection without TLS: it ended a plain one without "
         "an answer, and speaks TLS. Set 'useTLS' to true, and 'tlsTrustCertPath' unless the system trusts its "
         "certificate."
     )
@@ -182,7 +182,7 @@ def test_plain_to_a_port_of_tls(guarded: EmbeddedCluster) -> None:
 
 def test_a_certificate_that_nobody_vouches_for(guarded: EmbeddedCluster) -> None:
     assert told(guarded, useTLS="true") == (
-        f"[ROCKETMQ_CERTIFICATE_REFUSED] The certificate of {guarded.namesrv_addr} is not trusted: self-signed "
+        f"[ROCKETMQ_TLS_CERTIFICATE_UNTRUSTED] The certificate of {guarded.namesrv_addr} is not trusted: self-signed "
         "certificate. Set 'tlsTrustCertPath' to a PEM file with it, or with the certificate of who has signed it."
     )
 
@@ -208,7 +208,7 @@ def strict() -> Iterator[EmbeddedCluster]:
 def test_tls_to_a_plain_port(strict: EmbeddedCluster) -> None:
     said = told(strict, useTLS="true")
     assert said.startswith(
-        f"[ROCKETMQ_TLS_NOT_SPOKEN] {strict.namesrv_addr} does not speak TLS: it answers what is not encrypted. The "
+        f"[ROCKETMQ_TLS_NOT_SUPPORTED] {strict.namesrv_addr} does not speak TLS: it answers what is not encrypted. The "
         "handshake ended with: "
     )
     assert said.endswith(
@@ -219,7 +219,8 @@ def test_tls_to_a_plain_port(strict: EmbeddedCluster) -> None:
 @pytest.mark.parametrize("given", [{}, {"consumeOrderly": "true"}, {"retryTopic": "true"}])
 def test_a_group_that_is_not_there(strict: EmbeddedCluster, given: dict[str, str]) -> None:
     assert told(strict, **given) == (
-        f"[ROCKETMQ_GROUP_NOT_FOUND] {strict.broker_addr()} refused PULL_MESSAGE: the group is not there, and the "
+        f"[ROCKETMQ_GROUP_NOT_FOUND.BROKER] {strict.broker_addr()} refused PULL_MESSAGE: the group is not there, and "
+        "the "
         "broker makes none by itself. subscription group [g] does not exist, "
         "\\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details. Make it, on every broker of "
         "the topics: 'mqadmin updateSubGroup -g <group> -c <cluster>'."
@@ -243,11 +244,11 @@ def test_acl_1(version: str) -> None:
         assert surveyed(cluster, **cluster.security_options).is_complete
         assert "orders" in cluster.mqadmin("topicList")
         assert "CREDENTIALS_MISSING" in told(cluster)
-        assert "CREDENTIALS_REFUSED" in told(cluster, **cluster.security_options | {"secretKey": "guessed"})
-        assert "CREDENTIALS_REFUSED" in told(cluster, **cluster.security_options | {"accessKey": "somebody"})
+        assert "CREDENTIALS_REJECTED" in told(cluster, **cluster.security_options | {"secretKey": "guessed"})
+        assert "CREDENTIALS_REJECTED" in told(cluster, **cluster.security_options | {"accessKey": "somebody"})
         keys = options_of(Security(cluster.create_user("reader-of-orders", READ)))
-        assert "GROUP_FORBIDDEN" in told(cluster, **keys)
+        assert "GROUP_DENIED" in told(cluster, **keys)
         keys = options_of(Security(cluster.create_user("member-of-g", JOIN)))
-        assert "TOPIC_FORBIDDEN" in told(cluster, **keys)
+        assert "TOPIC_DENIED" in told(cluster, **keys)
         keys = options_of(Security(cluster.create_user("reader-in-g", READ, JOIN)))
         assert surveyed(cluster, **keys).is_complete

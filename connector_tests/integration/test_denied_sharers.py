@@ -116,7 +116,7 @@ def test_a_wrong_key(
 ) -> None:
     said = told({**guarded.security_options, **wrong, **server(guarded, way)}, caplog)
     assert said == (
-        f"[ROCKETMQ_CREDENTIALS_REFUSED] {asked(guarded, way)} does not accept the credentials with which "
+        f"[ROCKETMQ_CREDENTIALS_REJECTED] {asked(guarded, way)} does not accept the credentials with which "
         f"{request_name} was signed: {remark} Check 'accessKey' and 'secretKey', and whether this broker knows the "
         "user: each broker has users of its own."
     )
@@ -129,7 +129,7 @@ def test_a_missing_right_on_the_topic(
 ) -> None:
     name = unique_name("no_topic")
     assert told({**user(guarded, name, JOIN), **server(guarded, way)}, caplog) == (
-        f"[ROCKETMQ_TOPIC_FORBIDDEN] {asked(guarded, way)} refused {request_name}: the user of 'accessKey' has not the "
+        f"[ROCKETMQ_TOPIC_DENIED] {asked(guarded, way)} refused {request_name}: the user of 'accessKey' has not the "
         f"right on topic 'orders'. User:{name} has no permission to access Topic:orders from 127.0.0.1, no matched "
         f"policies. {ADVICE_RIGHT.format('topic')}"
     )
@@ -141,7 +141,7 @@ def test_a_missing_right_on_the_group(
 ) -> None:
     name = unique_name("no_group")
     assert told({**user(guarded, name, READ), **server(guarded, way)}, caplog) == (
-        f"[ROCKETMQ_GROUP_FORBIDDEN] {asked(guarded, way)} refused {request_name}: the user of 'accessKey' has not the "
+        f"[ROCKETMQ_GROUP_DENIED] {asked(guarded, way)} refused {request_name}: the user of 'accessKey' has not the "
         f"right on group 'g'. User:{name} has no permission to access Group:g from 127.0.0.1, no matched policies. "
         f"{ADVICE_RIGHT.format('topics')}"
     )
@@ -160,7 +160,7 @@ def test_a_missing_right_on_what_a_broker_takes_for_a_group(
         one = desk.member()
         eventually(lambda: one.counts.received == 1, "the message again")
         assert end_of(one, caplog) == (
-            f"[ROCKETMQ_GROUP_FORBIDDEN] {guarded.broker_addr()} refused CHANGE_MESSAGE_INVISIBLETIME: the user of "
+            f"[ROCKETMQ_GROUP_DENIED] {guarded.broker_addr()} refused CHANGE_MESSAGE_INVISIBLETIME: the user of "
             f"'accessKey' has not the right on group '{desk.group}_{desk.topic}'. User:{name} has no permission to "
             f"access Group:{desk.group}_{desk.topic} from 127.0.0.1, no matched policies. "
             f"{ADVICE_RIGHT.format('topics')}"
@@ -170,7 +170,7 @@ def test_a_missing_right_on_what_a_broker_takes_for_a_group(
 @pytest.mark.parametrize("way", WAYS)
 def test_plain_to_a_port_of_tls(way: str, guarded: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:
     assert told(server(guarded, way), caplog) == (
-        f"[ROCKETMQ_TLS_WANTED] {first_asked(guarded, way)} takes no connection without TLS: it ended a plain one "
+        f"[ROCKETMQ_TLS_REQUIRED] {first_asked(guarded, way)} takes no connection without TLS: it ended a plain one "
         "without an answer, and speaks TLS. Set 'useTLS' to true, and 'tlsTrustCertPath' unless the system trusts its "
         "certificate."
     )
@@ -181,7 +181,8 @@ def test_a_certificate_that_nobody_vouches_for(
     way: str, guarded: EmbeddedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert told({"useTLS": "true", **server(guarded, way)}, caplog) == (
-        f"[ROCKETMQ_CERTIFICATE_REFUSED] The certificate of {first_asked(guarded, way)} is not trusted: self-signed "
+        f"[ROCKETMQ_TLS_CERTIFICATE_UNTRUSTED] The certificate of {first_asked(guarded, way)} is not trusted: "
+        "self-signed "
         "certificate. Set 'tlsTrustCertPath' to a PEM file with it, or with the certificate of who has signed it."
     )
 
@@ -190,7 +191,8 @@ def test_a_certificate_of_another_host(guarded: EmbeddedCluster, caplog: pytest.
     """A proxy listens on all interfaces, and its certificate names one. Over remoting: test_tls_broker.py."""
     elsewhere = guarded.endpoints.replace("127.0.0.1", "127.0.0.2")
     assert told({**guarded.security_options, "endpoints": elsewhere}, caplog) == (
-        f"[ROCKETMQ_HOST_NAME_DIFFERS] The certificate of {elsewhere} is trusted, and it is another host's: IP address "
+        f"[ROCKETMQ_TLS_HOSTNAME_MISMATCH] The certificate of {elsewhere} is trusted, and it is another host's: IP "
+        "address "
         "mismatch, certificate is not valid for '127.0.0.2'. Connect by a name that it has: 'namesrvAddr' has the name "
         "servers', 'brokerIP1' of broker.conf a broker's, 'endpoints' a proxy's; or set 'tlsCheckHostName' to false to "
         "trust every host with a certificate of this authority."
@@ -211,7 +213,7 @@ def strict(grpc_library: None) -> Iterator[EmbeddedCluster]:
 @pytest.mark.parametrize("way", WAYS)
 def test_tls_to_a_plain_port(way: str, strict: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:
     assert re.fullmatch(
-        rf"\[ROCKETMQ_TLS_NOT_SPOKEN\] {first_asked(strict, way)} does not speak TLS: it answers what is not "
+        rf"\[ROCKETMQ_TLS_NOT_SUPPORTED\] {first_asked(strict, way)} does not speak TLS: it answers what is not "
         r"encrypted\. The handshake ended with: [^.]+\.c:\d+\)\. Set 'useTLS' to false, or let the server accept TLS "
         r"with 'tls\.server\.mode' permissive or enforcing\.",
         told({"useTLS": "true", **server(strict, way)}, caplog),
@@ -221,7 +223,8 @@ def test_tls_to_a_plain_port(way: str, strict: EmbeddedCluster, caplog: pytest.L
 def test_a_group_that_is_not_there(strict: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:
     """By the broker's word, which has all groups at hand. A proxy has to ask for them: see the next."""
     assert told(server(strict, REMOTING), caplog) == (
-        f"[ROCKETMQ_GROUP_NOT_FOUND] {strict.broker_addr()} refused POP_MESSAGE: the group is not there, and the "
+        f"[ROCKETMQ_GROUP_NOT_FOUND.BROKER] {strict.broker_addr()} refused POP_MESSAGE: the group is not there, and "
+        "the "
         "broker makes none by itself. subscription group [g] does not exist, \\nSee "
         "https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details. Make it, on every broker of the "
         "topics: 'mqadmin updateSubGroup -g <group> -c <cluster>'."
@@ -264,7 +267,8 @@ def receiving(cluster: EmbeddedCluster, way: str, group: str) -> Iterator[Receiv
 def test_endpoints_that_are_no_proxy(strict: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:
     for address in (strict.namesrv_addr, strict.broker_addr()):
         assert told({"endpoints": address}, caplog) == (
-            f"[ROCKETMQ_NOT_A_PROXY] {address} is no RocketMQ 5 proxy that speaks gRPC: it speaks RocketMQ's remoting "
+            f"[ROCKETMQ_NOT_A_GRPC_PROXY] {address} is no RocketMQ 5 proxy that speaks gRPC: it speaks RocketMQ's "
+            "remoting "
             "protocol. Set 'endpoints' to a proxy's gRPC address, whose port is 8081 by default. Name servers are "
             "'namesrvAddr'."
         )
@@ -279,7 +283,8 @@ def test_a_name_server_that_is_a_proxy(strict: EmbeddedCluster, caplog: pytest.L
     }
     for address, reason in reasons.items():
         assert told({"namesrvAddr": address}, caplog) == (
-            f"[ROCKETMQ_GRPC_WANTED] {address} is no name server or broker, but a RocketMQ 5 proxy: {reason}. For "
+            f"[ROCKETMQ_PROXY_REQUIRES_ENDPOINTS] {address} is no name server or broker, but a RocketMQ 5 proxy: "
+            f"{reason}. For "
             "'loadBalance' 'message' set 'endpoints' to the proxy's gRPC address, port 8081 by default, and leave "
             "'namesrvAddr' out. Queues are read at its remoting port, 8080 by default, as 'namesrvAddr'."
         )

@@ -99,7 +99,10 @@ def test_nothing_is_left_when_it_cannot_start(cluster: EmbeddedCluster, own_temp
     gc.collect()
     before = remains(own_temp)
     taken = int(cluster.namesrv_addr.rpartition(":")[2])
-    with pytest.raises(EmbeddedBrokerError, match=r"SERVER_FAILED.*[Ii]n use"), EmbeddedCluster(namesrv_port=taken):
+    with (
+        pytest.raises(EmbeddedBrokerError, match=r"EMBEDDED_SERVER_FAILED.*[Ii]n use"),
+        EmbeddedCluster(namesrv_port=taken),
+    ):
         pass
     gc.collect()
     assert remains(own_temp) == before
@@ -213,7 +216,7 @@ def test_topics_can_be_created_changed_and_deleted(pair: EmbeddedCluster) -> Non
 
 
 def test_a_broker_in_a_shared_jvm_cannot_be_killed_alone(cluster: EmbeddedCluster) -> None:
-    with pytest.raises(EmbeddedBrokerError, match=r"CLUSTER_STATE.*separate_jvms"):
+    with pytest.raises(EmbeddedBrokerError, match=r"EMBEDDED_CLUSTER_INVALID_STATE.*separate_jvms"):
         cluster.kill_broker()
 
 
@@ -276,7 +279,7 @@ def test_mqadmin_has_no_argument_on_its_command_line(cluster: EmbeddedCluster, t
 def test_an_old_java_is_refused_in_one_sentence(own_temp: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = remains(own_temp)
     monkeypatch.setattr(jvm, "MINIMUM_JAVA", 1000)
-    with pytest.raises(EmbeddedBrokerError, match=r"NO_JAVA.* is Java \d+.*Install Java 17"), EmbeddedCluster():
+    with pytest.raises(EmbeddedBrokerError, match=r"JAVA_NOT_FOUND.* is Java \d+.*Install Java 17"), EmbeddedCluster():
         pass
     gc.collect()
     assert remains(own_temp) == before
@@ -284,7 +287,10 @@ def test_an_old_java_is_refused_in_one_sentence(own_temp: Path, monkeypatch: pyt
 
 def test_a_java_that_does_not_start_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", fake_java(tmp_path, "echo out of order >&2; exit 3"))
-    with pytest.raises(EmbeddedBrokerError, match=r"(?s)JVM_FAILED.*exit code 3.*out of order"), EmbeddedCluster():
+    with (
+        pytest.raises(EmbeddedBrokerError, match=r"(?s)EMBEDDED_JVM_FAILED.*exit code 3.*out of order"),
+        EmbeddedCluster(),
+    ):
         pass
 
 

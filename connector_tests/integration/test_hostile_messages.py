@@ -206,7 +206,7 @@ def check(liar: Lies, data: st.DataObject) -> float:
     try:
         rows = read(liar, [QueueRange(queue, begin, end) for begin, end in pairwise(cuts)], options)
     except RemoteProtocolError as error:
-        assert (error.condition, options["badMessages"]) == ("BAD_MESSAGE", "fail"), error
+        assert (error.condition, options["badMessages"]) == ("UNDECODABLE_MESSAGE_BODY", "fail"), error
         by_place = {one.place: one.commit_log_offset for one in held}
         assert by_place[int(error.context["offset"])] not in truths
         return 1

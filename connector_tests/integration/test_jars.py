@@ -98,7 +98,7 @@ def test_a_jar_with_a_wrong_sum_never_gets_into_the_cache(tmp_path: Path) -> Non
     fetched = tmp_path / JAR.file_name
     fetched.write_bytes(CONTENT[::-1])
     (tmp_path / "jars").mkdir()
-    with pytest.raises(EmbeddedBrokerError, match=r"JAR_CHECKSUM.*rocketmq-broker:5\.5\.0"):
+    with pytest.raises(EmbeddedBrokerError, match=r"JAR_CHECKSUM_MISMATCH.*rocketmq-broker:5\.5\.0"):
         move_checked([JAR], [fetched], tmp_path / "jars")
     assert list((tmp_path / "jars").iterdir()) == []
 
@@ -163,7 +163,7 @@ def test_a_broken_run_goes_on_where_it_was(
 
 def test_a_jar_that_was_damaged_on_the_way_is_asked_for_again(tmp_path: Path, repository: Path) -> None:
     publish(repository, JAR, CONTENT[::-1])
-    with pytest.raises(EmbeddedBrokerError, match="JAR_CHECKSUM"):
+    with pytest.raises(EmbeddedBrokerError, match="JAR_CHECKSUM_MISMATCH"):
         cached_jars([JAR], tmp_path / "cache")
     publish(repository, JAR, CONTENT)
     (jar,) = cached_jars([JAR], tmp_path / "cache")
@@ -223,7 +223,7 @@ def test_the_cache_is_the_users_own(environ: dict[str, str], expected: Path) -> 
 
 @pytest.mark.parametrize("environ", [{"PATH": ""}, {"JAVA_HOME": "/nowhere"}], ids=str)
 def test_without_java_one_sentence_says_so(environ: dict[str, str]) -> None:
-    with pytest.raises(EmbeddedBrokerError, match=r"NO_JAVA.*Install Java 17") as caught:
+    with pytest.raises(EmbeddedBrokerError, match=r"JAVA_NOT_FOUND.*Install Java 17") as caught:
         find_java(environ)
     assert "\n" not in str(caught.value)
 

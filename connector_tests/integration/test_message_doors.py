@@ -183,7 +183,7 @@ def test_no_secret_is_in_anything_that_a_driver_shows(
         start = one.initialOffset()
         end = one.latestOffset(start, ReadAllAvailable())
         partitions = one.partitions(start, end)
-        with pytest.raises(RocketMQError, match="CREDENTIALS_REFUSED") as refused:
+        with pytest.raises(RocketMQError, match="CREDENTIALS_REJECTED") as refused:
             guessing.latestOffset(guessing.initialOffset(), ReadAllAvailable())
         options = ReadOptions.parse(desk.options)
         values = [one, one._run, options, vars(options), transport_of(options), vars(transport_of(options))]

@@ -34,7 +34,7 @@ def test_one_that_ends_while_it_is_asked_is_said_once(tmp_path: Path, caplog: py
     try:
         of_java = jvm.java.java
         for _ in range(2):
-            said = r"JVM_FAILED.*: Java ended with exit code 3"
+            said = r"EMBEDDED_JVM_FAILED.*: Java ended with exit code 3"
             with pytest.raises(EmbeddedBrokerError, match=said), jvm.failing_clearly():
                 of_java.lang.System.exit(3)
     finally:

@@ -249,7 +249,7 @@ def test_a_run_that_was_told_to_end_answers_that_there_is_nothing_and_calls_no_b
     assert isinstance(run, PopRun)
     os.kill(os.getpid(), signal.SIGTERM)
     assert ended.latestOffset(end, LIMIT) is end
-    with pytest.raises(TransportError, match="RUN_ENDED"):
+    with pytest.raises(TransportError, match="SOURCE_PROCESS_TERMINATED"):
         ended.partitions({}, end)
 
 

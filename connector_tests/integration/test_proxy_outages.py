@@ -25,7 +25,7 @@ INVISIBLE_MS = 10_000
 """What a proxy has handed out and could not say comes again after it."""
 
 AWAY_S = 6
-WAITING = re.compile(r"waiting for (?:broker broker-a|topic \S+)(?: \(at most \d+ s more\): \[ROCKETMQ_[A-Z_]+\] )")
+WAITING = re.compile(r"waiting for (?:broker broker-a|topic \S+)(?: \(at most \d+ s more\): \[ROCKETMQ_[A-Z_.]+\] )")
 OVER = re.compile(r"no longer waiting, after [\d.]+ s, for .+")
 
 

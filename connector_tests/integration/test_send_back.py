@@ -18,7 +18,7 @@ ROW = Row(topic="T", brokerName="broker-a", receiptHandle="x", msgId="ID", recon
 
 def test_a_row_without_its_handle_is_refused() -> None:
     bare = Row(**{name: value for name, value in ROW.asDict().items() if name != "receiptHandle"})
-    with pytest.raises(OptionError, match=r"MISSING_COLUMNS.*receiptHandle"):
+    with pytest.raises(OptionError, match=r"MISSING_SEND_BACK_COLUMN.*receiptHandle"):
         rocketmq_spark.send_back([bare], GIVEN)
 
 

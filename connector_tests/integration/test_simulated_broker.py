@@ -182,7 +182,7 @@ def test_no_offset_of_a_reset_queue_is_taken_until_somebody_is_told(stand: Stand
     failures = broker.submit_update_offsets(stand.group, {a: 9, b: 1}).result()
     assert list(failures) == [a]
     assert isinstance(failures[a], BrokerError)
-    assert failures[a].condition == "OFFSET_NOT_TAKEN"
+    assert failures[a].condition == "OFFSET_RESET_PENDING"
     assert broker.submit_query_offsets(stand.group, [a, b]).result() == {a: 4, b: 1}
     assert broker.take_reset(stand.group, a) == 4
     assert broker.submit_update_offsets(stand.group, {a: 9}).result() == {}

@@ -73,11 +73,12 @@ def test_a_signal_at_any_moment_leaves_nothing(
     assert f"\n{tmp_path}" in done.stdout
     assert done.stdout.count(":left the group\n") == 1
     assert list(tmp_path.iterdir()) == []
-    told = re.search(r"^\[ROCKETMQ_RUN_ENDED\] .*$", done.stdout, re.MULTILINE)
+    told = re.search(r"^\[ROCKETMQ_SOURCE_PROCESS_TERMINATED\] .*$", done.stdout, re.MULTILINE)
     assert (told is not None) == (moment == "too long")
     if told is not None:
         assert re.sub(r"\d+ ms", "N ms", told[0]) == (
-            "[ROCKETMQ_RUN_ENDED] The process that plans this query was told to end (SIGTERM or SIGHUP) N ms ago, and "
+            "[ROCKETMQ_SOURCE_PROCESS_TERMINATED] The process that plans this query was told to end (SIGTERM or "
+            "SIGHUP) N ms ago, and "
             "has left the group; Spark goes on. Start the query again: nothing is lost. If nobody has sent that "
             "signal, look at what ends processes on the driver's machine."
         )

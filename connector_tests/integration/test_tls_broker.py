@@ -56,7 +56,7 @@ def test_routes_sends_and_pulls_go_over_tls(secured: EmbeddedCluster) -> None:
 
 def test_a_certificate_that_nobody_vouches_for_is_refused(secured: EmbeddedCluster) -> None:
     pool = ConnectionPool(TIMEOUT_MS, connect=partial(connect_tcp, ssl_context=ssl.create_default_context()))
-    with pytest.raises(TransportError, match="CERTIFICATE_REFUSED"):
+    with pytest.raises(TransportError, match="TLS_CERTIFICATE_UNTRUSTED"):
         pool.get(secured.broker_addr())
     pool.close()
 
@@ -116,7 +116,7 @@ def test_a_host_name_is_checked_unless_tls_check_host_name_says_otherwise(
     with pytest.raises(TransportError) as raised:
         brokers_known(elsewhere, **trusting)
     assert str(raised.value) == (
-        f"[ROCKETMQ_HOST_NAME_DIFFERS] The certificate of {elsewhere.namesrv_addr} is trusted, and it is another "
+        f"[ROCKETMQ_TLS_HOSTNAME_MISMATCH] The certificate of {elsewhere.namesrv_addr} is trusted, and it is another "
         "host's: IP address mismatch, certificate is not valid for '127.0.0.1'. Connect by a name that it has: "
         "'namesrvAddr' has the name servers', 'brokerIP1' of broker.conf a broker's, 'endpoints' a proxy's; or set "
         "'tlsCheckHostName' to false to trust every host with a certificate of this authority."
@@ -128,7 +128,7 @@ def test_a_certificate_is_checked_unless_tls_auth_server_says_otherwise(elsewher
     with pytest.raises(TransportError) as raised:
         brokers_known(elsewhere, useTLS="true")
     assert str(raised.value) == (
-        f"[ROCKETMQ_CERTIFICATE_REFUSED] The certificate of {elsewhere.namesrv_addr} is not trusted: self-signed "
+        f"[ROCKETMQ_TLS_CERTIFICATE_UNTRUSTED] The certificate of {elsewhere.namesrv_addr} is not trusted: self-signed "
         "certificate. Set 'tlsTrustCertPath' to a PEM file with it, or with the certificate of who has signed it."
     )
 
@@ -147,7 +147,8 @@ def test_a_client_proves_who_it_is_with_tls_cert_path_and_tls_key_path(mutual: E
     mine = {"tlsCertPath": str(CERTIFICATE), "tlsKeyPath": str(CERTIFICATE.with_suffix(".key"))}
     assert brokers_known(mutual, **mine) == {"broker-a"}
     assert told_why(mutual) == (
-        f"[ROCKETMQ_CLIENT_CERTIFICATE_REFUSED] {mutual.namesrv_addr} wants to know by a certificate who its clients "
+        f"[ROCKETMQ_TLS_CLIENT_CERTIFICATE_REJECTED] {mutual.namesrv_addr} wants to know by a certificate who its "
+        "clients "
         "are, and did not accept us: SSLV3_ALERT_BAD_CERTIFICATE. Set 'tlsCertPath' and 'tlsKeyPath' to a certificate "
         "that the server trusts."
     )
@@ -159,7 +160,7 @@ def test_a_key_that_is_encrypted_is_opened_with_tls_key_password(mutual: Embedde
     subprocess.run([*command, "-out", str(key)], check=True, capture_output=True)
     mine = {"tlsCertPath": str(CERTIFICATE), "tlsKeyPath": str(key)}
     assert brokers_known(mutual, **mine, tlsKeyPassword="hunter2") == {"broker-a"}
-    with pytest.raises(OptionError, match="BAD_TLS_FILE"):
+    with pytest.raises(OptionError, match="TLS_FILE_UNUSABLE"):
         brokers_known(mutual, **mine, tlsKeyPassword="guessed")
-    with pytest.raises(OptionError, match="BAD_TLS_FILE"):
+    with pytest.raises(OptionError, match="TLS_FILE_UNUSABLE"):
         brokers_known(mutual, **mine)

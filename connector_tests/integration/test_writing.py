@@ -305,7 +305,7 @@ def test_a_queue_that_there_is_not_is_found_before_anything_is_sent(
     ("made", "why"),
     [
         (None, "TOPIC_NOT_FOUND"),
-        ({"perm": 4}, "NO_WRITABLE_QUEUE"),
+        ({"perm": 4}, "TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE"),
         ({"attributes": {"cleanup.policy": "COMPACTION"}}, "it has no keys, and its topic '{dead}' keeps the last"),
     ],
     ids=["missing", "read only", "compacted"],

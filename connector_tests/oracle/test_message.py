@@ -218,7 +218,7 @@ def decode_or_nothing(body: bytes) -> list[MessageExt]:
     try:
         return decode_messages(body, broker_name="b")
     except RemoteProtocolError as error:
-        assert error.condition == "CORRUPT_MESSAGE"
+        assert error.condition == "CORRUPT_MESSAGE.RESPONSE"
         return []
 
 

@@ -71,5 +71,5 @@ def test_an_order_configuration_that_java_cannot_read_is_refused(java: Any, orde
     instance = java.org.apache.rocketmq.client.impl.factory.MQClientInstance
     with pytest.raises(Exception, match=r"NumberFormatException|ArrayIndexOutOfBounds"):
         instance.topicRouteData2TopicPublishInfo("T", route)
-    with pytest.raises(RouteError, match="BAD_ORDER_CONF"):
+    with pytest.raises(RouteError, match="INVALID_ORDER_CONF"):
         sharded_queues(decode_topic_route("T", route.encode()))

@@ -279,7 +279,7 @@ def test_a_number_of_a_header_has_64_bits_or_is_refused(claimed: bytes) -> None:
         try:
             header = kind.from_fields({row.wire_name: claimed.decode() for row in kind.rows})
         except RocketMQError as error:
-            assert error.condition == "BAD_HEADER"
+            assert error.condition == "MALFORMED_RESPONSE.HEADER"
             continue
         numbers = [value for row in kind.rows if type(value := getattr(header, row.attribute)) is int]
         assert all(-(2**63) <= number < 2**63 for number in numbers)

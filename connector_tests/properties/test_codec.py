@@ -95,7 +95,7 @@ def test_a_damaged_frame_gives_a_command_or_a_protocol_error(
     try:
         decode(mutated(encode(command, serialization)[4:], edits))
     except RemoteProtocolError as error:
-        assert error.condition == "BAD_HEADER"
+        assert error.condition == "MALFORMED_RESPONSE.HEADER"
         assert str(error)
 
 
@@ -105,7 +105,7 @@ def test_garbage_gives_a_protocol_error_only(garbage: bytes) -> None:
         try:
             decode(serialization + garbage)
         except RemoteProtocolError as error:
-            assert error.condition == "BAD_HEADER"
+            assert error.condition == "MALFORMED_RESPONSE.HEADER"
 
 
 @given(TABLES)
@@ -126,5 +126,5 @@ def test_a_damaged_body_gives_values_or_a_protocol_error(body: bytes, edits: lis
         try:
             read(damaged)
         except RemoteProtocolError as error:
-            assert error.condition == "BAD_BODY"
+            assert error.condition == "MALFORMED_RESPONSE.BODY"
             assert str(error)

@@ -48,7 +48,7 @@ def test_garbage_gives_frames_or_a_protocol_error_and_stays_bounded(chunks: list
             assert len(buffer) == fed_bytes - given_bytes
             assert len(buffer) < 4 + LIMIT_BYTES
     except RemoteProtocolError as error:
-        assert error.condition in {"FRAME_TOO_LARGE", "BAD_FRAME"}
+        assert error.condition in {"FRAME_TOO_LARGE", "MALFORMED_FRAME"}
 
 
 def test_a_frame_in_many_small_chunks_costs_little_more_than_itself() -> None:

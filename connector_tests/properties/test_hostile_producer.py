@@ -146,7 +146,7 @@ def check(story: Story) -> None:
         rows = read(story, story.cuts, losses)
     except RemoteProtocolError as error:
         assert story.mode == "fail"
-        assert error.condition == "BAD_MESSAGE"
+        assert error.condition == "UNDECODABLE_MESSAGE_BODY"
         offset = error.context["offset"]
         (entry,) = (entry for entry in story.queue.entries if entry.place == offset)
         assert entry.commit_log_offset not in story.true_bodies, error

@@ -329,7 +329,7 @@ def test_a_hostile_name_server_leaves_the_next_one_its_turn(scripted: ScriptedCl
     """Nothing that a server says keeps the connection, or another call, from going on."""
     connects = scripted.pool.connects(NAME_SERVER)
     scripted.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer(body=b"{"))
-    with pytest.raises(RemoteProtocolError, match="BAD_BODY"):
+    with pytest.raises(RemoteProtocolError, match=r"MALFORMED_RESPONSE\.BODY"):
         scripted.name_servers.topic_route("T")
     scripted.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, scripted.route)
     assert scripted.name_servers.topic_route("T").read_queues()

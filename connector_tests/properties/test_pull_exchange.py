@@ -74,7 +74,7 @@ def told(outcome: PullAnswer) -> object:
 
 
 def expected(command: RemotingCommand) -> object:
-    return ("BROKER_REFUSED", command.code) if command.code == ResponseCode.SYSTEM_BUSY else read_pull(command)
+    return ("BROKER_ERROR", command.code) if command.code == ResponseCode.SYSTEM_BUSY else read_pull(command)
 
 
 @given(

@@ -64,7 +64,7 @@ def test_a_pull_says_how_long_it_may_be_suspended_if_it_may(suspend_ms: int) -> 
 def test_what_is_no_unicode_cannot_be_sent(group: str, topic: str, credentials: Credentials | None) -> None:
     with pytest.raises(LocalProtocolError) as caught:
         pull_frames(group, MessageQueue(topic, "broker-a", 0), "*", credentials)
-    assert caught.value.condition == "UNSENDABLE"
+    assert caught.value.condition == "INVALID_MESSAGE"
 
 
 def test_pulls_are_signed_for_who_has_credentials() -> None:

@@ -24,7 +24,7 @@ LIMIT_MS = 600_000
 TRANSIENT: tuple[RocketMQError, ...] = (
     TransportError("CONNECTION_LOST", address="a:1", reason="cut"),
     RouteError("TOPIC_NOT_FOUND", topic="orders", address="a:1"),
-    BrokerError("BROKER_REFUSED", address="a:1", request="PULL_MESSAGE", code=ResponseCode.SYSTEM_BUSY.value,
+    BrokerError("BROKER_ERROR", address="a:1", request="PULL_MESSAGE", code=ResponseCode.SYSTEM_BUSY.value,
                 code_name="SYSTEM_BUSY", remark="[OVERLOAD]"),
 )  # fmt: skip
 

@@ -159,7 +159,7 @@ def test_rows_that_were_not_taken_are_named(read: Stream) -> None:
         "commitLogOffset", col("commitLogOffset") + 10**9
     )
     with pytest.raises(
-        NotSentBackError, match=r"NOT_SENT_BACK.* 5 messages .*commit log offset 1\d{9}.*MESSAGE_GONE"
+        NotSentBackError, match=r"SEND_BACK_FAILED.* 5 messages .*commit log offset 1\d{9}.*MESSAGE_DELETED"
     ) as raised:
         rocketmq_spark.send_back(rows, options_of(read), delay_level=TO_THE_DLQ)
     assert all(row.msgId in str(raised.value) for row in read.rows())
@@ -167,7 +167,7 @@ def test_rows_that_were_not_taken_are_named(read: Stream) -> None:
 
 def test_a_row_without_its_place_in_the_commit_log_is_refused(read: Stream) -> None:
     rows = read.spark.read.parquet(str(read.folder / "out")).drop("commitLogOffset")
-    with pytest.raises(OptionError, match=r"MISSING_COLUMNS.*commitLogOffset"):
+    with pytest.raises(OptionError, match=r"MISSING_SEND_BACK_COLUMN.*commitLogOffset"):
         rocketmq_spark.send_back(rows, options_of(read), delay_level=TO_THE_DLQ)
 
 

@@ -131,7 +131,7 @@ def test_a_checkpoint_of_another_group_is_an_error(messages: Topic, stream: Stre
     stream().run_to_end()
     query = stream(consumerGroup="another_group").start(availableNow=True)
     with pytest.raises(
-        StreamingQueryException, match=r"CHECKPOINT_OF_ANOTHER.*'consumerGroup'.*now it is 'another_group'"
+        StreamingQueryException, match=r"CHECKPOINT_OPTION_CHANGED.*'consumerGroup'.*now it is 'another_group'"
     ):
         query.awaitTermination(int(TIMEOUT_S))
 
@@ -230,7 +230,7 @@ def test_a_topic_made_anew_is_noticed_though_it_has_outgrown_the_checkpoint(
     stream().run_to_end()
     new = recreate(messages, cluster, 40)
     query = stream().start(availableNow=True)
-    with pytest.raises(StreamingQueryException, match=r"ROCKETMQ_OFFSETS_GONE.*created again"):
+    with pytest.raises(StreamingQueryException, match=r"ROCKETMQ_DATA_LOSS\.OFFSETS_UNAVAILABLE.*created again"):
         query.awaitTermination(int(TIMEOUT_S))
     stream(failOnDataLoss="false").run_to_end()
     assert stream().bodies() == sorted(old + new)

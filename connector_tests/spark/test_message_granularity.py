@@ -108,5 +108,7 @@ def test_a_checkpoint_is_of_queues_or_of_messages(messages: Topic, stream: Strea
     messages.send(1)
     stream(loadBalance=before).run_to_end()
     assert len(stream().rows()) == 1
-    with pytest.raises((StreamingQueryException, AssertionError), match=f"CHECKPOINT_OF_ANOTHER.*'{before}'.*'{now}'"):
+    with pytest.raises(
+        (StreamingQueryException, AssertionError), match=f"CHECKPOINT_OPTION_CHANGED.*'{before}'.*'{now}'"
+    ):
         stream(loadBalance=now).run_to_end()

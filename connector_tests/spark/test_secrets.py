@@ -82,8 +82,8 @@ def check_that_the_job_has_shown_something(shown: dict[str, bytes], topic: str, 
     kinds = ["events/", "page-", "writing/checkpoint/", f"{SHARED}/spool/", f"{PROXIED}/spool/"]
     kinds += [f"{way}/{folder}/" for way in WAYS for folder in ("checkpoint", "out")]
     assert {kind for kind in kinds if not any(name.startswith(kind) for name in shown)} == set()
-    assert b"CREDENTIALS_REFUSED" in shown["output"]
-    assert b"BAD_OPTION_VALUE" in shown["output"]
+    assert b"CREDENTIALS_REJECTED" in shown["output"]
+    assert b"INVALID_OPTION_VALUE" in shown["output"]
     assert b"Physical Plan" in shown["output"]
     assert access_key.encode() in shown["output"]
     for words in (b"SQL CREATE TABLE orders", b"SQL DESCRIBE TABLE EXTENDED orders", b"redacted"):

@@ -56,7 +56,7 @@ def test_a_batch_that_nobody_can_read_fails_within_one_limit_and_is_given_up_by_
     }
     with shut_gate(proxy):
         failed = run_to_end(folder, SETTINGS, options)
-        assert "ROCKETMQ_CLUSTER_UNREACHABLE" in failed.error
+        assert "ROCKETMQ_CLUSTER_TIMEOUT" in failed.error
         assert LIMIT_S <= failed.seconds <= LIMIT_S + SLACK_S
         named = re.search(r"is to be given up: (\S+)", failed.error)
         assert named is not None

@@ -18,7 +18,7 @@ from connector_tests.support.told_job import told_job
 from rocketmq_spark.embedded import EmbeddedCluster
 
 FAILURE_TIMEOUT_S = int(STORY_S)
-NO_NAME_SERVER = (
+NAME_SERVERS_UNAVAILABLE = (
     "[ROCKETMQ_NOT_A_NAME_SERVER] {address} is no name server: it is asked for GET_ROUTEINFO_BY_TOPIC and does not "
     "know such a request. It is a broker, most likely. Set 'namesrvAddr' to the name server's address; its port is "
     "9876 unless somebody has changed that, a broker's is 10911."
@@ -29,7 +29,7 @@ def test_a_group_of_rocketmqs_own(stream: StreamOf) -> None:
     with pytest.raises(AnalysisException) as raised:
         stream(consumerGroup="CID_RMQ_SYS_TRANS").load()
     assert (
-        "[ROCKETMQ_BAD_OPTION_VALUE] Option 'consumerGroup' cannot be 'CID_RMQ_SYS_TRANS'. It must be a group name "
+        "[ROCKETMQ_INVALID_OPTION_VALUE] Option 'consumerGroup' cannot be 'CID_RMQ_SYS_TRANS'. It must be a group name "
         "(letters, digits and %|_-), and none of RocketMQ's own, such as CID_RMQ_SYS_... or TOOLS_CONSUMER."
     ) in str(raised.value)
 
@@ -42,14 +42,14 @@ def test_a_broker_given_as_a_name_server_to_a_reader(cluster: EmbeddedCluster, s
             query.awaitTermination(FAILURE_TIMEOUT_S)
     finally:
         query.stop()
-    assert NO_NAME_SERVER.format(address=cluster.broker_addr()) in str(raised.value)
+    assert NAME_SERVERS_UNAVAILABLE.format(address=cluster.broker_addr()) in str(raised.value)
 
 
 def test_a_broker_given_as_a_name_server_to_a_writer(spark: SparkSession, cluster: EmbeddedCluster, topic: str) -> None:
     rows = spark.createDataFrame([("a",)], "body string").write.format("rocketmq").mode("append").option("topic", topic)
     with pytest.raises(Exception, match="NOT_A_NAME_SERVER") as raised:
         rows.option("namesrvAddr", cluster.broker_addr()).save()
-    assert NO_NAME_SERVER.format(address=cluster.broker_addr()) in str(raised.value)
+    assert NAME_SERVERS_UNAVAILABLE.format(address=cluster.broker_addr()) in str(raised.value)
 
 
 def test_two_streams_of_one_application_with_one_group_and_different_topics(
@@ -79,7 +79,8 @@ def test_two_streams_of_one_application_with_one_group_and_different_topics(
     assert first.bodies() == sorted(sent)
     told = re.sub(r"%RETRY%\S+ \(\*\), ", "", str(raised.value))
     assert (
-        f"[ROCKETMQ_SUBSCRIPTIONS_DIFFER] Members of group {group!r} subscribe to different things: '{host}@second' to "
+        f"[ROCKETMQ_INCONSISTENT_SUBSCRIPTION] Members of group {group!r} subscribe to different things: "
+        f"'{host}@second' to "
         f"{other_topic} (*); '{host}@first' to {messages.name} (*). Give all members the same topics and expressions, "
         "or this one another group. Each stream is a member by itself: two streams of one application that read "
         "different topics want a group each."

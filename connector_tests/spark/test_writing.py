@@ -84,7 +84,7 @@ def test_lossless_types_are_written_as_their_plain_types_are(
 
 def test_a_reader_whose_schema_has_a_column_not_null_is_refused(stream: StreamOf) -> None:
     query = stream(schema=StructType([StructField("tags", StringType(), nullable=False)])).start()
-    with pytest.raises(StreamingQueryException, match=r"NOT_NULL_COLUMN\] Column 'tags' is declared NOT NULL"):
+    with pytest.raises(StreamingQueryException, match=r"NON_NULLABLE_COLUMN\] Column 'tags' is declared NOT NULL"):
         query.awaitTermination(int(TIMEOUT_S))
 
 
@@ -192,20 +192,20 @@ def test_what_cannot_be_sent_fails_with_its_row_and_nothing_is_sent(
     frame = spark.range(100).selectExpr("IF(id = 57, '', CAST(id AS STRING)) AS body").coalesce(1)
     writer = frame.write.format("rocketmq").mode("append").option("namesrvAddr", cluster.namesrv_addr)
     with pytest.raises(
-        PythonException, match=r"UNSENDABLE_ROW\] Row 57 of partition 0 of write \S+.*body is empty"
+        PythonException, match=r"INVALID_ROW\] Row 57 of partition 0 of write \S+.*body is empty"
     ) as raised:
         writer.option("topic", messages.name).save()
-    assert str(raised.value).count("UNSENDABLE_ROW") == 1
+    assert str(raised.value).count("INVALID_ROW") == 1
     assert "write_rows" not in str(raised.value), "the way to the error helps nobody who writes"
     assert messages.bounds_are_empty()
 
 
 def test_what_is_asked_wrongly_is_said_before_anything_is_done(spark: SparkSession) -> None:
     writer = spark.sql("SELECT 'a' AS body").write.format("rocketmq").option("namesrvAddr", "127.0.0.1:1")
-    with pytest.raises(AnalysisException, match=r"ROCKETMQ_NOTHING_TO_SEND.*a column 'topic' or option 'topic'"):
+    with pytest.raises(AnalysisException, match=r"ROCKETMQ_MISSING_SINK_COLUMN.*a column 'topic' or option 'topic'"):
         writer.mode("append").save()
     writer = writer.option("topic", "t")
-    with pytest.raises(AnalysisException, match="ROCKETMQ_NO_OVERWRITE"):
+    with pytest.raises(AnalysisException, match="ROCKETMQ_UNSUPPORTED_SAVE_MODE"):
         writer.mode("overwrite").save()
     for mode in ("error", "ignore"):
         with pytest.raises(AnalysisException, match=r"(?i)append"):

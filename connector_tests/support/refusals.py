@@ -10,5 +10,5 @@ def refused(code: int, address: str = "a:1") -> BrokerError:
     """A refusal with that code and no words, of a request that does not matter."""
     name = code_name(ResponseCode, code)
     return BrokerError(
-        "BROKER_REFUSED", address=address, request="PULL_MESSAGE", code=int(code), code_name=name, remark=""
+        "BROKER_ERROR", address=address, request="PULL_MESSAGE", code=int(code), code_name=name, remark=""
     )

@@ -21,7 +21,7 @@ _QUEUES = rf"{_QUEUE}(?:, {_QUEUE})*"
 _RANGE = rf"\[\d+, \d+\) of {_QUEUE}"
 _LEFT = r"(?:at most \d+ s more|for as long as it takes)"
 _WHAT = r"(?:\d+ queues? of topic \S+ at \S+ \(\S+\)|the name servers|broker \S+|topic \S+)"
-_CAUSE = r"(?:nobody serves them now; .*their positions stay, \d+ at \d+.*|\[ROCKETMQ_[A-Z_]+\] .+)"
+_CAUSE = r"(?:nobody serves them now; .*their positions stay, \d+ at \d+.*|\[ROCKETMQ_[A-Z_.]+\] .+)"
 
 SHAPES: Final = {
     "joining": re.compile(r"joining the group, to read \S+(?:, \S+)*"),
@@ -78,7 +78,7 @@ def _shape(line: str) -> str:
     return shapes[0]
 
 
-ERROR: Final = re.compile(r"\[ROCKETMQ_(?P<condition>[A-Z_]+)\] ")
+ERROR: Final = re.compile(r"\[ROCKETMQ_(?P<condition>[A-Z_.]+)\] ")
 _RAISED: Final = re.compile(rf"rocketmq_spark\.errors\.\w+: {ERROR.pattern}")
 """What stands at the end of a stack: an error alone on its line."""
 

@@ -55,7 +55,7 @@ def main() -> None:
 def run(spark: SparkSession, folder: Path, ways: Mapping[str, dict[str, str]]) -> None:
     """By each way a query that reads and is explained, and one with another key; by the first also one that nobody
     knows, and one whose options are refused. One after the other: Spark gives a query's process seconds to start."""
-    refused, bad = "[ROCKETMQ_CREDENTIALS_REFUSED]", "[ROCKETMQ_BAD_OPTION_VALUE]"
+    refused, bad = "[ROCKETMQ_CREDENTIALS_REJECTED]", "[ROCKETMQ_INVALID_OPTION_VALUE]"
     for way, options in ways.items():
         query = started(spark, folder / way, options)
         query.awaitTermination()

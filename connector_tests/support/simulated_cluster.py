@@ -551,7 +551,7 @@ class BrokerDoor:
         return failures | {queue: self._not_taken(queue, group) for queue in untaken}
 
     def _not_taken(self, queue: MessageQueue, group: str) -> BrokerError:
-        return BrokerError("OFFSET_NOT_TAKEN", address=self._broker.address, queue=str(queue), group=group, code=0)
+        return BrokerError("OFFSET_RESET_PENDING", address=self._broker.address, queue=str(queue), group=group, code=0)
 
     def take_reset(self, group: str, queue: MessageQueue) -> int | None:
         _check_name(group)

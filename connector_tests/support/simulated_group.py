@@ -15,7 +15,13 @@ from rocketmq_spark.options import ReadOptions
 START_MS: Final = 1_000_000
 ROUNDS: Final = 25
 MAY_FAIL_WITH: Final = frozenset(
-    {"CLUSTER_UNREACHABLE", "NOT_LISTED", "DUPLICATE_CLIENT_ID", "NO_READABLE_QUEUE", "QUEUES_MISSING"}
+    {
+        "CLUSTER_TIMEOUT",
+        "NOT_REGISTERED_IN_GROUP",
+        "DUPLICATE_CLIENT_ID",
+        "TOPIC_UNAVAILABLE.NO_READABLE_QUEUE",
+        "QUEUES_UNAVAILABLE",
+    }
 )
 """What a query may report when something was the matter for its whole limit."""
 

@@ -164,7 +164,7 @@ def test_the_strategy_within_rooms_is_told_the_group() -> None:
 def test_what_runs_in_no_known_room_is_named(broker: str, member: str) -> None:
     with pytest.raises(MembershipError, match=r"names no room for .*nowhere") as caught:
         NEARBY.allocate("group", member, queues_of("T", 1, broker), [member])
-    assert caught.value.condition == "NO_MACHINE_ROOM"
+    assert caught.value.condition == "UNKNOWN_MACHINE_ROOM"
 
 
 @pytest.mark.parametrize("strategy", THAT_CHECK, ids=lambda strategy: strategy.name)

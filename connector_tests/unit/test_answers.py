@@ -66,7 +66,7 @@ def test_status_is_of_the_topic_that_is_asked_for() -> None:
 
 
 def test_a_question_without_its_header_is_the_brokers_error() -> None:
-    with pytest.raises(RemoteProtocolError, match="BAD_HEADER"):
+    with pytest.raises(RemoteProtocolError, match=r"MALFORMED_RESPONSE\.HEADER"):
         asked(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT)
 
 

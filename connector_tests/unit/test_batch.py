@@ -31,7 +31,7 @@ def test_a_message_without_tags_and_keys_has_no_such_properties() -> None:
 
 
 def test_properties_that_cannot_travel_are_refused() -> None:
-    with pytest.raises(LocalProtocolError, match="UNSENDABLE"):
+    with pytest.raises(LocalProtocolError, match="INVALID_MESSAGE"):
         encode_batch([Message("T", b"x", properties={"a": ""})])
 
 

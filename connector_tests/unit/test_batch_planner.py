@@ -325,7 +325,7 @@ def test_bounds_that_no_queue_has_are_neither_a_loss_nor_nothing_new() -> None:
     member.hold(A, holding(0, min_offset=7))
     assert subject.latest_offset(end, None) is end
     assert (subject.losses.offsets, subject.backlog.is_whole) == (0, False)
-    assert "IMPOSSIBLE_BOUNDS" in member.observed.publish().waits[0].cause
+    assert "INVALID_QUEUE_OFFSETS" in member.observed.publish().waits[0].cause
 
 
 def test_a_graceful_stop_proves_the_last_batch_plans_nothing_new_and_leaves() -> None:

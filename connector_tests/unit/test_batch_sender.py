@@ -200,7 +200,7 @@ def test_what_no_broker_stores_within_the_limit_is_an_error_that_names_the_topic
     Answers(cluster.brokers["b"], ResponseCode.SYSTEM_BUSY)
     error, clock = failure(cluster, clusterTimeoutMs="3000")
     assert isinstance(error, TransportError)
-    assert error.condition == "CLUSTER_UNREACHABLE"
+    assert error.condition == "CLUSTER_TIMEOUT"
     assert "topic T" in str(error)
     assert "SYSTEM_BUSY" in str(error)
     assert 3_000 <= clock.now_ms < 5_000
@@ -239,7 +239,7 @@ def test_what_is_not_durable_is_sent_again_unless_that_is_accepted(cluster: Scri
     assert (len(at_a.requests), len(at_b.requests)) == (2, 1)
     Answers(cluster.brokers["b"], code)
     error, _ = failure(cluster, clusterTimeoutMs="500")
-    assert "NOT_DURABLE" in str(error)
+    assert "MESSAGE_NOT_DURABLE" in str(error)
     assert "acceptNotDurable" in str(error)
 
 
@@ -250,7 +250,7 @@ def test_what_is_waited_for_is_said_at_once_at_growing_intervals_and_when_it_is_
     Answers(cluster.brokers["a"], *([ResponseCode.SYSTEM_BUSY] * 14), ResponseCode.SUCCESS)
     write(cluster, [pinned(BATCHES[0])], clusterTimeoutMs="300000")
     begun, *more, over = caplog.messages
-    assert begun.startswith("waiting for queue T@a:0 (at most 299 s more): [ROCKETMQ_BROKER_REFUSED] ")
+    assert begun.startswith("waiting for queue T@a:0 (at most 299 s more): [ROCKETMQ_BROKER_ERROR] ")
     assert [line.split(",")[0] for line in more] == ["still waiting for queue T@a:0 (for 17 s now"]
     assert over == "no longer waiting, after 19 s, for queue T@a:0"
 
@@ -278,7 +278,7 @@ def test_a_topic_that_may_not_be_written_to_is_waited_for_no_longer_than_a_missi
     cluster.permission = 4
     error, clock = failure(cluster, missingTopicTimeoutMs="1000")
     assert isinstance(error, RouteError)
-    assert error.condition == "NO_WRITABLE_QUEUE"
+    assert error.condition == "TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE"
     assert 1_000 <= clock.now_ms < 3_000
 
 
@@ -300,11 +300,12 @@ def test_a_topic_that_was_written_to_is_waited_for_as_its_brokers_are_and_not_to
     cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer(ResponseCode.TOPIC_NOT_EXIST))
     error, clock = failure(cluster, history=history, missingTopicTimeoutMs="0")
     away = (
-        f"[ROCKETMQ_BROKERS_AWAY] Name server {NAME_SERVER} knows no broker any more that has topic 'T'; it was on a "
+        f"[ROCKETMQ_TOPIC_UNAVAILABLE.NO_ROUTE] Name server {NAME_SERVER} knows no broker any more that has topic "
+        "'T'; it was on a "
         "(a:10911), b (b:10911). Bring these back, and see that they register. If the topic was deleted, create it "
         "again."
     )
-    assert error.condition == "CLUSTER_UNREACHABLE"
+    assert error.condition == "CLUSTER_TIMEOUT"
     assert away in str(error)
     assert caplog.messages[0] == f"waiting for topic T (at most 9 s more): {away}"
     assert clock.now_ms >= 10_000
@@ -346,7 +347,7 @@ def test_a_topic_is_given_its_time_from_when_a_name_server_is_back(
     write(cluster, [batch], clock, clusterTimeoutMs="60000", missingTopicTimeoutMs="10000")
     assert at_a.bodies() == [bytes(batch.body)]
     begun, *_, over = caplog.messages
-    assert begun.startswith("waiting for the name servers (at most 59 s more): [ROCKETMQ_NO_NAME_SERVER] ")
+    assert begun.startswith("waiting for the name servers (at most 59 s more): [ROCKETMQ_NAME_SERVERS_UNAVAILABLE] ")
     assert any("no longer waiting, after 2" in line and "for the name servers" in line for line in caplog.messages)
     assert over.startswith("no longer waiting, after ")
 
@@ -370,9 +371,9 @@ def test_a_topic_that_is_missing_when_a_name_server_is_back_has_its_own_limit(cl
 def test_name_servers_that_stay_silent_are_named(cluster: ScriptedCluster) -> None:
     cluster.down.add(NAME_SERVER)
     error, clock = failure(cluster, clusterTimeoutMs="3000", missingTopicTimeoutMs="0")
-    assert error.condition == "CLUSTER_UNREACHABLE"
+    assert error.condition == "CLUSTER_TIMEOUT"
     assert "Reaching the name servers was tried" in str(error)
-    assert "[ROCKETMQ_NO_NAME_SERVER] No name server says where topic 'T' is" in str(error)
+    assert "[ROCKETMQ_NAME_SERVERS_UNAVAILABLE] No name server says where topic 'T' is" in str(error)
     assert 3_000 <= clock.now_ms < 5_000
 
 
@@ -413,7 +414,7 @@ def test_what_is_too_large_for_a_broker_is_an_error_at_once_that_says_what_to_se
     """The one was tried again for as long as a silent broker, and then it was said to be silent."""
     Answers(cluster.brokers["a"], code).remark = remark
     error, clock = failure(cluster)
-    assert (error.condition, clock.pauses) == ("BROKER_REFUSED", [])
+    assert (error.condition, clock.pauses) == ("BROKER_ERROR", [])
     assert error.__notes__ == [f"{NOT_STORED} Set 'maxMessageBytes' to the 'maxMessageSize' of the broker."]
 
 
@@ -440,7 +441,7 @@ def test_a_broker_whose_queue_is_named_is_waited_for_and_then_the_queue_is_named
     Answers(cluster.brokers["b"])
     cluster.down.add("a:10911")
     clock = Time()
-    with pytest.raises(TransportError, match=r"CLUSTER_UNREACHABLE.*queue T@a:0") as raised:
+    with pytest.raises(TransportError, match=r"CLUSTER_TIMEOUT.*queue T@a:0") as raised:
         write(cluster, [pinned(BATCHES[0])], clock, clusterTimeoutMs="3000")
     assert 3_000 <= clock.now_ms < 5_500
     assert raised.value.__notes__ == [NOT_STORED]
@@ -506,7 +507,7 @@ def test_a_topic_whose_brokers_are_all_away_is_waited_for_before_rows_without_ke
     """It was taken for one that is not compacted: what was sent to it when they were back was lost."""
     cluster.down = {"a:10911", "b:10911"}
     clock = Time()
-    with pytest.raises(TransportError, match=r"CLUSTER_UNREACHABLE.*topic T"):
+    with pytest.raises(TransportError, match=r"CLUSTER_TIMEOUT.*topic T"):
         sender(cluster, clock, clusterTimeoutMs="3000").problems([WITHOUT_KEYS], first_only=True)
     assert 3_000 <= clock.now_ms < 5_500
 

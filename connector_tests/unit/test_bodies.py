@@ -73,7 +73,9 @@ def test_keys_that_are_queues_may_come_as_texts_too() -> None:
     """As a JSON library writes them that knows no other keys."""
     quoted = json.dumps(KEY.decode()).encode()
     assert decode_topic_stats(STATS % (quoted, 1700000000000)) == {QUEUE: QueueBounds(2, 7, 1700000000000)}
-    with pytest.raises(RemoteProtocolError, match=r"BAD_BODY.*topic stats.*a key of offsetTable is 'T@b:1'"):
+    with pytest.raises(
+        RemoteProtocolError, match=r"MALFORMED_RESPONSE\.BODY.*topic stats.*a key of offsetTable is 'T@b:1'"
+    ):
         decode_topic_stats(STATS % (b'"T@b:1"', 1))
 
 
@@ -130,7 +132,7 @@ def test_a_body_of_another_shape_is_the_peers_error(
 ) -> None:
     with pytest.raises(RemoteProtocolError, match=problem) as caught:
         decode(body)
-    assert caught.value.condition == "BAD_BODY"
+    assert caught.value.condition == "MALFORMED_RESPONSE.BODY"
 
 
 def test_a_heartbeat_is_the_one_that_java_writes() -> None:

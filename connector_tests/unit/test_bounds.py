@@ -89,7 +89,7 @@ def queue_id(claimed: int) -> None:
 def queue_offsets(count: int) -> None:
     queue = MessageQueue("T", "b", 0)
     if impossible_in({queue: QueueBounds(7, 7 + count)}) is not None:
-        raise RemoteProtocolError("IMPOSSIBLE_BOUNDS", queue=str(queue), min_offset=7, max_offset=7 + count)
+        raise RemoteProtocolError("INVALID_QUEUE_OFFSETS", queue=str(queue), min_offset=7, max_offset=7 + count)
 
 
 def response_bytes(count: int) -> None:
@@ -131,7 +131,7 @@ def decompressed_bytes(count: int) -> None:
 
 def bad_message(problem: ValueError) -> RemoteProtocolError:
     """What ``badMessages`` decides about."""
-    return RemoteProtocolError("BAD_MESSAGE", queue="T@b:0", offset=0, problem=str(problem))
+    return RemoteProtocolError("UNDECODABLE_MESSAGE_BODY", queue="T@b:0", offset=0, problem=str(problem))
 
 
 def checkpoint_offset(claimed: int) -> None:
@@ -174,7 +174,9 @@ def test_a_claim_at_its_bound_is_read_and_beyond_it_refused(bound: Bound) -> Non
 
 
 def test_a_header_longer_than_its_frame_is_refused() -> None:
-    with pytest.raises(RemoteProtocolError, match=rf"BAD_HEADER.*announces {bounds.HEADER_BYTES.most} bytes"):
+    with pytest.raises(
+        RemoteProtocolError, match=rf"MALFORMED_RESPONSE\.HEADER.*announces {bounds.HEADER_BYTES.most} bytes"
+    ):
         header_bytes(bounds.HEADER_BYTES.most)
 
 
@@ -200,7 +202,7 @@ def test_every_bound_is_held_by_some_module() -> None:
 )
 def test_a_refused_claim_says_what_and_how_much(claimed: int, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        Bound("things", bounds.Claimant.SERVER, 7, "BAD_BODY").check(claimed)
+        Bound("things", bounds.Claimant.SERVER, 7, "MALFORMED_RESPONSE.BODY").check(claimed)
 
 
 @pytest.mark.parametrize("text", ["[0,0,0]", '{"a":0,"b":[]}', "[[[]]]"])
@@ -209,9 +211,11 @@ def test_no_text_holds_more_values_than_are_counted(text: str) -> None:
         inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
         return 1 + sum(map(count, inner))
 
-    check_values(text, Bound("values", bounds.Claimant.SERVER, len(text), "BAD_BODY"))
+    check_values(text, Bound("values", bounds.Claimant.SERVER, len(text), "MALFORMED_RESPONSE.BODY"))
     with pytest.raises(ValueError, match="values"):
-        check_values(text, Bound("values", bounds.Claimant.SERVER, count(json.loads(text)) - 1, "BAD_BODY"))
+        check_values(
+            text, Bound("values", bounds.Claimant.SERVER, count(json.loads(text)) - 1, "MALFORMED_RESPONSE.BODY")
+        )
 
 
 def test_a_deep_body_ends_with_our_error() -> None:
@@ -219,4 +223,4 @@ def test_a_deep_body_ends_with_our_error() -> None:
     for levels in (*range(800, 1_000, 7), 100_000):
         with pytest.raises(RocketMQError) as refused:
             decode_consumer_ids(b'{"consumerIdList":[%s]}' % (b"[" * levels + b"]" * levels))
-        assert refused.value.condition == "BAD_BODY"
+        assert refused.value.condition == "MALFORMED_RESPONSE.BODY"

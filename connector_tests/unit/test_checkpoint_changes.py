@@ -111,7 +111,7 @@ def test_another_group_is_an_error_that_says_what_would_be_lost() -> None:
     with pytest.raises(OptionError) as raised:
         warnings_of(CHECKPOINT, options(consumerGroup="h"))
     assert str(raised.value) == (
-        "[ROCKETMQ_CHECKPOINT_OF_ANOTHER] The checkpoint was written with 'consumerGroup' 'g', and now it is 'h'. "
+        "[ROCKETMQ_CHECKPOINT_OPTION_CHANGED] The checkpoint was written with 'consumerGroup' 'g', and now it is 'h'. "
         "The larger of the checkpoint's and the group's offsets counts: where the new group has read further, this "
         "query would skip what it has never read, and where it has not, the group what its members have never read. "
         "Set it back, or start with a new checkpoint location (and, for a file sink, a new path): the query then "

@@ -134,7 +134,7 @@ def test_an_unknown_response_code_is_kept() -> None:
 def test_a_header_that_is_none_is_the_peers_error(frame: bytes, problem: str) -> None:
     with pytest.raises(RemoteProtocolError) as caught:
         decode(frame)
-    assert (caught.value.condition, caught.value.context["subject"]) == ("BAD_HEADER", "frame")
+    assert (caught.value.condition, caught.value.context["subject"]) == ("MALFORMED_RESPONSE.HEADER", "frame")
     assert fnmatchcase(str(caught.value.context["problem"]), problem)
 
 
@@ -174,7 +174,7 @@ def test_what_no_server_would_take_is_refused_here(
 ) -> None:
     with pytest.raises(LocalProtocolError) as caught:
         encode(command, serialization)
-    assert caught.value.condition == "UNSENDABLE"
+    assert caught.value.condition == "INVALID_MESSAGE"
     assert fnmatchcase(str(caught.value.context["problem"]), problem)
 
 

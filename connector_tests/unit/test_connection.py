@@ -223,7 +223,7 @@ def test_when_the_server_closes_everything_in_flight_fails_and_nothing_new_start
     ("garbage", "condition"),
     [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "FRAME_TOO_LARGE"),
-        (b"\x00\x00\x00\x08\x00\x00\x00\x04oops", "BAD_FRAME"),
+        (b"\x00\x00\x00\x08\x00\x00\x00\x04oops", "MALFORMED_FRAME"),
     ],
 )
 def test_bytes_that_are_no_frame_end_the_connection_with_what_was_wrong_and_where(

@@ -63,7 +63,7 @@ def test_several_options_may_say_the_same() -> None:
 def test_options_that_say_different_things_are_both_named(given: dict[str, str]) -> None:
     with pytest.raises(OptionError) as raised:
         meaning_of(**given)
-    assert raised.value.condition == "CONTRADICTORY_OPTIONS"
+    assert raised.value.condition == "INCOMPATIBLE_OPTIONS"
     assert {raised.value.context["first"], raised.value.context["second"]} == given.keys()
     assert raised.value.context["reason"] == "Each says where to begin, and not the same; give one of them."
 

@@ -27,7 +27,7 @@ def test_a_failure_names_all_ranges_with_their_causes_and_what_to_do() -> None:
     with pytest.raises(DataLossError) as raised:
         report_losses(LOST, is_failure=True)
     assert str(raised.value) == (
-        "[ROCKETMQ_OFFSETS_GONE] 222 offsets are not in the brokers any more: "
+        "[ROCKETMQ_DATA_LOSS.OFFSETS_UNAVAILABLE] 222 offsets are not in the brokers any more: "
         "[0, 100) of orders@broker-a:0, [3, 120) of orders@broker-a:1: the broker deleted them (retention); "
         "[0, 5) of orders@broker-a:2: the topic was deleted and created again, or its queue was emptied. "
         "Set 'failOnDataLoss' to false to go on without them, or begin anew: with a new checkpoint location (and, for "

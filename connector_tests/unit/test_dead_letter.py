@@ -78,7 +78,7 @@ def test_properties_that_leave_no_room_stay_behind_but_for_the_producers_id() ->
 @pytest.mark.parametrize("name", ["UNIQ_KEY", "KEYS", "TAGS", "RETRY_TOPIC", "ORIGIN_MESSAGE_ID", "own"])
 @pytest.mark.parametrize("count", [31_500, 32_000, 32_500])
 def test_a_dead_letter_leaves_room_for_what_brokers_add(name: str, count: int) -> None:
-    """It was refused at each attempt: MESSAGE_ILLEGAL, UNSENDABLE."""
+    """It was refused at each attempt: MESSAGE_ILLEGAL, INVALID_MESSAGE."""
     for properties in ({name: "x" * count}, {name: "\ufffd" * (count // 3)}):
         letter = letter_of(b"no stream", **properties)
         assert len(encode_properties(letter.properties)) <= PROPERTIES_LIMIT_BYTES - PROPERTIES_ROOM_BYTES

@@ -24,7 +24,7 @@ def test_a_body_is_what_its_builder_makes_of_it() -> None:
 def test_what_cannot_be_built_is_the_peers_error_with_the_subject(body: bytes) -> None:
     with pytest.raises(RemoteProtocolError) as raised:
         decode_body("number", body, number)
-    assert (raised.value.condition, raised.value.context["subject"]) == ("BAD_BODY", "number")
+    assert (raised.value.condition, raised.value.context["subject"]) == ("MALFORMED_RESPONSE.BODY", "number")
 
 
 def test_a_table_may_have_queues_as_keys() -> None:
@@ -39,4 +39,4 @@ def test_a_key_that_is_no_queue_is_named() -> None:
 def test_a_key_in_quotes_that_is_torn_is_named() -> None:
     with pytest.raises(RemoteProtocolError) as raised:
         decode_body("offsets", b'{"offsetTable":{"{":5}}', lambda it: by_queue(it, "offsetTable", as_int64))
-    assert (raised.value.condition, raised.value.context["subject"]) == ("BAD_BODY", "key")
+    assert (raised.value.condition, raised.value.context["subject"]) == ("MALFORMED_RESPONSE.BODY", "key")

@@ -155,17 +155,20 @@ class TestAudit:
 
 
 def test_of_a_spark_failure_the_connectors_own_sentence_is_shown() -> None:
-    failure = "[STREAM_FAILED] Query [id = 1] terminated\n  File x\nOptionError: [ROCKETMQ_BAD_OFFSET] It is bad.\nmore"
-    assert cause_of(failure) == "[ROCKETMQ_BAD_OFFSET] It is bad."
+    failure = (
+        "[STREAM_FAILED] Query [id = 1] terminated\n  File x\n"
+        "OptionError: [ROCKETMQ_INCOMPATIBLE_CHECKPOINT] It is bad.\nmore"
+    )
+    assert cause_of(failure) == "[ROCKETMQ_INCOMPATIBLE_CHECKPOINT] It is bad."
 
 
 def test_of_several_sentences_the_last_is_shown_because_causes_come_first() -> None:
-    failure = "BrokerError: [ROCKETMQ_BROKER_REFUSED] No.\n\nRouteError: [ROCKETMQ_TOPIC_NOT_FOUND] Not there.\nx"
+    failure = "BrokerError: [ROCKETMQ_BROKER_ERROR] No.\n\nRouteError: [ROCKETMQ_TOPIC_NOT_FOUND] Not there.\nx"
     assert cause_of(failure) == "[ROCKETMQ_TOPIC_NOT_FOUND] Not there."
 
 
 def test_a_sentence_that_holds_another_is_shown_whole() -> None:
-    whole = "[ROCKETMQ_CLUSTER_UNREACHABLE] No answer: [ROCKETMQ_CONNECT_FAILED] No connection."
+    whole = "[ROCKETMQ_CLUSTER_TIMEOUT] No answer: [ROCKETMQ_CONNECT_FAILED] No connection."
     assert cause_of(f"TransportError: {whole}") == whole
 
 

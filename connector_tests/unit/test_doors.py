@@ -113,7 +113,8 @@ def test_a_plain_connection_that_ends_unanswered_says_that_tls_is_wanted(
         with pytest.raises(TransportError) as raised:
             _ = stream.recv_into(memoryview(bytearray(9)), TIMEOUT_MS) if is_into else stream.recv(9, TIMEOUT_MS)
     assert str(raised.value) == (
-        f"[ROCKETMQ_TLS_WANTED] {address} takes no connection without TLS: it ended a plain one without an answer, and "
+        f"[ROCKETMQ_TLS_REQUIRED] {address} takes no connection without TLS: it ended a plain one without an answer, "
+        "and "
         "speaks TLS. Set 'useTLS' to true, and 'tlsTrustCertPath' unless the system trusts its certificate."
     )
 
@@ -127,7 +128,8 @@ def test_a_plain_connection_to_who_speaks_http2_says_that_grpc_is_wanted(
     with closing(connect_with(None)(address, TIMEOUT_MS)) as stream, pytest.raises(TransportError) as raised:
         _ = stream.recv_into(room, TIMEOUT_MS) if is_into else stream.recv(99, TIMEOUT_MS)
     assert str(raised.value) == (
-        f"[ROCKETMQ_GRPC_WANTED] {address} is no name server or broker, but a RocketMQ 5 proxy: it speaks HTTP/2. For "
+        f"[ROCKETMQ_PROXY_REQUIRES_ENDPOINTS] {address} is no name server or broker, but a RocketMQ 5 proxy: it "
+        "speaks HTTP/2. For "
         "'loadBalance' 'message' set 'endpoints' to the proxy's gRPC address, port 8081 by default, and leave "
         "'namesrvAddr' out. Queues are read at its remoting port, 8080 by default, as 'namesrvAddr'."
     )
@@ -195,9 +197,9 @@ def test_a_handshake_that_ends_with_who_answers_plain_says_that_tls_is_not_spoke
     address = serve(only_plain)
     with pytest.raises(TransportError) as raised:
         connect_with(TRUSTING)(address, TIMEOUT_MS)
-    assert raised.value.condition == "TLS_NOT_SPOKEN"
+    assert raised.value.condition == "TLS_NOT_SUPPORTED"
     assert str(raised.value).startswith(
-        f"[ROCKETMQ_TLS_NOT_SPOKEN] {address} does not speak TLS: it answers what is not encrypted. The handshake "
+        f"[ROCKETMQ_TLS_NOT_SUPPORTED] {address} does not speak TLS: it answers what is not encrypted. The handshake "
         f"ended "
     )
     assert str(raised.value).endswith(
@@ -206,7 +208,7 @@ def test_a_handshake_that_ends_with_who_answers_plain_says_that_tls_is_not_spoke
 
 
 def test_a_handshake_with_something_else_says_so(serve: Callable[[Serve], str]) -> None:
-    with pytest.raises(TransportError, match=r"TLS_NOT_SPOKEN.*WRONG_VERSION_NUMBER|record layer"):
+    with pytest.raises(TransportError, match=r"TLS_NOT_SUPPORTED.*WRONG_VERSION_NUMBER|record layer"):
         connect_with(TRUSTING)(serve(only_words), TIMEOUT_MS)
 
 

@@ -39,7 +39,7 @@ LEAVES: list[type[RocketMQError]] = [
 ]
 
 REFUSAL = BrokerError(
-    "BROKER_REFUSED", address="a:1", request="PULL_MESSAGE", code=16, code_name="NO_PERMISSION", remark="{forbidden}"
+    "BROKER_ERROR", address="a:1", request="PULL_MESSAGE", code=16, code_name="NO_PERMISSION", remark="{forbidden}"
 )
 
 
@@ -113,8 +113,8 @@ def test_every_error_is_a_rocketmq_error(error_class: type[RocketMQError]) -> No
 
 
 def test_an_error_shows_its_condition_and_context_in_a_traceback_s_locals() -> None:
-    error = RocketMQError("NO_MASTER", broker="broker-a", topic="orders")
-    assert repr(error) == "RocketMQError('NO_MASTER', {'broker': 'broker-a', 'topic': 'orders'})"
+    error = RocketMQError("MASTER_UNAVAILABLE", broker="broker-a", topic="orders")
+    assert repr(error) == "RocketMQError('MASTER_UNAVAILABLE', {'broker': 'broker-a', 'topic': 'orders'})"
 
 
 def test_a_wrong_option_is_a_value_error() -> None:
@@ -134,7 +134,7 @@ def test_no_error_class_has_the_name_of_a_builtin() -> None:
 FORGED = "no\n26/01/05 14:03:22 INFO rocketmq_spark [group=g]: all is well\x1b[2J\r\u2028\u202e\udc80\x85"
 
 
-@pytest.mark.parametrize("condition", sorted(CONDITIONS.keys() - {"JVM_FAILED"}))
+@pytest.mark.parametrize("condition", sorted(CONDITIONS.keys() - {"EMBEDDED_JVM_FAILED"}))
 def test_an_error_stays_one_line_whatever_a_peer_wrote(condition: str) -> None:
     text = str(RocketMQError(condition, **dict.fromkeys(parameters_of(CONDITIONS[condition]), FORGED)))
     assert text.isprintable()
@@ -142,9 +142,10 @@ def test_an_error_stays_one_line_whatever_a_peer_wrote(condition: str) -> None:
 
 
 def test_an_error_with_log_lines_keeps_their_breaks_only() -> None:
-    error = EmbeddedBrokerError("JVM_FAILED", problem="a\nb", log_tail="first\x1b[2J\r\n\tat a.B\tc")
+    error = EmbeddedBrokerError("EMBEDDED_JVM_FAILED", problem="a\nb", log_tail="first\x1b[2J\r\n\tat a.B\tc")
     assert str(error) == (
-        "[ROCKETMQ_JVM_FAILED] The embedded broker's JVM failed: a\\nb. Its log ends:\nfirst\\x1b[2J\n    at a.B  c"
+        "[ROCKETMQ_EMBEDDED_JVM_FAILED] The embedded broker's JVM failed: a\\nb. Its log ends:\nfirst\\x1b[2J\n    "
+        "at a.B  c"
     )
 
 

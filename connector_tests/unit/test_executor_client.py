@@ -144,7 +144,7 @@ def test_behind_a_proxy_each_broker_is_pulled_from_by_its_name(two: ScriptedClus
     assert body_of(told(client, BrokerAddress("b:10911", "a"))) == b"b", "who is meant is the proxy's to find"
     error = told(client, BrokerAddress("b:10911", "b"))
     assert isinstance(error, RouteError)
-    assert error.condition == "WRONG_BROKER"
+    assert error.condition == "BROKER_ADDRESS_MISMATCH"
 
 
 def test_bounds_behind_a_proxy_are_asked_for_one_by_one(two: ScriptedCluster) -> None:
@@ -181,7 +181,7 @@ def test_another_broker_at_the_address_is_noticed_and_named(two: ScriptedCluster
     two.exchange("a", "b")
     error = told(client_of(two), AT_A)
     assert isinstance(error, RouteError)
-    assert error.condition == "WRONG_BROKER"
+    assert error.condition == "BROKER_ADDRESS_MISMATCH"
     assert (error.context["broker"], error.context["address"], error.context["other"]) == ("a", "a:10911", "b")
 
 
@@ -235,7 +235,7 @@ def test_name_servers_that_are_down_are_told_by_name_and_not_raised(cluster: Scr
     error = told(client)
     assert isinstance(error, TransportError)
     assert str(error).startswith(
-        "[ROCKETMQ_NO_NAME_SERVER] No name server says where topic 'T' is, of ns:9876;other:9876: "
+        "[ROCKETMQ_NAME_SERVERS_UNAVAILABLE] No name server says where topic 'T' is, of ns:9876;other:9876: "
         "[ROCKETMQ_CONNECT_FAILED] No connection to ns:9876: refused."
     )
 

@@ -13,10 +13,10 @@ from rocketmq_spark.remoting.retry import Pauses, outlook_of_write
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 
 MISSING = RouteError("TOPIC_NOT_FOUND", topic="T", address="ns:9876")
-UNROUTED = TransportError("NO_NAME_SERVER", topic="T", addresses="ns:9876", cause="refused")
+UNROUTED = TransportError("NAME_SERVERS_UNAVAILABLE", topic="T", addresses="ns:9876", cause="refused")
 LOST = TransportError("CONNECTION_LOST", address="a:1", reason="reset")
 ILLEGAL = BrokerError(
-    "BROKER_REFUSED",
+    "BROKER_ERROR",
     address="a:1",
     request="SEND_BATCH_MESSAGE",
     code=int(ResponseCode.MESSAGE_ILLEGAL),
@@ -78,7 +78,7 @@ def test_a_call_ends_with_the_error_that_another_attempt_would_not_change() -> N
 
 def test_a_call_that_fails_for_the_whole_limit_ends_with_its_last_failure() -> None:
     subject = Subject(limit_ms=1_000)
-    with pytest.raises(TransportError, match=r"CLUSTER_UNREACHABLE\] Reaching a was tried for 11") as raised:
+    with pytest.raises(TransportError, match=r"CLUSTER_TIMEOUT\] Reaching a was tried for 11") as raised:
         subject.retrying(LOST)
     assert raised.value.__cause__ is LOST
     assert subject.clock() == 1_100

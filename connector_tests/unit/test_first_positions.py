@@ -79,7 +79,7 @@ def test_an_offset_that_a_queue_does_not_have_is_an_error_that_says_what_it_has(
     start = StartingPoint(ConsumeFromWhere.FIRST_OFFSET, offsets=((A, offset),))
     with pytest.raises(OptionError) as raised:
         first_positions(start, BOUNDS, {})
-    assert raised.value.condition == "BAD_OPTION_VALUE"
+    assert raised.value.condition == "INVALID_OPTION_VALUE"
     assert raised.value.context == {
         "option": "startingOffsets",
         "value": f"orders@broker-a:0: {offset}",

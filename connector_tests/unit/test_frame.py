@@ -94,7 +94,7 @@ def test_a_frame_too_short_for_a_header_is_an_error(length: int) -> None:
     buffer.feed(framed(bytes(length)))
     with pytest.raises(RemoteProtocolError) as caught:
         buffer.next_frame()
-    assert caught.value.condition == "BAD_FRAME"
+    assert caught.value.condition == "MALFORMED_FRAME"
     problem = f"a length of {length}, where a header alone has 4"
     assert caught.value.context == {"peer": "peer:1", "problem": problem}
 

@@ -42,7 +42,7 @@ def test_what_is_given_up_is_said_in_one_line_with_its_size(caplog: pytest.LogCa
 def test_a_range_that_is_not_exactly_a_logged_one_is_refused_with_what_it_must_be(other: QueueRange) -> None:
     with pytest.raises(OptionError) as raised:
         check_skipped(LOGGED, (other,))
-    assert raised.value.condition == "BAD_OPTION_VALUE"
+    assert raised.value.condition == "INVALID_OPTION_VALUE"
     assert raised.value.context == {
         "option": "giveUp",
         "value": str(other),

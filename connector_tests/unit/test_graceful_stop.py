@@ -85,7 +85,7 @@ def test_it_stops_when_all_sources_have_answered(runner: DrainRequest) -> None:
     stopped_early = RunningQuery(controls, answering(runner))
     shutil.rmtree(other.control.folder)
     other.is_made()
-    with pytest.raises(MembershipError, match=r"PARTLY_DRAINED.* 1 of its 2 sources"):
+    with pytest.raises(MembershipError, match=r"GRACEFUL_STOP_INCOMPLETE.* 1 of its 2 sources"):
         stop_query(stopped_early, timeout_s=0.2)
     assert stopped_early.is_stopped, "one of its sources reads nothing any more"
     other.close()
@@ -93,7 +93,7 @@ def test_it_stops_when_all_sources_have_answered(runner: DrainRequest) -> None:
 
 def test_it_does_not_stop_before_a_source_has_answered(runner: DrainRequest) -> None:
     query = RunningQuery([runner.control])
-    with pytest.raises(MembershipError, match="NOT_DRAINED"):
+    with pytest.raises(MembershipError, match="GRACEFUL_STOP_TIMEOUT"):
         stop_query(query, timeout_s=0.2)
     assert not query.is_stopped
     assert not runner.is_made(), "the query goes on; it used to plan nothing for ever"
@@ -106,7 +106,8 @@ def test_a_query_without_a_source_of_ours_is_told_at_once() -> None:
         stop_query(query, timeout_s=60)
     assert not query.is_stopped
     assert str(raised.value) == (
-        "[ROCKETMQ_NO_SOURCE] Query 'orders' reads nothing from RocketMQ: no source of its last progress is a "
+        "[ROCKETMQ_NOT_A_ROCKETMQ_QUERY] Query 'orders' reads nothing from RocketMQ: no source of its last progress "
+        "is a "
         "'rocketmq'. Stop it by its own stop(): it has no group to commit to and no queues to hand over."
     )
 
@@ -288,7 +289,7 @@ def test_a_request_in_a_folder_of_others_is_none(runner: DrainRequest, tmp_path:
 def test_a_request_follows_no_link(runner: DrainRequest, tmp_path: Path) -> None:
     target = tmp_path / "target"
     (runner.control.path / DRAIN).symlink_to(target)
-    with pytest.raises(MembershipError, match="NOT_DRAINED"):
+    with pytest.raises(MembershipError, match="GRACEFUL_STOP_TIMEOUT"):
         stop_query(RunningQuery([runner.control]), timeout_s=0.2)
     assert not target.exists()
 
@@ -298,7 +299,7 @@ def test_another_machine_is_named_at_once(runner: DrainRequest) -> None:
     query = RunningQuery([runner.control, elsewhere])
     with pytest.raises(MembershipError) as raised:
         stop_query(query, timeout_s=600)
-    assert raised.value.condition == "NOT_ON_THIS_MACHINE"
+    assert raised.value.condition == "STOP_FROM_OTHER_HOST"
     assert raised.value.context == {
         "query": "orders",
         "host": "driver-7",
@@ -317,7 +318,7 @@ def test_a_folder_that_stays_away_is_named(runner: DrainRequest) -> None:
     shutil.rmtree(runner.control.folder)
     with pytest.raises(MembershipError) as raised:
         stop_query(RunningQuery([runner.control]), timeout_s=0.2)
-    assert raised.value.condition == "NO_CONTROL_FOLDER"
+    assert raised.value.condition == "STOP_CONTROL_DIR_MISSING"
     assert raised.value.context["folder"] == runner.control.folder
 
 

@@ -50,7 +50,8 @@ def receiving(proxy: ScriptedProxy, **more: str) -> Iterator[Receiver]:
 def told(proxy: ScriptedProxy) -> str:
     """The whole message."""
     return (
-        f"[ROCKETMQ_GROUP_NOT_SERVED] Proxy {proxy.address} knows no broker that has the group, and refused Telemetry: "
+        f"[ROCKETMQ_GROUP_NOT_FOUND.PROXY] Proxy {proxy.address} knows no broker that has the group, and refused "
+        "Telemetry: "
         f"{REMARK} Make it, on every broker of the topics, 'mqadmin updateSubGroup -g <group> -c <cluster>', or bring "
         "these back, within 'missingTopicTimeoutMs'."
     )

@@ -22,7 +22,7 @@ A0, A1 = queues(2, broker_name="a")
 B0, B1 = queues(2, broker_name="b")
 ALL = (A0, A1, B0, B1)
 OPTIONS = ReadOptions.parse({"namesrvAddr": "n:9876", "consumerGroup": "g", "subscribe": "orders"})
-BUSY = BrokerError("BROKER_REFUSED", address="a", request="?", code=2, code_name="SYSTEM_BUSY", remark="")
+BUSY = BrokerError("BROKER_ERROR", address="a", request="?", code=2, code_name="SYSTEM_BUSY", remark="")
 
 
 class Case:

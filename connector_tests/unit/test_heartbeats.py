@@ -15,7 +15,7 @@ from rocketmq_spark.wire.body.groups import ConsumerData, Heartbeat
 
 BROKERS = ("broker-a", "broker-b")
 BEAT = Heartbeat("me", (ConsumerData("g", "CONSUME_ACTIVELY", "CLUSTERING", "CONSUME_FROM_LAST_OFFSET", ()),))
-REFUSAL = BrokerError("BROKER_REFUSED", address="a:1", request="HEART_BEAT", code=1, code_name="X", remark="no")
+REFUSAL = BrokerError("BROKER_ERROR", address="a:1", request="HEART_BEAT", code=1, code_name="X", remark="no")
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ class Unreachable(ClusterDoor):
     """Nobody can even be asked."""
 
     def broker(self, address: BrokerAddress) -> BrokerDoor:
-        raise BrokerError("BROKER_REFUSED", address=str(address), request="?", code=1, code_name="X", remark="no")
+        raise BrokerError("BROKER_ERROR", address=str(address), request="?", code=1, code_name="X", remark="no")
 
 
 def test_who_cannot_be_asked_is_named_too(cluster: SimulatedCluster, caplog: pytest.LogCaptureFixture) -> None:

@@ -71,7 +71,9 @@ def test_a_twin_of_another_version_is_none(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("rocketmq_spark.wire._native.CONTRACT", CONTRACT + 1)
     assert choose_decoder(None) is ColumnDecoder
     assert choose_template(None) is AnswerTemplate
-    with pytest.raises(OptionError, match=rf"NATIVE_NOT_BUILT.*built for another version \(contract {CONTRACT + 1}"):
+    with pytest.raises(
+        OptionError, match=rf"NATIVE_DECODER_UNAVAILABLE.*built for another version \(contract {CONTRACT + 1}"
+    ):
         choose_decoder(NATIVE)
 
 
@@ -127,4 +129,4 @@ def test_the_version_with_a_wrong_name_is_one_sentence() -> None:
     environment = os.environ | {VARIABLE: "rust"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("[ROCKETMQ_BAD_OPTION_VALUE]")
+    assert done.stderr.startswith("[ROCKETMQ_INVALID_OPTION_VALUE]")

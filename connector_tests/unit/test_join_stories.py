@@ -14,7 +14,7 @@ from rocketmq_spark.model import MessageQueue
 QUEUE = MessageQueue("t", "a", 0)
 ONE_QUEUE = {"t": {"a": 1}}
 FORBIDDEN = BrokerError(
-    "BROKER_REFUSED", address="a:10911", request="UPDATE_CONSUMER_OFFSET", code=16, code_name="NO_PERMISSION", remark=""
+    "BROKER_ERROR", address="a:10911", request="UPDATE_CONSUMER_OFFSET", code=16, code_name="NO_PERMISSION", remark=""
 )
 IDLE_CALL_MS = 212
 """How often Spark asks a source that has nothing."""
@@ -110,7 +110,7 @@ def test_a_query_that_cannot_commit_before_it_leaves_fails_like_any_other() -> N
             runner.go_on()
             group.pass_time(6_000)
         assert runner.error is not None
-        assert runner.error.condition == "CLUSTER_UNREACHABLE"
+        assert runner.error.condition == "CLUSTER_TIMEOUT"
 
 
 def test_a_member_that_the_group_does_not_list_plans_nothing() -> None:
@@ -273,7 +273,7 @@ def test_a_single_batch_without_its_servers_fails_at_the_limit() -> None:
             once.go_on()
             group.clock.advance(6_000)
         assert once.error is not None
-        assert once.error.condition == "CLUSTER_UNREACHABLE"
+        assert once.error.condition == "CLUSTER_TIMEOUT"
 
 
 def test_a_single_batch_ends_with_nothing_once_that_is_known() -> None:

@@ -227,7 +227,7 @@ def test_a_damaged_record_is_an_error_that_says_where(record: bytes, problem: st
         decode_messages(body, broker_name="b")
     assert problem in f"<{caught.value.context['problem']}>"
     expected = {"index": 2, "position": 2 * len(GOOD), "length_bytes": len(body)}
-    assert caught.value.condition == "CORRUPT_MESSAGE"
+    assert caught.value.condition == "CORRUPT_MESSAGE.RESPONSE"
     assert {name: caught.value.context[name] for name in expected} == expected
 
 
@@ -248,7 +248,7 @@ def test_bodies_together_may_not_grow_beyond_the_limit(monkeypatch: pytest.Monke
 def test_a_body_cut_anywhere_is_never_silently_shortened() -> None:
     body = GOOD * 2
     for cut in set(range(1, len(body))) - {len(GOOD)}:
-        with pytest.raises(RemoteProtocolError, match="CORRUPT_MESSAGE"):
+        with pytest.raises(RemoteProtocolError, match=r"CORRUPT_MESSAGE\.RESPONSE"):
             decode_messages(body[:cut], broker_name="b")
 
 

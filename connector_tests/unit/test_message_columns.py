@@ -204,5 +204,7 @@ def test_bodies_that_are_too_large_together_come_in_several_batches(monkeypatch:
 
 
 def test_what_is_no_answer_is_an_error() -> None:
-    with pytest.raises(RemoteProtocolError, match=r"BAD_BODY.* ReceiveMessageResponse.*: Error parsing message"):
+    with pytest.raises(
+        RemoteProtocolError, match=r"MALFORMED_RESPONSE\.BODY.* ReceiveMessageResponse.*: Error parsing message"
+    ):
         list(decode_received(b"\xff\xff", ("body",), broker_name="broker-a", tags=None))

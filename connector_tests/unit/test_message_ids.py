@@ -68,7 +68,7 @@ def test_a_micro_batch_that_is_not_known_has_no_ids_but_those_of_columns(known: 
     with pytest.raises(OptionError) as raised:
         micro_batch(*known, of_columns=False)
     assert str(raised.value) == (
-        f"[ROCKETMQ_NO_BATCH_ID] Ids need query and batch, of which Spark says {known[0]} and {known[1]}. "
+        f"[ROCKETMQ_MESSAGE_ID_UNAVAILABLE] Ids need query and batch, of which Spark says {known[0]} and {known[1]}. "
         "Set 'messageIdColumns'."
     )
     assert micro_batch(*known, of_columns=True) == f"query {known[0]} batch {known[1]}"

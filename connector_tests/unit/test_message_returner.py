@@ -122,7 +122,7 @@ def test_a_server_that_is_silent_is_logged_and_so_is_its_return(caplog: pytest.L
 
 
 def test_what_another_attempt_would_not_change_is_not_tried_again() -> None:
-    server = Server(lambda _: RocketMQError("SPOOL_UNUSABLE", folder="f", problem="final"))
+    server = Server(lambda _: RocketMQError("SPOOL_DIR_UNUSABLE", folder="f", problem="final"))
     (problem,) = problems(server, message())
     assert problem is not None
     assert "final" in problem

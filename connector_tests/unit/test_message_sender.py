@@ -72,7 +72,7 @@ def test_a_broker_that_is_waited_for_is_said_and_that_it_is_back(
     Answers(cluster, *[answer(ResponseCode.SYSTEM_BUSY)] * 6, answer())
     assert sender(cluster).problem_with(MESSAGE) is None
     begun, over = caplog.messages
-    assert begun.startswith("waiting for broker a (at most 9 s more): [ROCKETMQ_BROKER_REFUSED] ")
+    assert begun.startswith("waiting for broker a (at most 9 s more): [ROCKETMQ_BROKER_ERROR] ")
     assert over.startswith("no longer waiting, after 1.")
 
 
@@ -86,7 +86,7 @@ def test_a_broker_that_stays_busy_is_a_problem_once_its_limit_is_over(cluster: S
 
 def test_a_broker_that_cannot_be_reached_is_named(cluster: ScriptedCluster) -> None:
     cluster.down.add("a:10911")
-    assert "CLUSTER_UNREACHABLE] Reaching broker a" in (sender(cluster, limit_ms=0).problem_with(MESSAGE) or "")
+    assert "CLUSTER_TIMEOUT] Reaching broker a" in (sender(cluster, limit_ms=0).problem_with(MESSAGE) or "")
 
 
 def test_a_refusal_that_will_not_pass_is_a_problem_at_once(cluster: ScriptedCluster) -> None:
@@ -129,7 +129,7 @@ def test_a_topic_that_had_a_route_is_waited_for_as_its_brokers_are(
     assert subject.problem_with(MESSAGE) is None
     assert len(answers.asked) == 3
     assert clock.now_ms >= 30_000
-    assert "[ROCKETMQ_BROKERS_AWAY] Name server" in caplog.text
+    assert "[ROCKETMQ_TOPIC_UNAVAILABLE.NO_ROUTE] Name server" in caplog.text
 
 
 def test_name_servers_that_stay_silent_are_named_and_not_waited_for_anew_by_each_message(
@@ -146,7 +146,7 @@ def test_name_servers_that_stay_silent_are_named_and_not_waited_for_anew_by_each
         raise TransportError("CONNECTION_LOST", address="the client", reason="the script cuts it")
 
     cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, cut)
-    assert "CLUSTER_UNREACHABLE] Reaching the name servers was tried" in (silent.problem_with(MESSAGE) or "")
+    assert "CLUSTER_TIMEOUT] Reaching the name servers was tried" in (silent.problem_with(MESSAGE) or "")
     assert 5_000 <= clock.now_ms < 6_000
     assert silent.problem_with(known) is None
     assert "Reaching the name servers" in (silent.problem_with(MESSAGE) or "")

@@ -133,7 +133,7 @@ def test_tags_whose_hashes_are_the_same_are_told_apart() -> None:
 
 
 def test_a_bad_message_ends_the_query_or_has_no_body() -> None:
-    with pytest.raises(RemoteProtocolError, match=r"BAD_MESSAGE.*offset 5 of T@broker-a:0"):
+    with pytest.raises(RemoteProtocolError, match=r"UNDECODABLE_MESSAGE_BODY.*offset 5 of T@broker-a:0"):
         rows(BAD)
     assert [(row["queueOffset"], row["body"]) for row in rows(BAD, badMessages="null")] == [(5, None)]
 

@@ -49,7 +49,7 @@ class TwoServers:
         if address in self.down:
             raise TransportError("CONNECT_FAILED", address=address, reason="refused")
         if address in self.refused:
-            raise TransportError("CERTIFICATE_REFUSED", address=address, reason="self-signed")
+            raise TransportError("TLS_CERTIFICATE_UNTRUSTED", address=address, reason="self-signed")
         return self.servers[address].connect(address, timeout_ms)
 
     def on_route(self, first: RemotingCommand, second: RemotingCommand) -> None:
@@ -130,7 +130,7 @@ def test_a_static_topic_is_a_route_error_that_names_it(two: TwoServers) -> None:
     two.on_route(answer(body=json.dumps(mapped).encode()), A_ROUTE)
     two.down.add(SECOND)
     error = failure(two)
-    assert (error.condition, error.context["topic"]) == ("STATIC_TOPIC", "T")
+    assert (error.condition, error.context["topic"]) == ("STATIC_TOPIC_NOT_SUPPORTED", "T")
 
 
 @pytest.mark.parametrize("away", [FIRST, SECOND])
@@ -144,7 +144,7 @@ def test_a_server_that_is_not_trusted_is_passed_over_and_told_where_no_other_may
     two.pool.close()
     two.pool = ConnectionPool(1000, connect=two._connect)
     two.name_servers = NameServers((FIRST, SECOND), two.pool, 1000)
-    assert failure(two).condition == "CERTIFICATE_REFUSED"
+    assert failure(two).condition == "TLS_CERTIFICATE_UNTRUSTED"
     two.down.add(away)
     assert failure(two).condition == "CONNECT_FAILED"
 

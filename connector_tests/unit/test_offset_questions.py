@@ -36,5 +36,5 @@ def test_update_that_is_not_taken_names_the_queue() -> None:
     read = update_question("a:1", "g", QUEUE, 17).read
     read(RemotingCommand(ResponseCode.SUCCESS))
     not_taken = RemotingCommand(ResponseCode.SUCCESS, remark="Offset has been previously reset")
-    with pytest.raises(BrokerError, match="OFFSET_NOT_TAKEN"):
+    with pytest.raises(BrokerError, match="OFFSET_RESET_PENDING"):
         read(not_taken)

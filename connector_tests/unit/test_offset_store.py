@@ -267,7 +267,7 @@ def test_when_nothing_can_be_read_it_says_so_and_where(path: Path, before: bytes
         backup(path).write_bytes(before)
     with pytest.raises(OptionError) as raised:
         store(path)
-    assert raised.value.condition == "LOCAL_OFFSETS_UNUSABLE"
+    assert raised.value.condition == "OFFSET_FILE_UNUSABLE"
     assert raised.value.context == {"file": str(path), "problem": "it is damaged"}
 
 
@@ -286,7 +286,7 @@ class FullDisk:
 
     def write(self, content: bytes, *, keep_last: bool) -> None:
         if self.is_full:
-            raise OptionError("LOCAL_OFFSETS_UNUSABLE", file="f", problem="full")
+            raise OptionError("OFFSET_FILE_UNUSABLE", file="f", problem="full")
         self.written.append(content)
 
 
@@ -302,7 +302,7 @@ def test_what_could_not_be_written_is_not_known() -> None:
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "taken").write_bytes(b"")
-    with pytest.raises(OptionError, match=r"LOCAL_OFFSETS_UNUSABLE.*taken/g/one\.json"):
+    with pytest.raises(OptionError, match=r"OFFSET_FILE_UNUSABLE.*taken/g/one\.json"):
         store(tmp_path / "taken" / "g" / "one.json").write_offsets({A: 5})
 
 

@@ -156,7 +156,7 @@ def with_numbers(*numbers: object, queue_id: str = "0") -> dict[str, Any]:
 def test_whatever_this_version_does_not_write_is_refused(value: object) -> None:
     with pytest.raises(OptionError) as raised:
         SourceOffset.from_json(value)
-    assert raised.value.condition == "BAD_OFFSET"
+    assert raised.value.condition == "INCOMPATIBLE_CHECKPOINT"
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_a_reader_refuses_what_is_no_offset_at_its_first_call_too() -> None:
     reader = OffsetReader()
     values: list[object] = [None, "", {}]
     for value in values:
-        with pytest.raises(OptionError, match="BAD_OFFSET"):
+        with pytest.raises(OptionError, match="INCOMPATIBLE_CHECKPOINT"):
             reader.read(value)
     assert reader.read({"v": 1, "queues": {}}) == SourceOffset()
 

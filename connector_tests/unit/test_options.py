@@ -87,7 +87,7 @@ def test_two_names_of_one_option_may_agree() -> None:
 
 def test_two_names_of_one_option_must_not_differ() -> None:
     error = refusal({**REQUIRED, "nameServer": "b:9876"})
-    assert error.condition == "CONTRADICTORY_OPTIONS"
+    assert error.condition == "INCOMPATIBLE_OPTIONS"
     assert error.context == {
         "first": "namesrvAddr",
         "second": "nameServer",
@@ -98,7 +98,7 @@ def test_two_names_of_one_option_must_not_differ() -> None:
 def test_two_spellings_of_one_option_must_not_differ() -> None:
     """The last one was taken, and the other forgotten without a word."""
     error = refusal({**REQUIRED, "CONSUMERGROUP": "other"})
-    assert error.condition == "CONTRADICTORY_OPTIONS"
+    assert error.condition == "INCOMPATIBLE_OPTIONS"
     assert (error.context["first"], error.context["second"]) == ("consumerGroup", "CONSUMERGROUP")
     assert ReadOptions.parse({**REQUIRED, "CONSUMERGROUP": REQUIRED["consumerGroup"]}) == parse()
 
@@ -183,7 +183,7 @@ def test_no_name_or_alias_stands_for_two_options() -> None:
 def test_a_bad_value_is_refused_with_what_is_expected() -> None:
     error = refusal({**REQUIRED, "maxOffsetsPerTrigger": "0"})
     assert str(error) == (
-        "[ROCKETMQ_BAD_OPTION_VALUE] Option 'maxOffsetsPerTrigger' cannot be '0'. "
+        "[ROCKETMQ_INVALID_OPTION_VALUE] Option 'maxOffsetsPerTrigger' cannot be '0'. "
         "It must be a whole number from 1 to 9223372036854775807."
     )
 
@@ -360,7 +360,7 @@ REFUSED: list[tuple[Kind[Any], str]] = [
 def test_values_are_refused(kind: Kind[Any], text: str) -> None:
     with pytest.raises(OptionError) as raised:
         row_of(kind).parse(text)
-    assert raised.value.condition == "BAD_OPTION_VALUE"
+    assert raised.value.condition == "INVALID_OPTION_VALUE"
     assert raised.value.context["expected"] == kind.expected
 
 
@@ -492,7 +492,7 @@ def test_what_is_nothing_without_another_option_is_refused(given: dict[str, str]
 
 def test_who_does_not_check_servers_trusts_no_certificates() -> None:
     error = refusal({**REQUIRED, "useTLS": "true", "tlsAuthServer": "false", "tlsTrustCertPath": "/ca.pem"})
-    assert (error.condition, error.context["second"]) == ("CONTRADICTORY_OPTIONS", "tlsTrustCertPath")
+    assert (error.condition, error.context["second"]) == ("INCOMPATIBLE_OPTIONS", "tlsTrustCertPath")
 
 
 def test_options_say_how_connections_are_secured() -> None:
@@ -546,7 +546,7 @@ def test_who_reads_nothing_has_the_connections_options_and_what_goes_with_them(
     unchecked = {"useTLS": "true", "tlsAuthServer": "false", "tlsTrustCertPath": "/ca.pem"}
     for more, condition in (
         ({"accessKey": "me"}, "MISSING_OPTION"),
-        (unchecked, "CONTRADICTORY_OPTIONS"),
+        (unchecked, "INCOMPATIBLE_OPTIONS"),
         ({"startingOffsets": "latest"}, "UNKNOWN_OPTION"),
     ):
         with pytest.raises(OptionError) as raised:
@@ -581,7 +581,7 @@ def test_broadcasting_takes_what_has_a_meaning_in_it() -> None:
 @pytest.mark.parametrize(("name", "text"), [("consumeOrderly", "true"), ("allocateStrategy", "AVG_BY_CIRCLE")])
 def test_broadcasting_refuses_what_shares_queues(name: str, text: str) -> None:
     error = refusal({**REQUIRED, **BROADCASTING, name: text})
-    assert error.condition == "CONTRADICTORY_OPTIONS"
+    assert error.condition == "INCOMPATIBLE_OPTIONS"
     assert (error.context["first"], error.context["second"]) == ("messageModel", name)
 
 
@@ -592,7 +592,7 @@ def test_broadcasting_needs_a_name_for_its_file() -> None:
 
 def test_clustering_keeps_no_file() -> None:
     error = refusal({**REQUIRED, "localOffsetStoreDir": "/offsets"})
-    assert (error.condition, error.context["second"]) == ("CONTRADICTORY_OPTIONS", "localOffsetStoreDir")
+    assert (error.condition, error.context["second"]) == ("INCOMPATIBLE_OPTIONS", "localOffsetStoreDir")
 
 
 # ---------------------------------------------------------------------------------------------------- secrets
@@ -671,7 +671,7 @@ def test_the_retry_topic_is_not_read_unless_asked_for() -> None:
 
 def test_orderly_and_the_retry_topic_exclude_each_other() -> None:
     error = refusal({**REQUIRED, "consumeOrderly": "true", "retryTopic": "true"})
-    assert error.condition == "CONTRADICTORY_OPTIONS"
+    assert error.condition == "INCOMPATIBLE_OPTIONS"
     assert error.context == {"first": "consumeOrderly", "second": "retryTopic", "reason": NO_RETRY_IN_ORDER}
 
 

@@ -70,7 +70,7 @@ def test_keys_may_be_one_for_each() -> None:
 @pytest.mark.parametrize("name", sorted(RESERVED_PROPERTIES))
 def test_a_property_of_rocketmqs_own_is_refused(name: str) -> None:
     """With TRAN_MSG or REAL_TOPIC it gave an id, and the message was never in its topic."""
-    with pytest.raises(LocalProtocolError, match=f"UNSENDABLE.*property '{re.escape(name)}' is RocketMQ's own"):
+    with pytest.raises(LocalProtocolError, match=f"INVALID_MESSAGE.*property '{re.escape(name)}' is RocketMQ's own"):
         outgoing("a", properties={"own": "x", name: "true"})
 
 
@@ -84,5 +84,5 @@ def test_a_property_of_rocketmqs_own_is_refused(name: str) -> None:
     ],
 )
 def test_what_no_broker_would_take_is_refused(arguments: dict[str, object], problem: str) -> None:
-    with pytest.raises(LocalProtocolError, match=f"UNSENDABLE.*{problem}"):
+    with pytest.raises(LocalProtocolError, match=f"INVALID_MESSAGE.*{problem}"):
         outgoing(**arguments)  # type: ignore[arg-type]  # a table of arguments

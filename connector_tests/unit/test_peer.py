@@ -23,7 +23,7 @@ def remark_of(one: RemotingCommand) -> str:
 
 
 def damaged(_answer: RemotingCommand) -> str:
-    raise RemoteProtocolError("BAD_BODY", subject="body", problem="it is empty")
+    raise RemoteProtocolError("MALFORMED_RESPONSE.BODY", subject="body", problem="it is empty")
 
 
 QUESTION = Question(RemotingCommand(ASKED), remark_of)
@@ -59,7 +59,7 @@ def test_a_refusal_names_server_request_and_code(server: ScriptedBroker, peer: P
 
 
 def test_what_cannot_be_read_is_the_servers_error(peer: Peer) -> None:
-    with pytest.raises(RemoteProtocolError, match="BAD_BODY"):
+    with pytest.raises(RemoteProtocolError, match=r"MALFORMED_RESPONSE\.BODY"):
         peer.ask(Question(RemotingCommand(ASKED), damaged))
 
 
@@ -78,9 +78,7 @@ def test_one_that_goes_away_for_ever_refuses(server: ScriptedBroker, peer: Peer)
         peer.ask(QUESTION)
 
 
-@pytest.mark.parametrize(
-    ("code", "told"), [(ResponseCode.SUCCESS, "here"), (ResponseCode.SYSTEM_BUSY, "BROKER_REFUSED")]
-)
+@pytest.mark.parametrize(("code", "told"), [(ResponseCode.SUCCESS, "here"), (ResponseCode.SYSTEM_BUSY, "BROKER_ERROR")])
 def test_a_callback_is_handed_the_value_or_what_went_wrong(
     server: ScriptedBroker, peer: Peer, code: int, told: str
 ) -> None:

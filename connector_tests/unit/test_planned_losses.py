@@ -163,7 +163,7 @@ def test_queues_that_stay_away_end_the_query_though_nothing_else_happens() -> No
     assert subject.latest_offset(end, None) is end
     clock.advance(1)
     with pytest.raises(
-        RouteError, match=rf"QUEUES_MISSING.*60000 ms: orders@broker-a:1 at offset 10, last at {ADDRESS}"
+        RouteError, match=rf"QUEUES_UNAVAILABLE.*60000 ms: orders@broker-a:1 at offset 10, last at {ADDRESS}"
     ):
         subject.latest_offset(end, None)
 

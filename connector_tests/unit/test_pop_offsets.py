@@ -66,16 +66,16 @@ def test_the_initial_one_has_no_messages() -> None:
 def test_anything_else_is_refused(wrong: Any, problem: str) -> None:
     with pytest.raises(OptionError) as raised:
         PopOffset.from_json(wrong, OPTIONS)
-    assert raised.value.condition == "BAD_OFFSET"
+    assert raised.value.condition == "INCOMPATIBLE_CHECKPOINT"
     assert raised.value.context == {"problem": f"{problem} in {str(wrong)[:200]}"}
 
 
 def test_those_of_another_group_and_of_queues_are_told_apart() -> None:
-    with pytest.raises(OptionError, match=r"CHECKPOINT_OF_ANOTHER.*'consumerGroup' 'other'.*'g'.*own group only"):
+    with pytest.raises(OptionError, match=r"CHECKPOINT_OPTION_CHANGED.*'consumerGroup' 'other'.*'g'.*own group only"):
         PopOffset.from_json(VALUE | {"consumerGroup": "other"}, OPTIONS)
-    with pytest.raises(OptionError, match=r"CHECKPOINT_OF_ANOTHER.*'loadBalance' 'queue'.*'message'.*positions in"):
+    with pytest.raises(OptionError, match=r"CHECKPOINT_OPTION_CHANGED.*'loadBalance' 'queue'.*'message'.*positions in"):
         PopOffset.from_json(SourceOffset().to_json(), OPTIONS)
-    with pytest.raises(OptionError, match=r"CHECKPOINT_OF_ANOTHER.*'loadBalance' 'message'.*'queue'.*handles of"):
+    with pytest.raises(OptionError, match=r"CHECKPOINT_OPTION_CHANGED.*'loadBalance' 'message'.*'queue'.*handles of"):
         SourceOffset.from_json(VALUE)
 
 
@@ -84,7 +84,7 @@ def test_only_a_query_that_reads_queues_is_told_to_move_its_group() -> None:
     with pytest.raises(OptionError) as sharing:
         PopOffset.from_json(SourceOffset().to_json(), OPTIONS)
     assert str(sharing.value) == (
-        "[ROCKETMQ_CHECKPOINT_OF_ANOTHER] The checkpoint was written with 'loadBalance' 'queue', and now it is "
+        "[ROCKETMQ_CHECKPOINT_OPTION_CHANGED] The checkpoint was written with 'loadBalance' 'queue', and now it is "
         "'message'. It has positions in queues, of which whoever shares messages knows nothing. Set it back, or start "
         "with a new checkpoint location (and, for a file sink, a new path): the query then goes on where the group is; "
         "what its last batch held comes again, unless it was done."
@@ -92,7 +92,7 @@ def test_only_a_query_that_reads_queues_is_told_to_move_its_group() -> None:
     with pytest.raises(OptionError) as reading_queues:
         SourceOffset.from_json(VALUE)
     assert str(reading_queues.value) == (
-        "[ROCKETMQ_CHECKPOINT_OF_ANOTHER] The checkpoint was written with 'loadBalance' 'message', and now it is "
+        "[ROCKETMQ_CHECKPOINT_OPTION_CHANGED] The checkpoint was written with 'loadBalance' 'message', and now it is "
         "'queue'. It has the handles of messages, and no positions in queues; the group has moved past all that was "
         "handed out, so whoever reads its queues misses what of that was not done. Set it back, or start with a new "
         "checkpoint location (and, for a file sink, a new path): the query then goes on where the group is, or, "
@@ -108,7 +108,7 @@ def test_handles_that_only_their_server_understands_are_kept_for_it() -> None:
     value = OPAQUE.to_json()
     assert value["handles"] == {"orders broker-a": ["a server's own"]}
     assert PopOffset.from_json(value, over_grpc) == OPAQUE
-    with pytest.raises(OptionError, match=r"CHECKPOINT_OF_ANOTHER.*'endpoints' 'given'.*brokers do not understand"):
+    with pytest.raises(OptionError, match=r"CHECKPOINT_OPTION_CHANGED.*'endpoints' 'given'.*brokers do not understand"):
         PopOffset.from_json(value, OPTIONS)
 
 

@@ -102,7 +102,8 @@ def test_undelivered_messages_that_retention_deleted_end_the_query(retaining: Sh
         with pytest.raises(DataLossError) as raised:
             batch_after(run, PopOffset("g"))
         assert str(raised.value) == (
-            "[ROCKETMQ_DELETED_UNDELIVERED] 10 messages were deleted before group 'g' was delivered them: [30, 40) of "
+            "[ROCKETMQ_DATA_LOSS.UNDELIVERED_MESSAGES] 10 messages were deleted before group 'g' was delivered them: "
+            "[30, 40) of "
             "T@a:0: the broker deleted them (retention). Set 'failOnDataLoss' to false to go on without them, and have "
             "brokers keep messages for longer ('fileReservedTime') than a query may stand still."
         )

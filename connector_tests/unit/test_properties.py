@@ -74,7 +74,7 @@ def test_encoded_properties_decode_to_the_same() -> None:
 def test_what_would_not_arrive_is_refused(properties: dict[str, str], problem: str) -> None:
     with pytest.raises(LocalProtocolError) as raised:
         encode_properties(properties)
-    assert (raised.value.condition, raised.value.context) == ("UNSENDABLE", {"problem": problem})
+    assert (raised.value.condition, raised.value.context) == ("INVALID_MESSAGE", {"problem": problem})
 
 
 def test_properties_end_at_the_largest_signed_short() -> None:

@@ -139,7 +139,7 @@ def test_a_look_is_made_for_the_group_that_hears_of_resets(
 
 def test_an_offset_that_is_none_is_a_protocol_error(cluster: ClusterClient, server: ScriptedBroker) -> None:
     server.on(RequestCode.GET_MIN_OFFSET, answer())
-    with pytest.raises(RemoteProtocolError, match="BAD_HEADER"):
+    with pytest.raises(RemoteProtocolError, match=r"MALFORMED_RESPONSE\.HEADER"):
         bounds(cluster, "a")
 
 

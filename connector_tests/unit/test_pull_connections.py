@@ -152,7 +152,7 @@ def test_a_refusal_and_an_answer_without_its_numbers_are_told_and_the_others_go_
     replies = [answer(ResponseCode.NO_PERMISSION), answer(fields={"minOffset": "0"}), found()]
     for reply in replies:
         session.reply(session.next_received(), reply)
-    assert pulls.until_told(3) == ["BROKER_REFUSED", "BAD_HEADER", "here"]
+    assert pulls.until_told(3) == ["BROKER_ERROR", "MALFORMED_RESPONSE.HEADER", "here"]
 
 
 # ------------------------------------------------------------------------------------------- no answer in time
@@ -240,9 +240,9 @@ def test_a_server_that_cannot_be_reached_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("garbage", "condition"),
     [
-        (b"\0\0\0\1", "BAD_FRAME"),
+        (b"\0\0\0\1", "MALFORMED_FRAME"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "FRAME_TOO_LARGE"),
-        (b"\x00\x00\x00\x08\x00\x00\x00\x04oops", "BAD_FRAME"),
+        (b"\x00\x00\x00\x08\x00\x00\x00\x04oops", "MALFORMED_FRAME"),
     ],
 )
 def test_bytes_that_are_no_frame_end_the_connection_but_not_the_answers_before(
@@ -272,7 +272,7 @@ def test_a_server_that_goes_away_gets_no_new_pulls_and_its_answers_still_come(
     pulls.pull(SILENT, 2)
     leaving = silent.next_session()
     leaving.reply(leaving.next_received(), answer(ResponseCode.GO_AWAY))
-    assert pulls.until_told(1) == ["BROKER_REFUSED"]
+    assert pulls.until_told(1) == ["BROKER_ERROR"]
     pulls.pull(SILENT)
     replacement = silent.next_session()
     replacement.reply(replacement.next_received(), found("from the new one"))

@@ -213,7 +213,7 @@ def test_a_queue_that_could_not_be_looked_at_is_not_planned_beside_one_that_has_
     subject = planner(member, failOnDataLoss="false")
     member.observed.after_survey = lambda: member.hold(A, holding(110, stored_at_ms=9_000))
     member.cluster.brokers["broker-b"].look_refusal = BrokerError(
-        "BROKER_REFUSED", address="b:1", request="PULL_MESSAGE", code=1, code_name="SYSTEM_ERROR", remark="later"
+        "BROKER_ERROR", address="b:1", request="PULL_MESSAGE", code=1, code_name="SYSTEM_ERROR", remark="later"
     )
     start = SourceOffset({A: QueueProgress(90, 100, 1_000), ELSEWHERE: QueueProgress(0, 9, 1_000)})
     _, ranges = read(subject, start)
@@ -308,7 +308,7 @@ def test_a_broker_that_refuses_pulls_is_waited_for_and_then_named() -> None:
 
     member = TimePasses({A: holding(20)}, stored={A: 10}, has_news=True)
     member.cluster.brokers["broker-a"].look_refusal = BrokerError(
-        "BROKER_REFUSED", address=str(ADDRESS), request="PULL_MESSAGE", code=16, code_name="NO_PERMISSION", remark="no"
+        "BROKER_ERROR", address=str(ADDRESS), request="PULL_MESSAGE", code=16, code_name="NO_PERMISSION", remark="no"
     )
     subject, start = planner(member, clusterTimeoutMs="60000"), SourceOffset({A: QueueProgress(0, 10, 1_000)})
     began_ms = member.clock()

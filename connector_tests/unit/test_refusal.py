@@ -17,26 +17,26 @@ WHY = "from 127.0.0.1, no matched policies."
 
 SAID = [
     (16, "username cannot be null.", "CREDENTIALS_MISSING", ""),
-    (16, "check signature failed.", "CREDENTIALS_REFUSED", ""),
-    (16, "User:me is not found.", "CREDENTIALS_REFUSED", ""),
-    (16, "User:me is disabled.", "CREDENTIALS_REFUSED", ""),
-    (16, f"{DENIED} Topic:orders {WHY}", "TOPIC_FORBIDDEN", "orders"),
-    (16, f"{DENIED} Group:g|1 {WHY}", "GROUP_FORBIDDEN", "g|1"),
-    (16, f"{DENIED} Cluster:DefaultCluster {WHY}", "ACCESS_FORBIDDEN", ""),
+    (16, "check signature failed.", "CREDENTIALS_REJECTED", ""),
+    (16, "User:me is not found.", "CREDENTIALS_REJECTED", ""),
+    (16, "User:me is disabled.", "CREDENTIALS_REJECTED", ""),
+    (16, f"{DENIED} Topic:orders {WHY}", "TOPIC_DENIED", "orders"),
+    (16, f"{DENIED} Group:g|1 {WHY}", "GROUP_DENIED", "g|1"),
+    (16, f"{DENIED} Cluster:DefaultCluster {WHY}", "ACCESS_DENIED", ""),
     (1, "username cannot be null.", "CREDENTIALS_MISSING", ""),
-    (1, "check signature failed.", "CREDENTIALS_REFUSED", ""),
-    (1, "User:me is not found.", "CREDENTIALS_REFUSED", ""),
-    (1, f"{DENIED} Topic:orders {WHY}", "TOPIC_FORBIDDEN", "orders"),
-    (1, f"{DENIED} Group:g|1 {WHY}", "GROUP_FORBIDDEN", "g|1"),
+    (1, "check signature failed.", "CREDENTIALS_REJECTED", ""),
+    (1, "User:me is not found.", "CREDENTIALS_REJECTED", ""),
+    (1, f"{DENIED} Topic:orders {WHY}", "TOPIC_DENIED", "orders"),
+    (1, f"{DENIED} Group:g|1 {WHY}", "GROUP_DENIED", "g|1"),
     (1, f"{ACL_1}No accessKey is configured{AT}", "CREDENTIALS_MISSING", ""),
-    (1, f"{ACL_1}Check signature failed for accessKey=me{AT}", "CREDENTIALS_REFUSED", ""),
-    (1, f"{ACL_1}No acl config for me{AT}", "CREDENTIALS_REFUSED", ""),
-    (1, f"{ACL_1}No default permission for topic:orders{AT}", "TOPIC_FORBIDDEN", "orders"),
-    (1, f"{ACL_1}No permission for topic:orders{AT}", "TOPIC_FORBIDDEN", "orders"),
-    (1, f"{ACL_1}No default permission for group:g{AT}", "GROUP_FORBIDDEN", "g"),
-    (1, f"{ACL_1}Need admin permission for request code=17, but accessKey=me is not{AT}", "ACCESS_FORBIDDEN", ""),
-    (26, "subscription group [g] does not exist, \nSee https://rocketmq.apache.org", "GROUP_NOT_FOUND", ""),
-    (26, "Group g not exist!", "GROUP_NOT_FOUND", ""),
+    (1, f"{ACL_1}Check signature failed for accessKey=me{AT}", "CREDENTIALS_REJECTED", ""),
+    (1, f"{ACL_1}No acl config for me{AT}", "CREDENTIALS_REJECTED", ""),
+    (1, f"{ACL_1}No default permission for topic:orders{AT}", "TOPIC_DENIED", "orders"),
+    (1, f"{ACL_1}No permission for topic:orders{AT}", "TOPIC_DENIED", "orders"),
+    (1, f"{ACL_1}No default permission for group:g{AT}", "GROUP_DENIED", "g"),
+    (1, f"{ACL_1}Need admin permission for request code=17, but accessKey=me is not{AT}", "ACCESS_DENIED", ""),
+    (26, "subscription group [g] does not exist, \nSee https://rocketmq.apache.org", "GROUP_NOT_FOUND.BROKER", ""),
+    (26, "Group g not exist!", "GROUP_NOT_FOUND.BROKER", ""),
     (16, "Sending message to topic[SELF_TEST_TOPIC] is forbidden.", "TOPIC_RESERVED", "SELF_TEST_TOPIC"),
     (24, "the consumer's group info not exist, or the pull consumer is rejected by server.\nSee", "PULL_REJECTED", ""),
 ]
@@ -60,7 +60,7 @@ def test_what_is_refused_to_who_asks_says_what_is_wanted(code: int, remark: str,
 @pytest.mark.parametrize(("code", "remark"), OTHERS)
 def test_what_is_refused_to_everybody_is_told_by_its_code(code: int, remark: str | None) -> None:
     error = refusal("a:1", RequestCode.PULL_MESSAGE, RemotingCommand(code, remark=remark))
-    assert (error.condition, error.code) == ("BROKER_REFUSED", code)
+    assert (error.condition, error.code) == ("BROKER_ERROR", code)
 
 
 @pytest.mark.parametrize(("code", "remark", "condition", "_name"), SAID)

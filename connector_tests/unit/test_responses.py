@@ -18,22 +18,27 @@ def refused(code: Code, remark: str = "why") -> RocketMQError:
     ("code", "remark", "error_class", "condition"),
     [
         (Code.UNAUTHORIZED, "username cannot be null", BrokerError, "CREDENTIALS_MISSING"),
-        (Code.UNAUTHORIZED, "User:me is not found", BrokerError, "CREDENTIALS_REFUSED"),
-        (Code.UNAUTHORIZED, "check signature failed", BrokerError, "CREDENTIALS_REFUSED"),
-        (Code.UNAUTHORIZED, "another gateway's words", BrokerError, "CREDENTIALS_REFUSED"),
-        (Code.UNAUTHORIZED, "User:me has no permission to access Topic:T from 1.1.1.1", BrokerError, "TOPIC_FORBIDDEN"),
-        (Code.UNAUTHORIZED, "User:me has no permission to access Group:g from 1.1.1.1", BrokerError, "GROUP_FORBIDDEN"),
-        (Code.FORBIDDEN, "User:me has no permission to access Group:g from 1.1.1.1", BrokerError, "GROUP_FORBIDDEN"),
-        (Code.FORBIDDEN, "another gateway's words", BrokerError, "ACCESS_FORBIDDEN"),
-        (Code.FORBIDDEN, "no readable queue", RouteError, "NO_READABLE_QUEUE"),
-        (Code.TOPIC_NOT_FOUND, "CODE: 17", RouteError, "TOPIC_NOT_SERVED"),
-        (Code.CONSUMER_GROUP_NOT_FOUND, "", BrokerError, "GROUP_NOT_SERVED"),
-        (Code.BAD_REQUEST, "process client telemetryCommand failed. group not found", BrokerError, "GROUP_NOT_SERVED"),
-        (Code.INTERNAL_SERVER_ERROR, "subscription group [g] does not exist", BrokerError, "GROUP_NOT_SERVED"),
-        (Code.ILLEGAL_INVISIBLE_TIME, "too small", OptionError, "INVISIBLE_DURATION_REFUSED"),
-        (Code.TOO_MANY_REQUESTS, "polling full", BrokerError, "PROXY_FAILED"),
-        (Code.ILLEGAL_TOPIC, "cannot access system topic", BrokerError, "PROXY_REFUSED"),
-        (Code.VERSION_UNSUPPORTED, "", BrokerError, "PROXY_REFUSED"),
+        (Code.UNAUTHORIZED, "User:me is not found", BrokerError, "CREDENTIALS_REJECTED"),
+        (Code.UNAUTHORIZED, "check signature failed", BrokerError, "CREDENTIALS_REJECTED"),
+        (Code.UNAUTHORIZED, "another gateway's words", BrokerError, "CREDENTIALS_REJECTED"),
+        (Code.UNAUTHORIZED, "User:me has no permission to access Topic:T from 1.1.1.1", BrokerError, "TOPIC_DENIED"),
+        (Code.UNAUTHORIZED, "User:me has no permission to access Group:g from 1.1.1.1", BrokerError, "GROUP_DENIED"),
+        (Code.FORBIDDEN, "User:me has no permission to access Group:g from 1.1.1.1", BrokerError, "GROUP_DENIED"),
+        (Code.FORBIDDEN, "another gateway's words", BrokerError, "ACCESS_DENIED"),
+        (Code.FORBIDDEN, "no readable queue", RouteError, "TOPIC_UNAVAILABLE.NO_READABLE_QUEUE"),
+        (Code.TOPIC_NOT_FOUND, "CODE: 17", RouteError, "TOPIC_NOT_FOUND"),
+        (Code.CONSUMER_GROUP_NOT_FOUND, "", BrokerError, "GROUP_NOT_FOUND.PROXY"),
+        (
+            Code.BAD_REQUEST,
+            "process client telemetryCommand failed. group not found",
+            BrokerError,
+            "GROUP_NOT_FOUND.PROXY",
+        ),
+        (Code.INTERNAL_SERVER_ERROR, "subscription group [g] does not exist", BrokerError, "GROUP_NOT_FOUND.PROXY"),
+        (Code.ILLEGAL_INVISIBLE_TIME, "too small", OptionError, "INVALID_INVISIBLE_DURATION"),
+        (Code.TOO_MANY_REQUESTS, "polling full", BrokerError, "PROXY_UNAVAILABLE"),
+        (Code.ILLEGAL_TOPIC, "cannot access system topic", BrokerError, "PROXY_ERROR"),
+        (Code.VERSION_UNSUPPORTED, "", BrokerError, "PROXY_ERROR"),
     ],
 )
 def test_a_refusal_says_whose_fault_it_is(
@@ -138,20 +143,24 @@ def test_a_request_that_it_came_to_too_late_may_pass_whatever_its_code() -> None
     late = refused(
         Code.BAD_REQUEST, "The deadline time remaining is not enough for polling, please check network condition"
     )
-    assert (late.condition, outlook_of_pull(late)) == ("PROXY_FAILED", Outlook.PASSES)
+    assert (late.condition, outlook_of_pull(late)) == ("PROXY_UNAVAILABLE", Outlook.PASSES)
 
 
 def test_a_handle_of_a_broker_that_is_away_is_no_invalid_one() -> None:
     """What it has handed out is ours still, and can be acknowledged when it is back."""
     away = Status(code=Code.INVALID_RECEIPT_HANDLE, message="cannot find broker broker-a")
     error = refusal("p:8081", "AckMessage", away)
-    assert (is_unknown_handle(away), error.condition, outlook_of_pull(error)) == (False, "PROXY_FAILED", Outlook.PASSES)
+    assert (is_unknown_handle(away), error.condition, outlook_of_pull(error)) == (
+        False,
+        "PROXY_UNAVAILABLE",
+        Outlook.PASSES,
+    )
 
 
 def test_that_nothing_is_said_is_said() -> None:
     error = refused(Code.BAD_REQUEST, "")
     assert str(error) == (
-        "[ROCKETMQ_PROXY_REFUSED] p:8081 answered ReceiveMessage with BAD_REQUEST (40000): (no remark) "
+        "[ROCKETMQ_PROXY_ERROR] p:8081 answered ReceiveMessage with BAD_REQUEST (40000): (no remark) "
         "See Code BAD_REQUEST of RocketMQ's gRPC protocol, and the proxy's log."
     )
 

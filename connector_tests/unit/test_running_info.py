@@ -88,7 +88,7 @@ def test_running_info_is_read_as_it_was_written() -> None:
 
 
 def test_running_info_without_queues_is_refused() -> None:
-    with pytest.raises(RemoteProtocolError, match=r"BAD_BODY.*running info.*mqTable"):
+    with pytest.raises(RemoteProtocolError, match=r"MALFORMED_RESPONSE\.BODY.*running info.*mqTable"):
         decode_consumer_running_info(b'{"properties":{},"subscriptionSet":[]}')
 
 
@@ -123,7 +123,7 @@ def test_an_operator_who_asks_tells_nothing() -> None:
     "body", [b"x", b"{}", b'{"lost":[1]}', encode_told_losses([QueueRange(A, 1, 2)]).replace(b"2", b"0")]
 )
 def test_what_is_no_told_loss_is_the_senders_error(body: bytes) -> None:
-    with pytest.raises(RemoteProtocolError, match=r"BAD_BODY.*\btold loss\b"):
+    with pytest.raises(RemoteProtocolError, match=r"MALFORMED_RESPONSE\.BODY.*\btold loss\b"):
         decode_told_losses(body)
 
 

@@ -49,13 +49,13 @@ def test_a_property_that_is_not_named_is_no_column() -> None:
 
 
 def test_a_property_is_text() -> None:
-    with pytest.raises(OptionError, match=r"BAD_COLUMN_TYPE.*region.*INT.*STRING"):
+    with pytest.raises(OptionError, match=r"UNSUPPORTED_COLUMN_TYPE.*region.*INT.*STRING"):
         check_schema(schema_class([field_class("region", default_schema()["queueId"].dataType)]), ("region",))
 
 
 @pytest.mark.parametrize("name", ["tags", "TAGS", "Properties", "bodycrc"])
 def test_a_property_called_as_a_column_is_an_error_that_lists_these(name: str) -> None:
-    expected = rf"BAD_OPTION_VALUE.*propertyColumns.*{name}.*no names of columns that are there.*topic, brokerName"
+    expected = rf"INVALID_OPTION_VALUE.*propertyColumns.*{name}.*no names of columns that are there.*topic, brokerName"
     with pytest.raises(OptionError, match=expected):
         schema_of(propertyColumns=f"region,{name}")
     with pytest.raises(OptionError, match=expected):
@@ -64,7 +64,7 @@ def test_a_property_called_as_a_column_is_an_error_that_lists_these(name: str) -
 
 @pytest.mark.parametrize("names", ["a,A", "a\x01b", "a\x02"])
 def test_names_that_spark_or_rocketmq_cannot_tell_apart_are_an_error(names: str) -> None:
-    with pytest.raises(OptionError, match=r"BAD_OPTION_VALUE.*propertyColumns"):
+    with pytest.raises(OptionError, match=r"INVALID_OPTION_VALUE.*propertyColumns"):
         schema_of(propertyColumns=names)
 
 
@@ -74,7 +74,7 @@ def test_a_column_that_is_declared_not_null_is_refused() -> None:
     with pytest.raises(OptionError) as raised:
         check_schema(schema_class([default_schema()["body"], tags]))
     assert str(raised.value) == (
-        "[ROCKETMQ_NOT_NULL_COLUMN] Column 'Tags' is declared NOT NULL, and columns of this source may be null. "
+        "[ROCKETMQ_NON_NULLABLE_COLUMN] Column 'Tags' is declared NOT NULL, and columns of this source may be null. "
         "Declare it without NOT NULL, and filter rows with 'Tags IS NOT NULL'."
     )
 
@@ -82,7 +82,7 @@ def test_a_column_that_is_declared_not_null_is_refused() -> None:
 def test_a_schema_without_columns_is_refused() -> None:
     """It read no row, and the group's offsets moved on."""
     with pytest.raises(
-        OptionError, match=r"NO_COLUMNS.*Leave out the schema, or name columns; there are: topic STRING"
+        OptionError, match=r"EMPTY_SCHEMA.*Leave out the schema, or name columns; there are: topic STRING"
     ):
         check_schema(schema_class([]))
 

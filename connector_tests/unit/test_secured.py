@@ -84,7 +84,7 @@ def shown_to_a_server(client: ssl.SSLContext) -> bytes | None:
 def test_a_file_that_cannot_be_used_is_named(tls: Tls, option: str, problem: str) -> None:
     with pytest.raises(OptionError) as raised:
         tls_context(tls)
-    assert raised.value.condition == "BAD_TLS_FILE"
+    assert raised.value.condition == "TLS_FILE_UNUSABLE"
     assert raised.value.context["option"] == option
     assert problem in str(raised.value)
 
@@ -101,5 +101,5 @@ def test_a_key_s_password_is_in_no_error(tmp_path: Path) -> None:
 def test_files_are_read_by_who_connects() -> None:
     """What travels to executors are paths; nothing is read before there is a connection to make."""
     connect = connect_with(Tls("/nowhere.pem"))
-    with pytest.raises(OptionError, match="BAD_TLS_FILE"):
+    with pytest.raises(OptionError, match="TLS_FILE_UNUSABLE"):
         connect("127.0.0.1:1", 10)

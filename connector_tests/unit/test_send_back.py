@@ -28,9 +28,9 @@ def test_values_come_in_the_order_of_what_is_needed_whatever_the_case() -> None:
 
 
 def test_what_is_missing_is_named_with_all_that_is_needed() -> None:
-    with pytest.raises(OptionError, match=r"MISSING_COLUMNS.*brokerName, msgId.*topic, brokerName, msgId"):
+    with pytest.raises(OptionError, match=r"MISSING_SEND_BACK_COLUMN.*brokerName, msgId.*topic, brokerName, msgId"):
         spellings_of(["Topic"], ("topic", "brokerName", "msgId"))
-    with pytest.raises(OptionError, match="MISSING_COLUMNS"):
+    with pytest.raises(OptionError, match="MISSING_SEND_BACK_COLUMN"):
         list(by_names([row(topic="T")], ("topic", "msgId")))
 
 

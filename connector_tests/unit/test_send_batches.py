@@ -222,7 +222,7 @@ def test_and_that_order_is_by_utf_16() -> None:
 
 
 def test_a_topic_that_nobody_may_write_has_no_queue_for_a_key() -> None:
-    with pytest.raises(RouteError, match=r"NO_WRITABLE_QUEUE.*\bT\b"):
+    with pytest.raises(RouteError, match=r"TOPIC_UNAVAILABLE\.NO_WRITABLE_QUEUE.*\bT\b"):
         sharded_queues(route(QueueData("a", 4, 4, 4)))
 
 

@@ -320,7 +320,7 @@ def test_a_topic_that_was_there_is_away_with_its_brokers_at_their_last_addresses
     assert case.waited_for == {topic_subject("orders"): LIMIT_MS}
     (wait,) = case.waits
     assert wait.cause == str(
-        RouteError("BROKERS_AWAY", topic="orders", address="n:9876", brokers="a (a:10911), b (b:10911)")
+        RouteError("TOPIC_UNAVAILABLE.NO_ROUTE", topic="orders", address="n:9876", brokers="a (a:10911), b (b:10911)")
     )
 
 
@@ -328,7 +328,10 @@ def test_a_topic_that_nobody_may_read_is_waited_for_as_a_missing_one(case: Case)
     case.a.permission = case.b.permission = 2
     case.servers.refresh_routes()
     (wait,) = case.waits
-    assert (wait.what, wait.cause) == (topic_subject("orders"), str(RouteError("NO_READABLE_QUEUE", topic="orders")))
+    assert (wait.what, wait.cause) == (
+        topic_subject("orders"),
+        str(RouteError("TOPIC_UNAVAILABLE.NO_READABLE_QUEUE", topic="orders")),
+    )
 
 
 def test_a_broker_without_a_master_is_waited_for_with_a_topic_of_its_own() -> None:
@@ -337,7 +340,7 @@ def test_a_broker_without_a_master_is_waited_for_with_a_topic_of_its_own() -> No
     case.servers.refresh_routes()
     (wait,) = case.waits
     assert wait.what == broker_subject("b")
-    assert wait.cause == str(RouteError("NO_MASTER", broker="b", topic="orders"))
+    assert wait.cause == str(RouteError("MASTER_UNAVAILABLE", broker="b", topic="orders"))
 
 
 # ---------------------------------------------------------------------------------------------------- what queues hold
@@ -362,12 +365,13 @@ def test_bounds_that_no_queue_has_are_no_answer_and_are_named(case: Case) -> Non
     (wait,) = case.waits
     assert wait.what == "broker b"
     assert wait.cause == (
-        "[ROCKETMQ_IMPOSSIBLE_BOUNDS] The broker says of orders@b:1 that it begins at 7 and ends at 0, which no queue "
+        "[ROCKETMQ_INVALID_QUEUE_OFFSETS] The broker says of orders@b:1 that it begins at 7 and ends at 0, which no "
+        "queue "
         "does. Nothing of it is read, and nothing is called lost, while that is so. RocketMQ 5.5.0 says it of a queue "
         "that lost all its files when a slave became master (apache/rocketmq#10417); restart that broker."
     )
     case.clock.advance(LIMIT_MS)
-    with pytest.raises(TransportError, match=r"CLUSTER_UNREACHABLE.*broker b.*IMPOSSIBLE_BOUNDS"):
+    with pytest.raises(TransportError, match=r"CLUSTER_TIMEOUT.*broker b.*INVALID_QUEUE_OFFSETS"):
         case.outages.check()
     case.b.min_offsets[B1] = 0
     assert case.servers.bounds().keys() == set(ALL)

@@ -116,7 +116,7 @@ def test_so_does_who_is_told_so_by_what_fails(proxy: ScriptedProxy, known: Sessi
     no_settings = status(pb.Code.INTERNAL_SERVER_ERROR, 'because "settings" is null. NullPointerException.')
     proxy.answers["ReceiveMessage"] = lambda _: [pb.ReceiveMessageResponse(status=no_settings)]
     assert str(failure(lambda: receive(known))) == (
-        f"[ROCKETMQ_PROXY_FAILED] {proxy.address} could not carry out ReceiveMessage, which may pass: "
+        f"[ROCKETMQ_PROXY_UNAVAILABLE] {proxy.address} could not carry out ReceiveMessage, which may pass: "
         'INTERNAL_SERVER_ERROR (50001): because "settings" is null. NullPointerException. '
         "Look at the proxy's log, and at the brokers behind it."
     )
@@ -133,7 +133,8 @@ def test_a_group_that_is_not_there_is_said_so_with_what_to_do(proxy: ScriptedPro
     error = failure(session(proxy.address).keep)
     assert isinstance(error, BrokerError)
     assert str(error) == (
-        f"[ROCKETMQ_GROUP_NOT_SERVED] Proxy {proxy.address} knows no broker that has the group, and refused Telemetry: "
+        f"[ROCKETMQ_GROUP_NOT_FOUND.PROXY] Proxy {proxy.address} knows no broker that has the group, and refused "
+        "Telemetry: "
         "process client telemetryCommand failed. group not found Make it, on every broker of the topics, 'mqadmin "
         "updateSubGroup -g <group> -c <cluster>', or bring these back, within 'missingTopicTimeoutMs'."
     )
@@ -144,7 +145,8 @@ def test_a_group_that_is_to_be_read_in_order_is_refused(proxy: ScriptedProxy, se
     proxy.answers["Telemetry"] = lambda _: [pb.TelemetryCommand(status=OK, settings=in_order)]
     error = failure(session(proxy.address).keep)
     assert str(error) == (
-        "[ROCKETMQ_IN_ORDER] Group 'g' is FIFO, and shared messages come in no order. Use 'loadBalance' 'queue'."
+        "[ROCKETMQ_FIFO_NOT_SUPPORTED] Group 'g' is FIFO, and shared messages come in no order. Use 'loadBalance' "
+        "'queue'."
     )
 
 
@@ -179,7 +181,10 @@ def test_brokers_with_readable_queues_are_asked_where_the_route_says(proxy: Scri
 def test_a_topic_that_nobody_has_or_may_read_is_one_of_those_errors(proxy: ScriptedProxy, session: SessionOf) -> None:
     one = session(proxy.address)
     unknown = pb.QueryRouteResponse(status=status(pb.Code.TOPIC_NOT_FOUND, "CODE: 17"))
-    for answer, condition in ((unknown, "TOPIC_NOT_SERVED"), (pb.QueryRouteResponse(status=OK), "NO_READABLE_QUEUE")):
+    for answer, condition in (
+        (unknown, "TOPIC_NOT_FOUND"),
+        (pb.QueryRouteResponse(status=OK), "TOPIC_UNAVAILABLE.NO_READABLE_QUEUE"),
+    ):
         proxy.answers["QueryRoute"] = partial(said, answer)
         error = failure(lambda: one.find("T"))
         assert isinstance(error, RouteError)
@@ -266,7 +271,7 @@ def test_compressed_responses_are_not_unpacked(session: SessionOf) -> None:
     refused, still_packed = "it is compressed, which we do not accept", "Error parsing message with type"
     with ScriptedProxy(compression=grpc.Compression.Gzip) as proxy:
         error = failure(session(proxy.address).keep)
-        assert error.condition == "BAD_BODY"
+        assert error.condition == "MALFORMED_RESPONSE.BODY"
         assert str(error.context["problem"]).startswith((refused, still_packed))
 
 
@@ -288,17 +293,17 @@ def test_commands_after_the_settings_are_not_kept(proxy: ScriptedProxy, session:
 
 def test_an_answer_that_cannot_be_read_is_an_error(proxy: ScriptedProxy, known: Session) -> None:
     proxy.answers["ReceiveMessage"] = lambda _: [b"\xff\xff\xff"]
-    assert failure(lambda: receive(known)).condition == "BAD_BODY"
+    assert failure(lambda: receive(known)).condition == "MALFORMED_RESPONSE.BODY"
 
 
 @pytest.mark.parametrize(
     ("code", "remark", "condition"),
     [
-        (pb.Code.ILLEGAL_INVISIBLE_TIME, "the invisibleTime is too small. min is 10000", "INVISIBLE_DURATION_REFUSED"),
-        (pb.Code.UNAUTHORIZED, "check signature failed", "CREDENTIALS_REFUSED"),
-        (pb.Code.CONSUMER_GROUP_NOT_FOUND, "", "GROUP_NOT_SERVED"),
-        (pb.Code.TOO_MANY_REQUESTS, "polling full", "PROXY_FAILED"),
-        (pb.Code.ILLEGAL_FILTER_EXPRESSION, "no", "PROXY_REFUSED"),
+        (pb.Code.ILLEGAL_INVISIBLE_TIME, "the invisibleTime is too small. min is 10000", "INVALID_INVISIBLE_DURATION"),
+        (pb.Code.UNAUTHORIZED, "check signature failed", "CREDENTIALS_REJECTED"),
+        (pb.Code.CONSUMER_GROUP_NOT_FOUND, "", "GROUP_NOT_FOUND.PROXY"),
+        (pb.Code.TOO_MANY_REQUESTS, "polling full", "PROXY_UNAVAILABLE"),
+        (pb.Code.ILLEGAL_FILTER_EXPRESSION, "no", "PROXY_ERROR"),
     ],
 )
 def test_a_refusal_is_what_the_code_says(
@@ -319,7 +324,7 @@ def test_acknowledgements_go_together_and_each_has_its_own_answer(proxy: Scripte
     proxy.answers["AckMessage"] = lambda said: of_entries(said, told)
     first, second, third, *failed = known.submit_acknowledge("T", ["a", "b", "c", "d", "e"])()
     assert (first, second, third) == (True, False, False)
-    assert [one.condition for one in failed if isinstance(one, BrokerError)] == ["PROXY_FAILED"] * 2
+    assert [one.condition for one in failed if isinstance(one, BrokerError)] == ["PROXY_UNAVAILABLE"] * 2
     request = proxy.asked[-1].request
     assert (request.group.name, request.topic.name) == ("g", "T")
     assert [entry.receipt_handle for entry in request.entries] == ["a", "b", "c", "d", "e"]
@@ -331,7 +336,7 @@ def test_an_acknowledgement_that_is_refused_as_a_whole_is_refused_for_each(
     refused = status(pb.Code.UNAUTHORIZED, "check signature failed")
     proxy.answers["AckMessage"] = lambda _: pb.AckMessageResponse(status=refused)
     outcomes = known.submit_acknowledge("T", ["a", "b"])()
-    assert [one.condition for one in outcomes if isinstance(one, RocketMQError)] == ["CREDENTIALS_REFUSED"] * 2
+    assert [one.condition for one in outcomes if isinstance(one, RocketMQError)] == ["CREDENTIALS_REJECTED"] * 2
 
 
 def test_a_changed_message_is_known_by_another_handle_or_no_more(proxy: ScriptedProxy, known: Session) -> None:
@@ -344,7 +349,7 @@ def test_a_changed_message_is_known_by_another_handle_or_no_more(proxy: Scripted
     assert known.submit_change("T", "h", 7_000, suspend=False)() is None
     busy = status(pb.Code.TOO_MANY_REQUESTS, "flow limit")
     proxy.answers["ChangeInvisibleDuration"] = lambda _: pb.ChangeInvisibleDurationResponse(status=busy)
-    assert failure(known.submit_change("T", "h", 7_000, suspend=False)).condition == "PROXY_FAILED"
+    assert failure(known.submit_change("T", "h", 7_000, suspend=False)).condition == "PROXY_UNAVAILABLE"
 
 
 # -------------------------------------------------------------------------------------------------- what is not reached
@@ -413,7 +418,7 @@ def test_a_server_that_does_not_answer_in_time_is_said_to_be_that(
 def test_a_server_of_another_protocol_is_said_to_be_no_proxy(session: SessionOf, server: ScriptedBroker) -> None:
     error = failure(session(server.listen()).keep)
     assert isinstance(error, OptionError)
-    assert error.condition == "NOT_A_PROXY"
+    assert error.condition == "NOT_A_GRPC_PROXY"
 
 
 def test_a_grpc_server_of_something_else_is_said_to_be_no_proxy(proxy: ScriptedProxy, session: SessionOf) -> None:
@@ -422,7 +427,8 @@ def test_a_grpc_server_of_something_else_is_said_to_be_no_proxy(proxy: ScriptedP
 
     proxy.answers["QueryRoute"] = refuse
     assert str(failure(lambda: session(proxy.address).find("T"))) == (
-        f"[ROCKETMQ_NOT_A_PROXY] {proxy.address} is no RocketMQ 5 proxy that speaks gRPC: it answered QueryRoute with "
+        f"[ROCKETMQ_NOT_A_GRPC_PROXY] {proxy.address} is no RocketMQ 5 proxy that speaks gRPC: it answered "
+        "QueryRoute with "
         "unknown service. Set 'endpoints' to a proxy's gRPC address, whose port is 8081 by default. Name servers are "
         "'namesrvAddr'."
     )
@@ -462,7 +468,7 @@ def test_a_certificate_that_nobody_vouches_for_is_refused_unless_nobody_asks(
     secured: ScriptedProxy, session: SessionOf
 ) -> None:
     error = failure(session(secured.address, security=Security(tls=Tls())).keep)
-    assert error.condition == "CERTIFICATE_REFUSED"
+    assert error.condition == "TLS_CERTIFICATE_UNTRUSTED"
     assert keeps(session(secured.address, security=Security(tls=Tls(auth_server=False))))
 
 
@@ -471,10 +477,13 @@ def test_a_host_name_is_checked_unless_nobody_asks(
 ) -> None:
     elsewhere, certificate = elsewheres
     error = failure(session(elsewhere.address, security=Security(tls=Tls(str(certificate)))).keep)
-    assert error.condition == "HOST_NAME_DIFFERS"
+    assert error.condition == "TLS_HOSTNAME_MISMATCH"
     unchecked = Tls(str(certificate), check_host_name=False)
     assert keeps(session(elsewhere.address, security=Security(tls=unchecked)))
-    assert failure(session(secured.address, security=Security(tls=unchecked)).keep).condition == "CERTIFICATE_REFUSED"
+    assert (
+        failure(session(secured.address, security=Security(tls=unchecked)).keep).condition
+        == "TLS_CERTIFICATE_UNTRUSTED"
+    )
 
 
 @pytest.fixture
@@ -491,8 +500,8 @@ def elsewheres(tmp_path: Path) -> Iterator[tuple[ScriptedProxy, Path]]:
 def test_a_server_that_wants_tls_or_wants_none_is_said_so(
     secured: ScriptedProxy, proxy: ScriptedProxy, session: SessionOf
 ) -> None:
-    assert failure(session(secured.address).keep).condition == "TLS_WANTED"
-    assert failure(session(proxy.address, security=Security(tls=TRUSTING)).keep).condition == "TLS_NOT_SPOKEN"
+    assert failure(session(secured.address).keep).condition == "TLS_REQUIRED"
+    assert failure(session(proxy.address, security=Security(tls=TRUSTING)).keep).condition == "TLS_NOT_SUPPORTED"
 
 
 def test_a_client_proves_who_it_is_where_it_is_asked(session: SessionOf) -> None:
@@ -512,10 +521,10 @@ def test_a_server_that_says_that_it_wants_a_certificate_is_heard(
     asking.set_alpn_protocols(["h2"])
     address = serve(lambda accepted: asking.wrap_socket(accepted, server_side=True).close())
     error = failure(session(address, security=Security(tls=TRUSTING)).keep)
-    assert error.condition == "CLIENT_CERTIFICATE_REFUSED"
+    assert error.condition == "TLS_CLIENT_CERTIFICATE_REJECTED"
 
 
 def test_a_file_that_cannot_be_used_is_named(secured: ScriptedProxy, session: SessionOf, tmp_path: Path) -> None:
     missing = Tls(str(tmp_path / "none.pem"))
     error = failure(session(secured.address, security=Security(tls=missing)).keep)
-    assert (error.condition, error.context["option"]) == ("BAD_TLS_FILE", "tlsTrustCertPath")
+    assert (error.condition, error.context["option"]) == ("TLS_FILE_UNUSABLE", "tlsTrustCertPath")

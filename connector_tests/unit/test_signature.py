@@ -51,4 +51,4 @@ def test_what_is_no_unicode_is_refused_by_who_writes_the_frame() -> None:
     request = signed(RemotingCommand(11, fields={"a": "\ud800"}), ME)
     with pytest.raises(LocalProtocolError) as caught:
         encode(request)
-    assert caught.value.condition == "UNSENDABLE"
+    assert caught.value.condition == "INVALID_MESSAGE"

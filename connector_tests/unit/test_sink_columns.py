@@ -56,7 +56,7 @@ def test_what_kafka_calls_value_and_key_is_taken_as_body_and_keys() -> None:
 
 def test_a_column_that_there_is_not_is_named_with_those_that_there_are() -> None:
     said = refused([("body", "binary"), ("partition", "int"), ("headers", "string")])
-    assert "UNSENDABLE_COLUMNS" in said
+    assert "UNSUPPORTED_SINK_COLUMN" in said
     assert "partition, headers" in said
     assert f"there are: {available()}. Beside them may only be what 'messageIdColumns' names." in said
 
@@ -64,7 +64,8 @@ def test_a_column_that_there_is_not_is_named_with_those_that_there_are() -> None
 def test_a_column_of_another_type_is_named_with_what_it_should_be() -> None:
     said = refused([("body", "binary"), ("Tags", "array<string>")])
     assert said.startswith(
-        "[ROCKETMQ_UNWRITABLE_COLUMN] Column 'Tags' is ARRAY<STRING>, and cannot be sent as that. Make it STRING;"
+        "[ROCKETMQ_UNSUPPORTED_SINK_COLUMN_TYPE] Column 'Tags' is ARRAY<STRING>, and cannot be sent as that. Make it "
+        "STRING;"
     )
     assert said.endswith(f"there are: {available()}.")
 
@@ -100,9 +101,9 @@ def test_columns_of_ids_may_be_there_beside_what_is_sent() -> None:
 
 def test_columns_of_ids_that_are_not_there_or_have_no_one_text_are_named() -> None:
     fields = [("body", "binary"), ("parts", "array<string>")]
-    with pytest.raises(OptionError, match=r"BAD_OPTION_VALUE.*'messageIdColumns' cannot be 'id'.*body, parts"):
+    with pytest.raises(OptionError, match=r"INVALID_OPTION_VALUE.*'messageIdColumns' cannot be 'id'.*body, parts"):
         id_positions(fields, ("id",))
-    with pytest.raises(OptionError, match=r"UNWRITABLE_COLUMN.*'parts' is ARRAY<STRING>"):
+    with pytest.raises(OptionError, match=r"UNSUPPORTED_SINK_COLUMN_TYPE.*'parts' is ARRAY<STRING>"):
         id_positions(fields, ("parts",))
 
 
@@ -124,7 +125,7 @@ def test_an_id_column_takes_the_exact_spelling_first() -> None:
 
 def test_a_column_beside_an_id_column_of_its_name_is_refused() -> None:
     fields = [("id", "bigint"), ("ID", "string"), ("body", "binary")]
-    with pytest.raises(OptionError, match=r"UNSENDABLE_COLUMNS.*: ID\."):
+    with pytest.raises(OptionError, match=r"UNSUPPORTED_SINK_COLUMN.*: ID\."):
         columns_and_ids(fields, has_topic=True, id_columns=("id",))
 
 

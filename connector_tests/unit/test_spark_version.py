@@ -47,7 +47,8 @@ def test_spark_without_python_sources_names_the_version_needed(path_of_3_5: str,
     )
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
-        f"rocketmq_spark.errors.OptionError: [ROCKETMQ_SPARK_TOO_OLD] PySpark 3.5.9 runs on {platform.node()}, by "
+        "rocketmq_spark.errors.OptionError: [ROCKETMQ_UNSUPPORTED_SPARK_VERSION] PySpark 3.5.9 runs on "
+        f"{platform.node()}, by "
         f"Python {platform.python_version()} ({sys.executable}), and it has no pyspark.sql.datasource: Python data "
         "sources came with Spark 4.0. On the driver and on every executor rocketmq_spark needs Spark 4.0 to 4.3 and "
         "Python 3.11 to 3.13: pip install 'pyspark>=4.0,<4.4' for the Python that 'spark.pyspark.python' or "

@@ -94,11 +94,11 @@ def test_a_disk_that_refuses_is_named(spool: Spool, tmp_path: Path) -> None:
     with pytest.raises(OptionError) as raised:
         spool.keep(START, 1, messages(0))
     assert str(raised.value) == (
-        f"[ROCKETMQ_SPOOL_UNUSABLE] Batches are kept in {folder} until they are done, which cannot be used: "
+        f"[ROCKETMQ_SPOOL_DIR_UNUSABLE] Batches are kept in {folder} until they are done, which cannot be used: "
         f"[Errno 20] Not a directory: '{folder / START}'. Make it a folder that the driver may write to, with room for "
         "some batches, or change 'spoolDir'. The checkpoint has no batch that is not kept: nothing is lost."
     )
-    with pytest.raises(OptionError, match="SPOOL_UNUSABLE"):
+    with pytest.raises(OptionError, match="SPOOL_DIR_UNUSABLE"):
         Spool(folder)
 
 

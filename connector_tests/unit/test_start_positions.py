@@ -155,7 +155,8 @@ def test_others_that_stay_are_an_error_that_names_them() -> None:
     with pytest.raises(MembershipError) as raised:
         case.look()
     assert str(raised.value) == (
-        "[ROCKETMQ_NOT_ALONE] 'groupOffsets' moves group 'g' before anything is read, and others are in the "
+        "[ROCKETMQ_GROUP_HAS_OTHER_MEMBERS] 'groupOffsets' moves group 'g' before anything is read, and others are "
+        "in the "
         "group: her, you. Stop them, or take a group of your own, or set 'groupOffsets' to 'resume' to go on where the "
         "group is."
     )

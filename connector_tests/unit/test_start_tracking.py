@@ -58,7 +58,7 @@ def test_legal_call_leads_to_the_state_of_the_table(state: State, call: Call) ->
 @pytest.mark.parametrize(("state", "call"), sorted(product(State, Call) - TRANSITIONS.keys(), key=str))
 def test_illegal_call_is_an_error_that_names_it(state: State, call: Call) -> None:
     tracker = tracker_in(state)
-    with pytest.raises(OptionError, match="CALL_OUT_OF_ORDER") as raised:
+    with pytest.raises(OptionError, match="UNSUPPORTED_SPARK_SETTING") as raised:
         make(tracker, call)
     assert call.value in str(raised.value)
     assert "triggerAvailableNowWrapper" in str(raised.value)
@@ -120,11 +120,11 @@ def test_new_query_without_messages_has_an_empty_first_batch() -> None:
 
 def test_available_now_wrapper_of_a_new_query_is_refused() -> None:
     tracker = tracker_in(State.PROPOSED_AGAIN)
-    with pytest.raises(OptionError, match="CALL_OUT_OF_ORDER"):
+    with pytest.raises(OptionError, match="UNSUPPORTED_SPARK_SETTING"):
         tracker.initial()
 
 
 def test_available_now_wrapper_of_a_restart_is_refused() -> None:
     tracker = tracker_in(State.PROPOSED)
-    with pytest.raises(OptionError, match="CALL_OUT_OF_ORDER"):
+    with pytest.raises(OptionError, match="UNSUPPORTED_SPARK_SETTING"):
         tracker.partitions(Y, Y)

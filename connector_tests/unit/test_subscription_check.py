@@ -86,7 +86,7 @@ def test_a_difference_names_both_and_what_they_subscribe_to() -> None:
     answer(subject, {"z": [], "b": [tags("orders")]})
     error = subject.difference()
     assert error is not None
-    assert error.condition == "SUBSCRIPTIONS_DIFFER"
+    assert error.condition == "INCONSISTENT_SUBSCRIPTION"
     assert error.context == {
         "group": "g",
         "client_id": "me",
@@ -147,7 +147,7 @@ def test_who_consumes_in_another_manner_is_named_with_the_options_that_differ() 
     told(subject, {"a": ORDERLY, "z": {"messageModel": "BROADCASTING", PROP_CONSUME_ORDERLY: "false"}})
     error = subject.difference()
     assert error is not None
-    assert error.condition == "MEMBERS_DIFFER"
+    assert error.condition == "INCONSISTENT_GROUP_SETTINGS"
     assert error.context == {
         "group": "g",
         "client_id": "me",
@@ -177,7 +177,7 @@ def test_the_error_names_both_and_says_that_each_stream_wants_a_group_of_its_own
     subject = check(tags("orders"))
     answer(subject, {"10.0.0.1@7#1": [tags("payments", "TagA")]})
     assert str(subject.difference()) == (
-        "[ROCKETMQ_SUBSCRIPTIONS_DIFFER] Members of group 'g' subscribe to different things: 'me' to orders (*); "
+        "[ROCKETMQ_INCONSISTENT_SUBSCRIPTION] Members of group 'g' subscribe to different things: 'me' to orders (*); "
         "'10.0.0.1@7#1' to payments (TagA). Give all members the same topics and expressions, or this one another "
         "group. Each stream is a member by itself: two streams of one application that read different topics want a "
         "group each."

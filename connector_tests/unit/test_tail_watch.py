@@ -11,7 +11,7 @@ from rocketmq_spark.wire.remoting.pull import PullResult, PullStatus
 
 FIRST, SECOND = MessageQueue("T", "b", 0), MessageQueue("T", "b", 1)
 LOST = TransportError("CONNECTION_LOST", address="a:1", reason="cut")
-BUSY = BrokerError("BROKER_REFUSED", address="a:1", request="PULL_MESSAGE", code=2, code_name="SYSTEM_BUSY", remark="")
+BUSY = BrokerError("BROKER_ERROR", address="a:1", request="PULL_MESSAGE", code=2, code_name="SYSTEM_BUSY", remark="")
 
 
 def result(status: PullStatus, max_offset: int) -> PullResult:

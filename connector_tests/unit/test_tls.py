@@ -109,7 +109,7 @@ def test_a_server_that_closes_ends_the_stream(serve: Callable[[Serve], str], ser
 def test_a_certificate_that_nobody_vouches_for_is_refused(serve: Callable[[Serve], str]) -> None:
     address = serve(echo_tls)
     with pytest.raises(
-        TransportError, match=rf"CERTIFICATE_REFUSED.*{address} is not trusted: self-signed certificate\."
+        TransportError, match=rf"TLS_CERTIFICATE_UNTRUSTED.*{address} is not trusted: self-signed certificate\."
     ):
         connect_tcp(address, 5000, ssl.create_default_context())
 

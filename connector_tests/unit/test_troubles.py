@@ -13,7 +13,7 @@ from rocketmq_spark.pop.troubles import Troubles
 from rocketmq_spark.wire.remoting.codes import ResponseCode
 
 SILENT = TransportError("RESPONSE_TIMED_OUT", address="a:10911", request="POP_MESSAGE", timeout_ms=3_000)
-UNFOUND = TransportError("NO_NAME_SERVER", topic="T", addresses="n:9876", cause="silent")
+UNFOUND = TransportError("NAME_SERVERS_UNAVAILABLE", topic="T", addresses="n:9876", cause="silent")
 MISSING = RouteError("TOPIC_NOT_FOUND", topic="T", address="n:9876")
 OPTIONS = ReadOptions.parse(
     {
@@ -60,7 +60,7 @@ def test_a_broker_that_fails_is_asked_after_a_pause_and_others_at_once(story: St
 
 
 def test_who_says_that_it_has_too_much_is_the_right_one(story: Story) -> None:
-    busy = BrokerError("BROKER_REFUSED", code=ResponseCode.FLOW_CONTROL, address="a", request="POP_MESSAGE", remark="")
+    busy = BrokerError("BROKER_ERROR", code=ResponseCode.FLOW_CONTROL, address="a", request="POP_MESSAGE", remark="")
     story.troubles.note("a", busy)
     assert (story.looks, story.troubles.is_failing("a")) == (0, True)
 
@@ -85,7 +85,7 @@ def test_a_look_says_of_each_topic_what_is_so_unless_no_name_server_answers(stor
 
 
 def test_a_topic_that_had_a_route_is_waited_for_as_its_brokers_are(story: Story) -> None:
-    away = RouteError("BROKERS_AWAY", topic="T", address="n:9876", brokers="a (a:10911)")
+    away = RouteError("TOPIC_UNAVAILABLE.NO_ROUTE", topic="T", address="n:9876", brokers="a (a:10911)")
     story.troubles.note_look({"T": away})
     assert story.waits() == {"topic T": 60_000}
 
@@ -95,12 +95,12 @@ def test_what_lasts_too_long_is_raised(story: Story) -> None:
     story.clock.advance(59_999)
     story.troubles.check()
     story.clock.advance(1)
-    with pytest.raises(TransportError, match=r"CLUSTER_UNREACHABLE.*Reaching broker a was tried for 60000 ms"):
+    with pytest.raises(TransportError, match=r"CLUSTER_TIMEOUT.*Reaching broker a was tried for 60000 ms"):
         story.troubles.check()
 
 
 def test_what_cannot_pass_is_raised_at_once_and_nothing_else_is_said(story: Story) -> None:
-    final = BrokerError("BROKER_REFUSED", code=ResponseCode.NO_BUYER_ID, address="a", request="POP_MESSAGE", remark="")
+    final = BrokerError("BROKER_ERROR", code=ResponseCode.NO_BUYER_ID, address="a", request="POP_MESSAGE", remark="")
     story.troubles.note("a", final)
     story.troubles.fail(LookupError("later"))
     with pytest.raises(RocketMQError) as raised:

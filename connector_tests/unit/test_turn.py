@@ -411,7 +411,7 @@ def test_timed_work_that_fails_is_warned_of_when_it_fails_again_and_ever_more_ra
     member = Member(OPTIONS, clock=clock)
 
     def fail(_membership: Membership) -> None:
-        raise RouteError("NO_MASTER", broker="broker-a", topic="orders")
+        raise RouteError("MASTER_UNAVAILABLE", broker="broker-a", topic="orders")
 
     for now_s in range(0, 601, 20):
         member._do(fail)

@@ -37,18 +37,18 @@ def main(argv: Sequence[str]) -> int:
 def create(cluster: ClusterClient, topic: str, queue_count: int, ready_timeout_ms: int = READY_TIMEOUT_MS) -> str:
     """Make it on every broker; says where, when the name server knows all the queues.
 
-    Raises RouteError[TOPIC_EXISTS | NO_BROKER | TOPIC_NOT_ROUTED].
+    Raises RouteError[TOPIC_EXISTS | NO_MASTER_BROKER | TOPIC_CREATION_TIMEOUT].
     """
     if (route := route_of(cluster, topic)) is not None:
         raise RouteError("TOPIC_EXISTS", topic=topic, count=len(route.read_queues()))
     brokers = cluster.name_servers.cluster_info().brokers
     masters = {name: address for name in sorted(brokers) if (address := brokers[name].master_address) is not None}
     if not masters:
-        raise RouteError("NO_BROKER", name_servers=str(cluster.name_servers))
+        raise RouteError("NO_MASTER_BROKER", name_servers=str(cluster.name_servers))
     for address in masters.values():
         cluster.broker(address).create_topic(topic, queue_count)
     if not is_routed(cluster, topic, len(masters) * queue_count, ready_timeout_ms):
-        raise RouteError("TOPIC_NOT_ROUTED", topic=topic, brokers=", ".join(masters), waited_ms=ready_timeout_ms)
+        raise RouteError("TOPIC_CREATION_TIMEOUT", topic=topic, brokers=", ".join(masters), waited_ms=ready_timeout_ms)
     return f"{topic}: {queue_count} queues on {one_line(', '.join(masters))}"
 
 

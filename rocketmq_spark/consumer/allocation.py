@@ -257,9 +257,9 @@ class MachineRoomResolver(Protocol):
 class AllocateMachineRoomNearby:
     """Another strategy within each machine room; queues of rooms where no member runs are divided among all.
 
-    MembershipError[NO_MACHINE_ROOM] when the resolver does not know where a broker or this client runs. Another client
-    in no known room gets nothing, and is warned of once: Java divides nothing more then. It fails by itself, if it asks
-    the same resolver.
+    MembershipError[UNKNOWN_MACHINE_ROOM] when the resolver does not know where a broker or this client runs. Another
+    client in no known room gets nothing, and is warned of once: Java divides nothing more then. It fails by itself, if
+    it asks the same resolver.
 
     Not thread-safe.
     """
@@ -307,7 +307,7 @@ class AllocateMachineRoomNearby:
 
 def _known(room: str | None, subject: str) -> str:
     if not room:
-        raise MembershipError("NO_MACHINE_ROOM", subject=subject)
+        raise MembershipError("UNKNOWN_MACHINE_ROOM", subject=subject)
     return room
 
 

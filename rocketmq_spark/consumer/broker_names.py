@@ -86,7 +86,7 @@ class BrokerNames:
         """Another broker was found in its place."""
         address = _address(link)
         self._elsewhere.add(broker_name)
-        return RouteError("WRONG_BROKER", address=address, broker=broker_name, other=other)
+        return RouteError("BROKER_ADDRESS_MISMATCH", address=address, broker=broker_name, other=other)
 
 
 def _address(link: Link | None) -> str:
@@ -107,7 +107,7 @@ class _Check:
         self._first = names.submit_bounds(broker, topics[0], broker_name)
 
     def result(self) -> None:
-        """Raises RouteError[WRONG_BROKER], and what the request for bounds does."""
+        """Raises RouteError[BROKER_ADDRESS_MISMATCH], and what the request for bounds does."""
         if self._has_some(self._first):
             return
         others = (self._names.submit_bounds(self._broker, topic, self._broker_name) for topic in self._topics[1:])
@@ -131,8 +131,8 @@ class _NamedBounds:
         self._link = link
 
     def result(self) -> Bounds:
-        """Raises RouteError[WRONG_BROKER] where it is another broker's answer, RemoteProtocolError[IMPOSSIBLE_BOUNDS]
-        where it is none that can be true."""
+        """Raises RouteError[BROKER_ADDRESS_MISMATCH] where it is another broker's answer,
+        RemoteProtocolError[INVALID_QUEUE_OFFSETS] where it is none that can be true."""
         bounds = self._answer.result()
         name = named_in(bounds, self._broker_name)
         if name is not None and name != self._broker_name:
@@ -141,7 +141,7 @@ class _NamedBounds:
         if queue is not None:
             min_offset, max_offset = bounds[queue].min_offset, bounds[queue].max_offset
             raise RemoteProtocolError(
-                "IMPOSSIBLE_BOUNDS", queue=str(queue), min_offset=min_offset, max_offset=max_offset
+                "INVALID_QUEUE_OFFSETS", queue=str(queue), min_offset=min_offset, max_offset=max_offset
             )
         if name is not None:
             self._names.found(self._broker_name, self._link)

@@ -37,7 +37,7 @@ def starting_point(options: ReadOptions) -> StartingPoint:
     """What ``startingOffsets``, ``startingTimestamp``, ``consumeFromWhere`` and ``consumeTimestamp`` mean together; the
     end of the topic where none of them is given.
 
-    Raises OptionError[CONTRADICTORY_OPTIONS] when two of them mean different things, and OptionError[MISSING_OPTION]
+    Raises OptionError[INCOMPATIBLE_OPTIONS] when two of them mean different things, and OptionError[MISSING_OPTION]
     for CONSUME_FROM_TIMESTAMP without a time.
 
     Source: ``client/consumer/DefaultMQPushConsumer.java``; differs: its default time, half an hour before each start,
@@ -47,7 +47,7 @@ def starting_point(options: ReadOptions) -> StartingPoint:
     for (first, meant), (second, meant_too) in pairwise(said):
         if meant != meant_too:
             reason = "Each says where to begin, and not the same; give one of them."
-            raise OptionError("CONTRADICTORY_OPTIONS", first=first, second=second, reason=reason)
+            raise OptionError("INCOMPATIBLE_OPTIONS", first=first, second=second, reason=reason)
     return said[0][1] if said else StartingPoint(ConsumeFromWhere.LAST_OFFSET)
 
 
@@ -69,7 +69,7 @@ def _of_starting_offsets(options: ReadOptions) -> StartingPoint:
     offsets = options.starting_offsets or ()
     if others := {queue.topic for queue, _ in offsets} - set(options.topics):
         reason = f"No offset can be given for {', '.join(sorted(others))}, which is not subscribed."
-        raise OptionError("CONTRADICTORY_OPTIONS", first="startingOffsets", second="subscribe", reason=reason)
+        raise OptionError("INCOMPATIBLE_OPTIONS", first="startingOffsets", second="subscribe", reason=reason)
     return StartingPoint(ConsumeFromWhere.FIRST_OFFSET, offsets=offsets)
 
 

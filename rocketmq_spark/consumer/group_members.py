@@ -163,12 +163,13 @@ class GroupMembers:
 
     def are_only_we(self) -> bool:
         """Whether nobody else was in the group when it was last asked for: what we do would take others by surprise.
-        Who stays for longer than the dead are listed is raised by a later survey: MembershipError[NOT_ALONE]."""
+        Who stays for longer than the dead are listed is raised by a later survey:
+        MembershipError[GROUP_HAS_OTHER_MEMBERS]."""
         if not self._others:
             self._outages.succeeded(ALONE)
             return True
         others = ", ".join(self._others[:MOST_NAMED])
-        error = MembershipError("NOT_ALONE", group=self._group, others=others)
+        error = MembershipError("GROUP_HAS_OTHER_MEMBERS", group=self._group, others=others)
         self._outages.failed(ALONE, error, NAMESAKE_LIMIT_MS)
         return False
 
@@ -198,7 +199,7 @@ class GroupMembers:
     def _what_is_wrong(self, subject: str) -> MembershipError:
         if subject == IDENTITY:
             return MembershipError("DUPLICATE_CLIENT_ID", group=self._group, client_id=self._client_id)
-        return MembershipError("NOT_LISTED", group=self._group, client_id=self._client_id)
+        return MembershipError("NOT_REGISTERED_IN_GROUP", group=self._group, client_id=self._client_id)
 
     def _difference(self, client_ids: Collection[str]) -> MembershipError | None:
         """How a member subscribes to something else, or consumes in another manner, as far as any has said."""

@@ -264,7 +264,7 @@ class Member:
     def _long_poll(self, queue: MessageQueue, offset: int, suspend_ms: int, on_answer: PullCallback) -> None:
         address = self._turn.published.masters.get(queue.broker_name)
         if address is None:
-            on_answer(RouteError("NO_MASTER", broker=queue.broker_name, topic=queue.topic))
+            on_answer(RouteError("MASTER_UNAVAILABLE", broker=queue.broker_name, topic=queue.topic))
             return
 
         def told(answer: PullResult | RocketMQError) -> None:

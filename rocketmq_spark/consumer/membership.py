@@ -127,10 +127,10 @@ class Membership:
         whom it lists, our queues stay ours but are not to be planned: others may have them.
 
         What does not answer is left out and tried again by a later survey; what has not answered for its whole limit is
-        raised: TransportError[CLUSTER_UNREACHABLE], RouteError[TOPIC_NOT_FOUND | NO_READABLE_QUEUE],
-        MembershipError[NOT_LISTED | NOT_ALONE | DUPLICATE_CLIENT_ID | SUBSCRIPTIONS_DIFFER | MEMBERS_DIFFER |
-        CHECKPOINT_SHARED]. What no
-        waiting changes is raised at once: MembershipError[NO_MACHINE_ROOM], BrokerError for a refusal, and
+        raised: TransportError[CLUSTER_TIMEOUT], RouteError[TOPIC_NOT_FOUND | TOPIC_UNAVAILABLE.NO_READABLE_QUEUE],
+        MembershipError[NOT_REGISTERED_IN_GROUP | GROUP_HAS_OTHER_MEMBERS | DUPLICATE_CLIENT_ID |
+        INCONSISTENT_SUBSCRIPTION | INCONSISTENT_GROUP_SETTINGS | CHECKPOINT_SHARED]. What no
+        waiting changes is raised at once: MembershipError[UNKNOWN_MACHINE_ROOM], BrokerError for a refusal, and
         OptionError[NOT_A_NAME_SERVER]. How long queues of ``known`` may be away is the caller's to say. Raises
         ``crash`` too: nobody lives on unseen without timed work.
         """

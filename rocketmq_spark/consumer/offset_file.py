@@ -19,7 +19,7 @@ DEFAULT_FOLDER: Final = "~/.rocketmq_offsets"
 class LocalOffsetFile:
     """``path`` and ``path.bak``; an ``OffsetFile``. Folders are made when something is written.
 
-    Both methods raise OptionError[LOCAL_OFFSETS_UNUSABLE] when the system refuses to read or to write.
+    Both methods raise OptionError[OFFSET_FILE_UNUSABLE] when the system refuses to read or to write.
     """
 
     def __init__(self, path: Path) -> None:
@@ -33,7 +33,7 @@ class LocalOffsetFile:
     def read(self) -> tuple[bytes | None, bytes | None]:
         """What was written last, and what before it; None where there is no file.
 
-        Raises OptionError[LOCAL_OFFSETS_UNUSABLE] where the disk does not let us.
+        Raises OptionError[OFFSET_FILE_UNUSABLE] where the disk does not let us.
         """
         with self._failing_clearly():
             return _content(self._path), _content(self._before)
@@ -41,7 +41,7 @@ class LocalOffsetFile:
     def write(self, content: bytes, *, keep_last: bool) -> None:
         """A crash in between leaves the old file, the new one, or none and the one before.
 
-        Raises OptionError[LOCAL_OFFSETS_UNUSABLE] where the disk does not let us.
+        Raises OptionError[OFFSET_FILE_UNUSABLE] where the disk does not let us.
         """
         with self._failing_clearly():
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ class LocalOffsetFile:
         try:
             yield
         except OSError as error:
-            raise OptionError("LOCAL_OFFSETS_UNUSABLE", file=str(self), problem=str(error)) from error
+            raise OptionError("OFFSET_FILE_UNUSABLE", file=str(self), problem=str(error)) from error
 
 
 def offset_file_of(options: ReadOptions) -> LocalOffsetFile:

@@ -75,7 +75,7 @@ VERSION: Final = 1
 
 
 class OffsetFile(Protocol):
-    """A file and the one before it. ``str`` says where. Raises OptionError[LOCAL_OFFSETS_UNUSABLE]."""
+    """A file and the one before it. ``str`` says where. Raises OptionError[OFFSET_FILE_UNUSABLE]."""
 
     def read(self) -> tuple[bytes | None, bytes | None]:
         """The file and the one before; None for one that is not there."""
@@ -87,7 +87,7 @@ class OffsetFile(Protocol):
 class LocalFileOffsetStore:
     """Next offsets by queue, an ``OffsetKeeper``. Whatever it confirms is in the file. Not thread-safe.
 
-    Raises OptionError[LOCAL_OFFSETS_UNUSABLE] where neither the file nor the one before can be understood: to begin
+    Raises OptionError[OFFSET_FILE_UNUSABLE] where neither the file nor the one before can be understood: to begin
     anew then would be a loss that nobody notices.
     """
 
@@ -105,7 +105,7 @@ class LocalFileOffsetStore:
             return {}
         readable = None if before is None else decode_offsets(before)
         if readable is None:
-            raise OptionError("LOCAL_OFFSETS_UNUSABLE", file=str(self._file), problem="it is damaged")
+            raise OptionError("OFFSET_FILE_UNUSABLE", file=str(self._file), problem="it is damaged")
         log.warning("offsets cannot be read file=%s; going on with the ones before", self._file)
         return readable
 

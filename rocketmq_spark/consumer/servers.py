@@ -197,7 +197,7 @@ class Servers:
             error = failures.get(topic)
             # Without read permission a topic looks like an idle one.
             if error is None and not self._routes.queues_of(topic):
-                error = RouteError("NO_READABLE_QUEUE", topic=topic)
+                error = RouteError("TOPIC_UNAVAILABLE.NO_READABLE_QUEUE", topic=topic)
             if isinstance(error, RouteError):
                 self._note_missing(topic, error)
             elif error is None:
@@ -207,7 +207,8 @@ class Servers:
         for broker_name in self._routes.without_master():
             # It is listed, so it is there; it is its master that does not answer.
             self._note_failure(
-                broker_name, RouteError("NO_MASTER", broker=broker_name, topic=self._routes.topics_at(broker_name)[0])
+                broker_name,
+                RouteError("MASTER_UNAVAILABLE", broker=broker_name, topic=self._routes.topics_at(broker_name)[0]),
             )
 
     def _note_name_servers(self, silent: Sequence[RocketMQError]) -> None:
@@ -256,8 +257,8 @@ class Servers:
         }
 
     def check_group(self) -> None:
-        """Raises why brokers do not list us, where they say so: BrokerError[GROUP_NOT_FOUND | GROUP_FORBIDDEN |
-        TOPIC_FORBIDDEN]."""
+        """Raises why brokers do not list us, where they say so: BrokerError[GROUP_NOT_FOUND.BROKER | GROUP_DENIED |
+        TOPIC_DENIED]."""
         questions = {
             (topic, broker.broker_name): broker.broker_name
             for topic, route in self._routes.routes.items()

@@ -53,7 +53,7 @@ NO_SETTINGS: Final = StrategySettings()
 def strategy_named(name: str, settings: StrategySettings = NO_SETTINGS) -> Strategy:
     """The strategy that RocketMQ calls ``name``, in any case; or the user's own, ``module:Class``.
 
-    Classes of users are called without arguments. OptionError[BAD_OPTION_VALUE] for what names no strategy,
+    Classes of users are called without arguments. OptionError[INVALID_OPTION_VALUE] for what names no strategy,
     OptionError[MISSING_OPTION] when ``settings`` lack what it needs.
     """
     if name.upper().startswith(NEARBY_PREFIX):
@@ -135,4 +135,4 @@ def _required(value: T, option: str, hint: str) -> T:
 
 
 def _unusable(value: str, expected: str, option: str = STRATEGY_OPTION) -> OptionError:
-    return OptionError("BAD_OPTION_VALUE", option=option, value=value, expected=expected)
+    return OptionError("INVALID_OPTION_VALUE", option=option, value=value, expected=expected)

@@ -144,7 +144,7 @@ class SubscriptionCheck:
         for client_id, theirs in sorted(self._theirs.items()):
             if self._differs(theirs):
                 return MembershipError(
-                    "SUBSCRIPTIONS_DIFFER",
+                    "INCONSISTENT_SUBSCRIPTION",
                     group=self._group,
                     client_id=self._client_id,
                     ours=_described(self._ours),
@@ -153,7 +153,7 @@ class SubscriptionCheck:
                 )
             if options := self._other_manner(client_id):
                 return MembershipError(
-                    "MEMBERS_DIFFER",
+                    "INCONSISTENT_GROUP_SETTINGS",
                     group=self._group,
                     client_id=self._client_id,
                     ours=_settings(self._our_manner, options),

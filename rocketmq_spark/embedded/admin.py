@@ -48,7 +48,7 @@ def mqadmin(*arguments: str, version: str | None = None, security: Security = UN
 
     Raises
     ------
-    EmbeddedBrokerError[CLUSTER_STATE]   it reports an exception or a wrong usage; the text is its own
+    EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE]   it reports an exception or a wrong usage; the text is its own
     """
     with work_folder("mqadmin") as work:
         home: tuple[str, ...] = (f"-Duser.home={work.path}", f"-Drocketmq.home.dir={work.path}")
@@ -74,7 +74,9 @@ def mqadmin(*arguments: str, version: str | None = None, security: Security = UN
             pass_fds=[work.owner],
         )
     if done.returncode != 0 or "SubCommandException" in done.stderr:
-        raise EmbeddedBrokerError("CLUSTER_STATE", problem=f"mqadmin failed: {done.stderr}", hint=done.stdout)
+        raise EmbeddedBrokerError(
+            "EMBEDDED_CLUSTER_INVALID_STATE", problem=f"mqadmin failed: {done.stderr}", hint=done.stdout
+        )
     return done.stdout
 
 

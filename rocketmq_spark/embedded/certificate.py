@@ -43,7 +43,7 @@ class ServerCertificate:
         return tuple(f"-D{name}={value}" for name, value in settings.items())
 
     def write(self, jvm: ChildJvm) -> None:
-        """Make the files; ``jvm`` reads what keytool writes. Raises EmbeddedBrokerError[SERVER_FAILED]."""
+        """Make the files; ``jvm`` reads what keytool writes. Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED]."""
         self.key.parent.mkdir(mode=0o700)
         run_keytool(self._store, self._hosts)
         with jvm.failing_clearly():
@@ -65,7 +65,7 @@ class ServerCertificate:
 def run_keytool(store: Path, hosts: str) -> None:
     """Make a key and its certificate.
 
-    Raises EmbeddedBrokerError[SERVER_FAILED], and what ``find_keytool`` raises.
+    Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED], and what ``find_keytool`` raises.
     """
     name = ("-dname", "CN=embedded RocketMQ", "-ext", f"san={hosts}", "-validity", "3650")
     keys = ("-keyalg", "EC", "-groupname", "secp256r1", "-alias", ALIAS)
@@ -73,16 +73,18 @@ def run_keytool(store: Path, hosts: str) -> None:
     command = [find_keytool(), "-genkeypair", *keys, *name, *file]
     done = subprocess.run(command, capture_output=True, text=True, timeout=KEYTOOL_TIMEOUT_S, check=False)
     if done.returncode != 0:
-        raise EmbeddedBrokerError("SERVER_FAILED", problem=f"keytool made no certificate: {done.stdout}{done.stderr}")
+        raise EmbeddedBrokerError(
+            "EMBEDDED_SERVER_FAILED", problem=f"keytool made no certificate: {done.stdout}{done.stderr}"
+        )
 
 
 def find_keytool() -> str:
-    """The one beside ``java``, wherever links lead to it. Raises EmbeddedBrokerError[NO_JAVA]."""
+    """The one beside ``java``, wherever links lead to it. Raises EmbeddedBrokerError[JAVA_NOT_FOUND]."""
     java = Path(find_java())
     for folder in (java.parent, java.resolve().parent):
         if keytool := shutil.which("keytool", path=str(folder)):
             return keytool
-    raise EmbeddedBrokerError("NO_JAVA", problem=f"there is no keytool beside {java}")
+    raise EmbeddedBrokerError("JAVA_NOT_FOUND", problem=f"there is no keytool beside {java}")
 
 
 def as_pem(kind: str, encoded: bytes) -> str:

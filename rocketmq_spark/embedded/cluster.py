@@ -56,8 +56,8 @@ class EmbeddedCluster:
     proxy : whether there is a proxy, in cluster mode, on all interfaces; see ``endpoints``, ``proxy_addr``.
     proxy_config : properties of rmq-proxy.json.
 
-    What waits for a server raises EmbeddedBrokerError[CLUSTER_STATE] when it has not registered within 120 s; so does
-    what kills, pauses or resumes one that has no JVM of its own.
+    What waits for a server raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] when it has not registered within
+    120 s; so does what kills, pauses or resumes one that has no JVM of its own.
 
     Threads: one at a time.
     """
@@ -139,7 +139,7 @@ class EmbeddedCluster:
                     broker.stop()
 
     def check(self) -> None:
-        """Raise EmbeddedBrokerError[JVM_FAILED] if a JVM has ended by itself."""
+        """Raise EmbeddedBrokerError[EMBEDDED_JVM_FAILED] if a JVM has ended by itself."""
         self._jvms.check()
 
     # ---- where things are
@@ -306,7 +306,9 @@ class EmbeddedCluster:
 
     def _the_proxy(self) -> ProxyServer:
         if self._proxy is None:
-            raise EmbeddedBrokerError("CLUSTER_STATE", problem="There is no proxy", hint="Pass proxy=True.")
+            raise EmbeddedBrokerError(
+                "EMBEDDED_CLUSTER_INVALID_STATE", problem="There is no proxy", hint="Pass proxy=True."
+            )
         return self._proxy
 
     def _await_registration(self, names: Sequence[str], topic: str = SYSTEM_TOPIC, queues: int = 1) -> None:
@@ -315,7 +317,9 @@ class EmbeddedCluster:
         while missing := self._unregistered(names, topic, queues):
             if time.monotonic() > deadline:
                 problem = f"{', '.join(missing)} did not register within {READY_TIMEOUT_MS} ms"
-                raise EmbeddedBrokerError("CLUSTER_STATE", problem=problem, hint="The machine may be overloaded.")
+                raise EmbeddedBrokerError(
+                    "EMBEDDED_CLUSTER_INVALID_STATE", problem=problem, hint="The machine may be overloaded."
+                )
             for name in missing:
                 self._brokers[name].register()
             time.sleep(POLL_S)

@@ -122,7 +122,7 @@ def rocketmq_class_path(
     ------
     EmbeddedBrokerError[JARS_UNAVAILABLE]   no repository answers, ROCKETMQ_HOME holds no jars or another version's, or
                                             there is no lock for that version
-    EmbeddedBrokerError[JAR_CHECKSUM]       a repository gave something else
+    EmbeddedBrokerError[JAR_CHECKSUM_MISMATCH]       a repository gave something else
     """
     home = environ.get("ROCKETMQ_HOME")
     if home:
@@ -204,13 +204,13 @@ def resolve_patiently(ivy: Ivy, jars: Sequence[Jar]) -> list[Path]:
 def move_checked(jars: Sequence[Jar], files: Sequence[Path], folder: Path) -> None:
     """Move each jar to its place in ``folder``, in one step, after its sum was checked.
 
-    Raises EmbeddedBrokerError[JAR_CHECKSUM] for the first that has another.
+    Raises EmbeddedBrokerError[JAR_CHECKSUM_MISMATCH] for the first that has another.
     """
     by_name = {file.name: file for file in files}
     for jar in jars:
         file = by_name[jar.file_name]
         if not jar.is_whole(file):
-            raise EmbeddedBrokerError("JAR_CHECKSUM", jar=jar.coordinate)
+            raise EmbeddedBrokerError("JAR_CHECKSUM_MISMATCH", jar=jar.coordinate)
         file.replace(folder / jar.file_name)
 
 

@@ -42,7 +42,7 @@ LOG_TAIL_LINES: Final = 20
 def pyspark_jars() -> Path:
     """Folder of the jars that PySpark ships, py4j and Ivy among them; found without importing PySpark.
 
-    Raises EmbeddedBrokerError[CLUSTER_STATE] where it ships none.
+    Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] where it ships none.
     """
     spec = importlib.util.find_spec("pyspark")
     package = Path(spec.origin).parent if spec and spec.origin else Path()
@@ -50,12 +50,14 @@ def pyspark_jars() -> Path:
         if any(folder.glob("py4j-*.jar")):
             return folder
     raise EmbeddedBrokerError(
-        "CLUSTER_STATE", problem="PySpark's jars are not there", hint="Install the full 'pyspark' package."
+        "EMBEDDED_CLUSTER_INVALID_STATE",
+        problem="PySpark's jars are not there",
+        hint="Install the full 'pyspark' package.",
     )
 
 
 def find_java(environ: Mapping[str, str] = os.environ) -> str:
-    """Path of ``$JAVA_HOME/bin/java``, or of the ``java`` on the PATH. Raises EmbeddedBrokerError[NO_JAVA]."""
+    """Path of ``$JAVA_HOME/bin/java``, or of the ``java`` on the PATH. Raises EmbeddedBrokerError[JAVA_NOT_FOUND]."""
     home = environ.get("JAVA_HOME")
     if home:
         java = shutil.which("java", path=str(Path(home) / "bin"))
@@ -64,7 +66,7 @@ def find_java(environ: Mapping[str, str] = os.environ) -> str:
         java = shutil.which("java", path=environ.get("PATH"))
         problem = "JAVA_HOME is not set, and there is no 'java' on the PATH"
     if java is None:
-        raise EmbeddedBrokerError("NO_JAVA", problem=problem)
+        raise EmbeddedBrokerError("JAVA_NOT_FOUND", problem=problem)
     return java
 
 
@@ -111,7 +113,8 @@ class ChildJvm:
     def java(self) -> Any:
         """Its classes as attributes, such as ``java.java.lang.System``; waits until the gateway is up.
 
-        Raises EmbeddedBrokerError[NO_JAVA] where Java is too old, JVM_FAILED where the JVM has ended or says nothing.
+        Raises EmbeddedBrokerError[JAVA_NOT_FOUND] where Java is too old, EMBEDDED_JVM_FAILED where the JVM has ended or
+        says nothing.
         """
         if self._gateway is None:
             self._gateway = self._connect()
@@ -121,12 +124,13 @@ class ChildJvm:
     def failing_clearly(self) -> Iterator[None]:
         """Turn py4j's errors inside the block into one.
 
-        Raises EmbeddedBrokerError[SERVER_FAILED] for what Java has thrown, [JVM_FAILED] where it does not answer.
+        Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED] for what Java has thrown, [EMBEDDED_JVM_FAILED] where it does
+        not answer.
         """
         try:
             yield
         except Py4JJavaError as error:
-            raise EmbeddedBrokerError("SERVER_FAILED", problem=messages_of(error.java_exception)) from error
+            raise EmbeddedBrokerError("EMBEDDED_SERVER_FAILED", problem=messages_of(error.java_exception)) from error
         except (Py4JError, OSError) as error:
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(END_TIMEOUT_MS / 1000)  # it may be just ending
@@ -134,7 +138,7 @@ class ChildJvm:
             raise self._failed(str(error) or "its gateway does not answer") from error
 
     def check(self) -> None:
-        """Raise EmbeddedBrokerError[JVM_FAILED] if it has ended."""
+        """Raise EmbeddedBrokerError[EMBEDDED_JVM_FAILED] if it has ended."""
         if not self.is_running:
             self._let_finalizers_call(False)
             raise self._failed(end_of(self._process.returncode))
@@ -175,7 +179,7 @@ class ChildJvm:
         gateway = JavaGateway(self._client, gateway_parameters=parameters)
         version = str(gateway.jvm.java.lang.System.getProperty("java.specification.version"))
         if int(version.partition(".")[0]) < MINIMUM_JAVA:
-            raise EmbeddedBrokerError("NO_JAVA", problem=f"{find_java()} is Java {version}")
+            raise EmbeddedBrokerError("JAVA_NOT_FOUND", problem=f"{find_java()} is Java {version}")
         return gateway
 
     def _announcement(self) -> tuple[int, str]:
@@ -190,7 +194,7 @@ class ChildJvm:
         return int(port), token
 
     def _failed(self, problem: str) -> EmbeddedBrokerError:
-        return EmbeddedBrokerError("JVM_FAILED", problem=problem, log_tail=self.log_tail())
+        return EmbeddedBrokerError("EMBEDDED_JVM_FAILED", problem=problem, log_tail=self.log_tail())
 
     def log_tail(self) -> str:
         """The last lines that it wrote to its standard error."""

@@ -50,7 +50,7 @@ class ProxyServer:
         return f"{LOOPBACK}:{self._remoting_port}"
 
     def start(self, jvm: ChildJvm, namesrv_address: str) -> None:
-        """Returns when both ports answer. Raises EmbeddedBrokerError[SERVER_FAILED | JVM_FAILED]."""
+        """Returns when both ports answer. Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED | EMBEDDED_JVM_FAILED]."""
         with jvm.failing_clearly():
             announce_version(jvm)
             self._grpc_port = self._grpc_port or free_port(jvm)

@@ -63,16 +63,19 @@ class ServerJvms:
         return self._jvms[self._name(server)]
 
     def own(self, server: str) -> ChildJvm:
-        """The one that nobody else is in. Raises EmbeddedBrokerError[CLUSTER_STATE] where the server shares its."""
+        """The one that nobody else is in. Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] where the server
+        shares its."""
         name = self._name(server)
         if name == SHARED_JVM:
             raise EmbeddedBrokerError(
-                "CLUSTER_STATE", problem=f"{server} has no JVM of its own", hint="Pass separate_jvms=True."
+                "EMBEDDED_CLUSTER_INVALID_STATE",
+                problem=f"{server} has no JVM of its own",
+                hint="Pass separate_jvms=True.",
             )
         return self._jvms[name]
 
     def check(self) -> None:
-        """Raise EmbeddedBrokerError[JVM_FAILED] if one has ended by itself."""
+        """Raise EmbeddedBrokerError[EMBEDDED_JVM_FAILED] if one has ended by itself."""
         for jvm in self._jvms.values():
             jvm.check()
 

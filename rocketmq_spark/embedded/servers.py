@@ -141,7 +141,7 @@ class BrokerServer(Server):
         return f"{self.name}({self.address if self.is_running else 'ended'})"
 
     def start(self, jvm: ChildJvm, namesrv_address: str) -> None:
-        """Over its store, at the port that it had before. Raises EmbeddedBrokerError[SERVER_FAILED]."""
+        """Over its store, at the port that it had before. Raises EmbeddedBrokerError[EMBEDDED_SERVER_FAILED]."""
         with jvm.failing_clearly():
             announce_version(jvm)
             configs = new_configs(jvm)
@@ -154,7 +154,7 @@ class BrokerServer(Server):
             # initialize() takes a second port at this distance from the first: a free one.
             netty.setListenPort(SECOND_PORT_DISTANCE)
             if not controller.initialize():
-                raise EmbeddedBrokerError("SERVER_FAILED", problem=f"{self.name} could not load its store")
+                raise EmbeddedBrokerError("EMBEDDED_SERVER_FAILED", problem=f"{self.name} could not load its store")
             netty.setListenPort(self._port)
             controller.start()
             self._port = netty.getListenPort()
@@ -248,7 +248,7 @@ def free_port(jvm: ChildJvm) -> int:
     """One that is free at the moment, for a server that would not say which it took.
 
     Below those that the system gives to connections: one of these may have the port again before the server has it.
-    Raises EmbeddedBrokerError[CLUSTER_STATE].
+    Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE].
     """
     address = jvm.java.java.net.InetAddress.getByName(LOOPBACK)
     for port in random.sample(OWN_PORTS, len(OWN_PORTS)):
@@ -257,7 +257,9 @@ def free_port(jvm: ChildJvm) -> int:
         except Py4JJavaError:
             continue
         return port
-    raise EmbeddedBrokerError("CLUSTER_STATE", problem="no port is free", hint="Stop what listens on this machine.")
+    raise EmbeddedBrokerError(
+        "EMBEDDED_CLUSTER_INVALID_STATE", problem="no port is free", hint="Stop what listens on this machine."
+    )
 
 
 def announce_version(jvm: ChildJvm) -> None:
@@ -270,7 +272,7 @@ def announce_version(jvm: ChildJvm) -> None:
 def await_free_port(jvm: ChildJvm, port: int) -> None:
     """Wait until the port can be bound again: RocketMQ's servers let go of theirs some time after shutdown().
 
-    Raises EmbeddedBrokerError[CLUSTER_STATE] if that takes too long.
+    Raises EmbeddedBrokerError[EMBEDDED_CLUSTER_INVALID_STATE] if that takes too long.
     """
     deadline = time.monotonic() + FREE_PORT_TIMEOUT_MS / 1000
     address = jvm.java.java.net.InetAddress.getByName(LOOPBACK)
@@ -282,5 +284,7 @@ def await_free_port(jvm: ChildJvm, port: int) -> None:
         else:
             return
     raise EmbeddedBrokerError(
-        "CLUSTER_STATE", problem=f"port {port} did not become free within {FREE_PORT_TIMEOUT_MS} ms", hint="Try again."
+        "EMBEDDED_CLUSTER_INVALID_STATE",
+        problem=f"port {port} did not become free within {FREE_PORT_TIMEOUT_MS} ms",
+        hint="Try again.",
     )

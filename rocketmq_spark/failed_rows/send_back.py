@@ -61,10 +61,10 @@ def send_back(
         -1: to the dead letter queue at once
     max_reconsume_times : what has been sent back so often goes to the dead letter queue; by default the group's, 16
 
-    Raises what ``ReadOptions.parse`` raises, OptionError[BAD_OPTION_VALUE] without ``retryTopic`` too,
-    OptionError[MISSING_COLUMNS | AMBIGUOUS_COLUMN] for rows without one of the four or with several of one, and
-    NotSentBackError[NOT_SENT_BACK] that names the rows which were not taken. A batch that fails by it is replayed,
-    and sends back once more what was taken: sent-back rows come at least once.
+    Raises what ``ReadOptions.parse`` raises, OptionError[INVALID_OPTION_VALUE] without ``retryTopic`` too,
+    OptionError[MISSING_SEND_BACK_COLUMN | AMBIGUOUS_COLUMN] for rows without one of the four or with several of one,
+    and NotSentBackError[SEND_BACK_FAILED] that names the rows which were not taken. A batch that fails by it is
+    replayed, and sends back once more what was taken: sent-back rows come at least once.
     """
     read_options = ReadOptions.parse(options)
     send = _send_shared if read_options.shares_messages else _send_stored
@@ -80,7 +80,7 @@ def _send_stored(
     from rocketmq_spark.failed_rows.message_sender import MessageSender
 
     if delay_level >= 0 and options.retry_topic not in options.read_topics:
-        raise OptionError("BAD_OPTION_VALUE", option="retryTopic", value="false", expected=RETRY_TOPIC_EXPECTED)
+        raise OptionError("INVALID_OPTION_VALUE", option="retryTopic", value="false", expected=RETRY_TOPIC_EXPECTED)
     sender = MessageSender(options, delay_level, max_reconsume_times)
     if not isinstance(failed, DataFrame):
         messages = [StoredMessage(*values) for values in by_names(failed, NEEDED)]
@@ -101,16 +101,16 @@ def _send_stored(
 def _send_shared(
     failed: DataFrame | Iterable[Row], options: ReadOptions, delay_level: int, max_reconsume_times: int | None
 ) -> list[Refused]:
-    """Of a group that shares messages. Raises OptionError[BAD_OPTION_VALUE] for what the group decides."""
+    """Of a group that shares messages. Raises OptionError[INVALID_OPTION_VALUE] for what the group decides."""
     from pyspark.sql import DataFrame
 
     from rocketmq_spark.failed_rows.message_returner import FailedMessage, MessageReturner, arrow_function
 
     if delay_level < 0:
-        raise OptionError("BAD_OPTION_VALUE", option="delay_level", value=str(delay_level), expected=NOT_NOW)
+        raise OptionError("INVALID_OPTION_VALUE", option="delay_level", value=str(delay_level), expected=NOT_NOW)
     if max_reconsume_times is not None:
         value = str(max_reconsume_times)
-        raise OptionError("BAD_OPTION_VALUE", option="max_reconsume_times", value=value, expected=NOT_OURS)
+        raise OptionError("INVALID_OPTION_VALUE", option="max_reconsume_times", value=value, expected=NOT_OURS)
     returner = MessageReturner(options, delay_level)
     if not isinstance(failed, DataFrame):
         messages = [FailedMessage(*values) for values in by_names(failed, NEEDED_OF_SHARED)]
@@ -136,12 +136,12 @@ def _refused_by_executors(failed: DataFrame, needed: Sequence[str], send: Any) -
 def spellings_of(names: Sequence[str], needed: Sequence[str]) -> list[str]:
     """Return the columns that are ``needed`` as ``names`` spell them; the exact spelling before another case.
 
-    Raises OptionError[MISSING_COLUMNS | AMBIGUOUS_COLUMN].
+    Raises OptionError[MISSING_SEND_BACK_COLUMN | AMBIGUOUS_COLUMN].
     """
     positions = [position_of(name, names) for name in needed]
     missing = [name for name, position in zip(needed, positions, strict=True) if position is None]
     if missing:
-        raise OptionError("MISSING_COLUMNS", missing=", ".join(missing), needed=", ".join(needed))
+        raise OptionError("MISSING_SEND_BACK_COLUMN", missing=", ".join(missing), needed=", ".join(needed))
     return [names[position] for position in positions if position is not None]
 
 
@@ -153,11 +153,11 @@ def by_names(rows: Iterable[Row], needed: Sequence[str]) -> Iterator[list[Any]]:
 
 
 def check_all_taken(refused: Sequence[tuple[str, str]], group: str) -> None:
-    """``refused``: messages, and why. Raises NotSentBackError[NOT_SENT_BACK] if there are any."""
+    """``refused``: messages, and why. Raises NotSentBackError[SEND_BACK_FAILED] if there are any."""
     if refused:
         named = [message for message, _ in refused[:NAMED_IN_AN_ERROR]]
         raise NotSentBackError(
-            "NOT_SENT_BACK",
+            "SEND_BACK_FAILED",
             count=len(refused),
             group=group,
             messages=", ".join(named + ["..."] * (len(refused) > NAMED_IN_AN_ERROR)),

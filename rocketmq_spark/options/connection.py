@@ -145,7 +145,7 @@ class ConnectionOptions:
 def connection_options(given: Mapping[str, str]) -> ConnectionOptions:
     """Of who has no other options; names in any case.
 
-    Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | BAD_OPTION_VALUE | CONTRADICTORY_OPTIONS].
+    Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | INVALID_OPTION_VALUE | INCOMPATIBLE_OPTIONS].
     """
     return checked(ConnectionOptions(**parse_table(ConnectionOptions, given)), CONNECTION_NEEDS, CONNECTION_CONFLICTS)
 

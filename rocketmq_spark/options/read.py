@@ -303,7 +303,7 @@ class ReadOptions(ReceiveOptions):
     def parse(cls, given: Mapping[str, str]) -> ReadOptions:
         """Options from what the user wrote; names in any case.
 
-        Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | BAD_OPTION_VALUE | CONTRADICTORY_OPTIONS].
+        Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | INVALID_OPTION_VALUE | INCOMPATIBLE_OPTIONS].
         """
         return checked(cls(**parse_table(cls, given)), READ_NEEDS, READ_CONFLICTS)
 

@@ -70,11 +70,11 @@ class Option:
         return (self.name, *self.aliases)
 
     def parse(self, text: str) -> Any:
-        """The value. Raises OptionError[BAD_OPTION_VALUE], outside of the handler: no chain leads to a secret."""
+        """The value. Raises OptionError[INVALID_OPTION_VALUE], outside of the handler: no chain leads to a secret."""
         with suppress(ValueError):
             return self.kind.parse(text.strip())
         shown = "***" if self.secret else text
-        raise OptionError("BAD_OPTION_VALUE", option=self.name, value=shown, expected=self.kind.expected)
+        raise OptionError("INVALID_OPTION_VALUE", option=self.name, value=shown, expected=self.kind.expected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +87,9 @@ class Conflict:
     why: str
 
     def check(self, options: object) -> None:
-        """Raises OptionError[CONTRADICTORY_OPTIONS]."""
+        """Raises OptionError[INCOMPATIBLE_OPTIONS]."""
         if self.when(options):
-            raise OptionError("CONTRADICTORY_OPTIONS", first=self.first, second=self.second, reason=self.why)
+            raise OptionError("INCOMPATIBLE_OPTIONS", first=self.first, second=self.second, reason=self.why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ def rows(table: type) -> Iterator[tuple[str, Option]]:
 def parse_table(table: type, given: Mapping[str, str]) -> dict[str, Any]:
     """The attributes of ``table`` from what the user wrote, names in any case.
 
-    Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | BAD_OPTION_VALUE | CONTRADICTORY_OPTIONS].
+    Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | INVALID_OPTION_VALUE | INCOMPATIBLE_OPTIONS].
     """
     known = {spelling.lower(): spelling for _, row in rows(table) for spelling in row.spellings}
     for name in given:
@@ -160,13 +160,13 @@ def parse_table(table: type, given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _in_lower_case(given: Mapping[str, str]) -> dict[str, str]:
-    """``given`` by names in lower case. Raises OptionError[CONTRADICTORY_OPTIONS]."""
+    """``given`` by names in lower case. Raises OptionError[INCOMPATIBLE_OPTIONS]."""
     spelt: dict[str, str] = {}
     for name, text in given.items():
         first = spelt.setdefault(name.lower(), name)
         if given[first] != text:
             reason = "They are one option in two spellings and have different values; give one of them."
-            raise OptionError("CONTRADICTORY_OPTIONS", first=first, second=name, reason=reason)
+            raise OptionError("INCOMPATIBLE_OPTIONS", first=first, second=name, reason=reason)
     return {lower: given[name] for lower, name in spelt.items()}
 
 
@@ -191,7 +191,7 @@ def _take(row: Option, wanted: dict[str, str]) -> str | None:
     found = [(spelling, wanted.pop(spelling.lower())) for spelling in row.spellings if spelling.lower() in wanted]
     if len(found) > 1 and found[0][1] != found[1][1]:
         reason = f"They are two names of one option and have different values; give '{row.name}' alone."
-        raise OptionError("CONTRADICTORY_OPTIONS", first=found[0][0], second=found[1][0], reason=reason)
+        raise OptionError("INCOMPATIBLE_OPTIONS", first=found[0][0], second=found[1][0], reason=reason)
     if found:
         return found[0][1]
     if row.required:

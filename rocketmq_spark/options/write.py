@@ -117,6 +117,6 @@ class WriteOptions(ConnectionOptions):
     def parse(cls, given: Mapping[str, str]) -> WriteOptions:
         """Options from what the user wrote; names in any case.
 
-        Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | BAD_OPTION_VALUE | CONTRADICTORY_OPTIONS].
+        Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | INVALID_OPTION_VALUE | INCOMPATIBLE_OPTIONS].
         """
         return checked(cls(**parse_table(cls, given)), CONNECTION_NEEDS, CONNECTION_CONFLICTS)

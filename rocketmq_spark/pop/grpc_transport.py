@@ -131,7 +131,7 @@ class GrpcTransport:
     def _session_of(self, topic: str, broker_name: str) -> Session:
         """Looks for it, where nobody does that by a timer yet. Of a topic that no broker has any proxy is asked: it
         finds the broker, and once the time of a message is over it says that it knows it no more. Raises what is in the
-        way of that, RouteError[NO_MASTER] where no proxy says that it asks this broker."""
+        way of that, RouteError[MASTER_UNAVAILABLE] where no proxy says that it asks this broker."""
         if topic not in self._topics:
             self._topics = (*self._topics, topic)
         addresses = self._routes.get(topic, {}).get(broker_name)
@@ -143,7 +143,7 @@ class GrpcTransport:
         if addresses is None and topic in self._unserved:
             return self._sessions[self._entry]
         if addresses is None:
-            raise RouteError("NO_MASTER", broker=broker_name, topic=topic)
+            raise RouteError("MASTER_UNAVAILABLE", broker=broker_name, topic=topic)
         return self._sessions[addresses]
 
     # ------------------------------------------------------------------------------------------ what

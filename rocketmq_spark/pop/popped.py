@@ -24,7 +24,7 @@ _QUEUE_AND_OFFSET: Final = struct.Struct(">12xi4xq")
 
 
 def received_of(topic: str, broker_name: str, header: PopMessageResponse, body: memoryview) -> list[Received]:
-    """The messages of an answer. Raises RemoteProtocolError[BAD_HEADER | CORRUPT_MESSAGE]."""
+    """The messages of an answer. Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER | CORRUPT_MESSAGE.RESPONSE]."""
     records = [record for _, _, record in split_records(body)]
     offered = _offered(topic, broker_name, header)
     if len(offered) != len(records):
@@ -91,7 +91,7 @@ def _may_be_of(handle: Handle, record: memoryview) -> bool:
 
 
 def _bad_header(problem: str) -> RemoteProtocolError:
-    return RemoteProtocolError("BAD_HEADER", subject="PopMessageResponse", problem=problem)
+    return RemoteProtocolError("MALFORMED_RESPONSE.HEADER", subject="PopMessageResponse", problem=problem)
 
 
 def acks_of(group: str, handles: Iterable[Handle]) -> list[BatchAck]:

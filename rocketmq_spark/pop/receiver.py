@@ -192,7 +192,7 @@ class Receiver:
     def give_back_logged(self, handles: Sequence[AnyHandle]) -> None:
         """Of a batch that an earlier start has frozen and that is in no sink: each is answered when this returns, and
         nothing is received before. Raises what keeps them from that, a silent broker after ``clusterTimeoutMs``, and
-        TransportError[RUN_ENDED] once ``stop`` was called. What is waited for meanwhile is said."""
+        TransportError[SOURCE_PROCESS_TERMINATED] once ``stop`` was called. What is waited for meanwhile is said."""
         with self._news:
             self._ledger.disown(handles)
         self.start()
@@ -200,7 +200,7 @@ class Receiver:
         while self.count(State.DISOWNED):
             self.check()
             if self._stopping.is_set():
-                raise TransportError("RUN_ENDED", ended_for_ms=0)
+                raise TransportError("SOURCE_PROCESS_TERMINATED", ended_for_ms=0)
             with self._news:
                 self._news.wait(TICK_S)
         self.expect_again()

@@ -86,7 +86,11 @@ class RemotingTransport:
         refused = {topic: error for topic, route in found.items() if (error := self._refusal(topic, route)) is not None}
         self._readable = (self._readable | found.keys()) - refused.keys()
         unreadable = {topic for topic, route in found.items() if not route.read_queues()}
-        return failures | refused | {topic: RouteError("NO_READABLE_QUEUE", topic=topic) for topic in unreadable}
+        return (
+            failures
+            | refused
+            | {topic: RouteError("TOPIC_UNAVAILABLE.NO_READABLE_QUEUE", topic=topic) for topic in unreadable}
+        )
 
     def _refusal(self, topic: str, route: TopicRoute) -> RocketMQError | None:
         """Why a topic is not to be read: a proxy stands before its brokers; its messages are in order, or none of its
@@ -97,12 +101,12 @@ class RemotingTransport:
         addresses = [address for name in sorted(names) if (address := route.master_address(name)) is not None]
         if any(address.broker_name is not None for address in addresses):
             reason = "its remoting port hands out no messages one by one"
-            return TransportError("GRPC_WANTED", address=addresses[0].server, reason=reason)
+            return TransportError("PROXY_REQUIRES_ENDPOINTS", address=addresses[0].server, reason=reason)
         failure: RocketMQError | None = None
         for address in addresses:
             try:
                 if self._pop_broker(address).is_in_order(topic):
-                    return OptionError("IN_ORDER", what=f"Topic {topic!r}")
+                    return OptionError("FIFO_NOT_SUPPORTED", what=f"Topic {topic!r}")
             except RocketMQError as error:
                 failure = error
                 if outlook_of_request(error) is not Outlook.FINAL:
@@ -120,12 +124,12 @@ class RemotingTransport:
         return list(dict.fromkeys(Target(queue.topic, queue.broker_name) for queue in queues))
 
     def _broker(self, topic: str, broker_name: str) -> PopBroker:
-        """Raises RouteError[NO_MASTER], and what ``RouteTable.route`` raises."""
+        """Raises RouteError[MASTER_UNAVAILABLE], and what ``RouteTable.route`` raises."""
         address = self._routes.route(topic).master_address(broker_name)
         if address is None:
             if topic not in self._readable:  # else the next look asks, and nobody waits for it meanwhile
                 self._routes.forget(topic)
-            raise RouteError("NO_MASTER", broker=broker_name, topic=topic)
+            raise RouteError("MASTER_UNAVAILABLE", broker=broker_name, topic=topic)
         return self._pop_broker(address)
 
     def _pop_broker(self, address: BrokerAddress) -> PopBroker:

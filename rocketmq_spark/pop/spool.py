@@ -32,7 +32,7 @@ UNFINISHED: Final = ".new"
 
 
 class Spool:
-    """The batches of a group. Where the disk refuses to be written, methods raise OptionError[SPOOL_UNUSABLE].
+    """The batches of a group. Where the disk refuses to be written, methods raise OptionError[SPOOL_DIR_UNUSABLE].
 
     Not thread-safe; queries share a folder, because each start has its own.
     """
@@ -145,7 +145,7 @@ class Spool:
         try:
             yield
         except OSError as error:
-            raise OptionError("SPOOL_UNUSABLE", folder=str(self._folder), problem=str(error)) from error
+            raise OptionError("SPOOL_DIR_UNUSABLE", folder=str(self._folder), problem=str(error)) from error
 
 
 def spool_of(options: ReadOptions) -> Spool | None:

@@ -67,8 +67,8 @@ class TlsCredentials(NamedTuple):
 
 
 def tls_credentials(address: str, tls: Tls, timeout_ms: int) -> TlsCredentials:
-    """For the server at ``address``. Raises OptionError[BAD_TLS_FILE]; where it has to be looked at,
-    TransportError[CONNECT_FAILED | CERTIFICATE_REFUSED] too."""
+    """For the server at ``address``. Raises OptionError[TLS_FILE_UNUSABLE]; where it has to be looked at,
+    TransportError[CONNECT_FAILED | TLS_CERTIFICATE_UNTRUSTED] too."""
     context = tls_context(tls)
     key, chain = _read(tls.key_path or tls.cert_path), _read(tls.cert_path)
     if not tls.auth_server:

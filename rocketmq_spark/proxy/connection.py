@@ -33,8 +33,8 @@ class Pending(Generic[A]):
 
 
 class Connection:
-    """To the proxy at one address. Calls raise what ``failure_of`` says, RemoteProtocolError[BAD_BODY] for an answer
-    that cannot be read, TransportError[CONNECTION_LOST] after ``close``.
+    """To the proxy at one address. Calls raise what ``failure_of`` says, RemoteProtocolError[MALFORMED_RESPONSE.BODY]
+    for an answer that cannot be read, TransportError[CONNECTION_LOST] after ``close``.
 
     Threads: any.
     """
@@ -100,11 +100,13 @@ class Connection:
 
 
 def read(answer: type[A], data: bytes) -> A:
-    """Raises RemoteProtocolError[BAD_BODY]."""
+    """Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
     try:
         return answer.FromString(data)
     except DecodeError as problem:
-        raise RemoteProtocolError("BAD_BODY", subject=answer.DESCRIPTOR.name, problem=str(problem)) from problem
+        raise RemoteProtocolError(
+            "MALFORMED_RESPONSE.BODY", subject=answer.DESCRIPTOR.name, problem=str(problem)
+        ) from problem
 
 
 def _to_bytes(message: Message) -> bytes:

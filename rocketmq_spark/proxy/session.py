@@ -79,19 +79,20 @@ class Session:
     # ------------------------------------------------------------------------------------------ one thread's
 
     def find(self, topic: str) -> dict[str, Addresses]:
-        """Where the brokers are asked that have the topic. Raises OptionError[IN_ORDER] for one whose messages
-        are in order, RouteError[NO_READABLE_QUEUE], TransportError[CONNECT_FAILED] after ``close``."""
+        """Where the brokers are asked that have the topic. Raises OptionError[FIFO_NOT_SUPPORTED] for one whose
+        messages are in order, RouteError[TOPIC_UNAVAILABLE.NO_READABLE_QUEUE], TransportError[CONNECT_FAILED] after
+        ``close``."""
         known = [split_address(address) for address in self.addresses]
         answer = self._ask("QueryRoute", route(topic, known), pb.QueryRouteResponse, topic)
         if is_ordered(answer.message_queues):
-            raise OptionError("IN_ORDER", what=f"Topic {topic!r}")
+            raise OptionError("FIFO_NOT_SUPPORTED", what=f"Topic {topic!r}")
         brokers = brokers_of(answer.message_queues)
         if not brokers:
-            raise RouteError("NO_READABLE_QUEUE", topic=topic)
+            raise RouteError("TOPIC_UNAVAILABLE.NO_READABLE_QUEUE", topic=topic)
         return brokers
 
     def keep(self) -> None:
-        """Be known: say who we are, or that we are still there. Raises OptionError[IN_ORDER] for a group that
+        """Be known: say who we are, or that we are still there. Raises OptionError[FIFO_NOT_SUPPORTED] for a group that
         is to be read in order, TransportError[CONNECT_FAILED] after ``close``."""
         if self._telemetry is None or self._telemetry.is_over or self._is_forgotten or self._is_cut_off:
             self._shake_hands()
@@ -122,7 +123,7 @@ class Session:
             _check(connection, TELEMETRY, answer)
         self._is_forgotten = False
         if answer.settings.subscription.fifo:
-            raise OptionError("IN_ORDER", what=f"Group {self._subscription.group!r}")
+            raise OptionError("FIFO_NOT_SUPPORTED", what=f"Group {self._subscription.group!r}")
 
     def _ask(self, method: str, request: Message, answer: type[A], topic: str = "") -> A:
         with self._explaining():

@@ -76,7 +76,7 @@ class ExecutorClient:
             self._names[connection] = self._name_at(address, queue.topic)
         name = self._names[connection]
         if name is not None and name != queue.broker_name:
-            raise RouteError("WRONG_BROKER", address=str(address), broker=queue.broker_name, other=name)
+            raise RouteError("BROKER_ADDRESS_MISMATCH", address=str(address), broker=queue.broker_name, other=name)
         return connection
 
     def _name_at(self, address: BrokerAddress, topic: str) -> str | None:

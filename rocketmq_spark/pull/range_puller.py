@@ -127,7 +127,7 @@ class RangePuller:
     def pulled(self) -> Iterator[PulledRange]:
         """Ranges that touch, in the queue's order, and that together are the wanted one.
 
-        Raises TransportError[CLUSTER_UNREACHABLE] when nothing has worked for too long, RouteError or BrokerError when
+        Raises TransportError[CLUSTER_TIMEOUT] when nothing has worked for too long, RouteError or BrokerError when
         nobody has served the queue for too long, BrokerError for any other refusal, RemoteProtocolError[PULL_STALLED]
         for answers that lead nowhere.
         """
@@ -264,7 +264,9 @@ class RangePuller:
             return error
         queue, address = self._wanted.queue, error.context["address"]
         broker = queue.broker_name + ("" if self._surveyed is None else f" ({self._surveyed})")
-        return RouteError("QUEUE_AWAY", topic=queue.topic, address=address, queue_id=queue.queue_id, broker=broker)
+        return RouteError(
+            "TOPIC_UNAVAILABLE.QUEUE", topic=queue.topic, address=address, queue_id=queue.queue_id, broker=broker
+        )
 
     def _absent(self, request: PullRequest, result: PullResult) -> None:
         """The broker does not have the next offset now: ask again later, and where the queue is. Lost when nothing else

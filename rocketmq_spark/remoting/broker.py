@@ -73,7 +73,7 @@ class GroupCheck(NamedTuple):
     empty_pull: ResponseFuture[PullResult]
 
     def result(self) -> None:
-        """Raises BrokerError[GROUP_NOT_FOUND | GROUP_FORBIDDEN | TOPIC_FORBIDDEN] and its like, and [PULL_REJECTED]
+        """Raises BrokerError[GROUP_NOT_FOUND.BROKER | GROUP_DENIED | TOPIC_DENIED] and its like, and [PULL_REJECTED]
         where the broker rejects all pulls; any other refusal means that the queue is not there, or not readable."""
         try:
             self.pull.result()
@@ -207,7 +207,7 @@ class Broker(Peer):
     def submit_update_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> Updates:
         """Store the group's next offsets, all in flight at once.
 
-        The broker takes any number, for a group that it knows. A failure is BrokerError[OFFSET_NOT_TAKEN] while an
+        The broker takes any number, for a group that it knows. A failure is BrokerError[OFFSET_RESET_PENDING] while an
         operator's reset waits for a pull to notice it.
         """
         return Updates(
@@ -313,7 +313,7 @@ class Broker(Peer):
 
         ``delay_level`` 0 grows with the number of attempts; below 0: to the DLQ at once. ``max_reconsume_times``: by
         default the group's. Ask the broker that stores it; for a group that may have no retry queue it does nothing.
-        Raises DataLossError[MESSAGE_GONE].
+        Raises DataLossError[MESSAGE_DELETED].
         """
         header = ConsumerSendMsgBackRequest(
             group=group,
@@ -327,7 +327,7 @@ class Broker(Peer):
 
         def read(answer: RemotingCommand) -> None:
             if meaning_of(RequestCode.CONSUMER_SEND_MSG_BACK, answer) is Meaning.GONE:
-                raise DataLossError("MESSAGE_GONE", message=str(message))
+                raise DataLossError("MESSAGE_DELETED", message=str(message))
 
         self.ask(Question(command, read))
 

@@ -40,9 +40,9 @@ def gone_silent(address: str, silence_ms: int) -> TransportError | None:
 
 
 def command_from(address: str, frame: memoryview) -> RemotingCommand:
-    """Raises RemoteProtocolError[BAD_FRAME]: the codec knows what is wrong, and here it is known who sent it."""
+    """Raises RemoteProtocolError[MALFORMED_FRAME]: the codec knows what is wrong, and here it is known who sent it."""
     try:
         return decode(frame)
     except RemoteProtocolError as error:
         problem = f"its header cannot be read: {error.context['problem']}"
-        raise RemoteProtocolError("BAD_FRAME", peer=address, problem=problem) from error
+        raise RemoteProtocolError("MALFORMED_FRAME", peer=address, problem=problem) from error

@@ -160,7 +160,7 @@ class FailureTracker:
                 raise over
 
     def over(self, subject: str, now_ms: int) -> RocketMQError | None:
-        """What a subject that has failed for its limit ends with: TransportError[CLUSTER_UNREACHABLE] around what might
+        """What a subject that has failed for its limit ends with: TransportError[CLUSTER_TIMEOUT] around what might
         have passed (silence, a busy broker); what lasts until somebody changes it (a missing topic) as it is. None:
         its limit is not over.
         """
@@ -170,7 +170,7 @@ class FailureTracker:
         if self._outlook_of(trouble.error) is not Outlook.PASSES:
             return trouble.error
         over = TransportError(
-            "CLUSTER_UNREACHABLE",
+            "CLUSTER_TIMEOUT",
             doing=f"Reaching {subject}",
             waited_ms=now_ms - trouble.since_ms,
             limit_ms=trouble.limit_ms,
@@ -241,7 +241,7 @@ class Failures:
     def failed(self, subject: str, topic: str | None, error: RocketMQError) -> RocketMQError | None:
         """Note and log a failure. Return None if another attempt may succeed.
 
-        Else ``error``, or TransportError[CLUSTER_UNREACHABLE] around it: see ``FailureTracker.over``. ``topic``: whose
+        Else ``error``, or TransportError[CLUSTER_TIMEOUT] around it: see ``FailureTracker.over``. ``topic``: whose
         route it had, unless it failed for that; None if it was tried without one, while name servers are silent or not.
         """
         outlook, now_ms = self._policy.outlook_of(error), self._clock()

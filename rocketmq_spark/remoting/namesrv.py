@@ -43,10 +43,10 @@ class NameServers:
         """Where ``topic`` lives.
 
         Raises RouteError[TOPIC_NOT_FOUND] when one name server says that it does not exist and no other knows it: one
-        that has just started knows nothing yet. Raises RouteError[STATIC_TOPIC] for a topic whose queue ids mean one
-        thing in a pull and another in a broker's statistics. Raises TransportError, BrokerError or RemoteProtocolError
-        when none of them answers, or not as a name server does; OptionError[NOT_A_NAME_SERVER] when all of them are
-        something else.
+        that has just started knows nothing yet. Raises RouteError[STATIC_TOPIC_NOT_SUPPORTED] for a topic whose queue
+        ids mean one thing in a pull and another in a broker's statistics. Raises TransportError, BrokerError or
+        RemoteProtocolError when none of them answers, or not as a name server does; OptionError[NOT_A_NAME_SERVER] when
+        all of them are something else.
         """
         answer = self.topic_routes([topic])[topic]
         if isinstance(answer, RocketMQError):
@@ -138,7 +138,7 @@ def _cluster_question(address: str) -> Question[ClusterInfo]:
 
 def _usable(route: TopicRoute) -> TopicRoute:
     if route.is_static:
-        raise RouteError("STATIC_TOPIC", topic=route.topic)
+        raise RouteError("STATIC_TOPIC_NOT_SUPPORTED", topic=route.topic)
     return route
 
 

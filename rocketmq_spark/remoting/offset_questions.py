@@ -19,7 +19,7 @@ def update_question(address: str, group: str, queue: MessageQueue, offset: int) 
 
     def read(answer: RemotingCommand) -> None:
         if meaning_of(RequestCode.UPDATE_CONSUMER_OFFSET, answer) is Meaning.NOT_TAKEN:
-            raise BrokerError("OFFSET_NOT_TAKEN", address=address, queue=str(queue), group=group, code=answer.code)
+            raise BrokerError("OFFSET_RESET_PENDING", address=address, queue=str(queue), group=group, code=answer.code)
 
     return Question(RemotingCommand(RequestCode.UPDATE_CONSUMER_OFFSET, fields=header.to_fields()), read)
 

@@ -52,7 +52,7 @@ class PopBroker(Peer):
         meaning = meaning_of(RequestCode.POP_MESSAGE, answer)
         if meaning is Meaning.TOO_LATE:
             remark = answer.remark or ""
-            raise BrokerError("POLL_TOO_LATE", address=str(self.address), code=answer.code, remark=remark)
+            raise BrokerError("POLL_REQUEST_EXPIRED", address=str(self.address), code=answer.code, remark=remark)
         if meaning is Meaning.NOTHING:
             return None
         return Popped(PopMessageResponse.from_fields(answer.fields), memoryview(answer.body))

@@ -51,7 +51,7 @@ class Producer:
     def send(self, message: Message, queue: MessageQueue | None = None, sys_flag: int = 0) -> SendResult:
         """Store ``message``, in ``queue`` if that is given. ``sys_flag`` says how its body is compressed.
 
-        Raises TransportError, BrokerError, RouteError of the last attempt, LocalProtocolError[UNSENDABLE] at once.
+        Raises TransportError, BrokerError, RouteError of the last attempt, LocalProtocolError[INVALID_MESSAGE] at once.
         """
         named = self._with_id(message)
         return self._attempts(
@@ -84,7 +84,7 @@ class Producer:
         queues = self._cluster.routes.route(topic).write_queues()
         if not queues:
             self._cluster.routes.forget(topic)
-            raise RouteError("NO_WRITABLE_QUEUE", topic=topic)
+            raise RouteError("TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE", topic=topic)
         good = [queue for queue in queues if queue.broker_name not in failed] or queues
         return good[next(self._turn) % len(good)]
 

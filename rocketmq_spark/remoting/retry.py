@@ -70,27 +70,26 @@ OUTLOOKS: Final[Mapping[int | str, Outlooks]] = MappingProxyType(
         "CONNECT_FAILED": Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),
         "RESPONSE_TIMED_OUT": Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),
         "CONNECTION_LOST": Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),
-        "PROXY_FAILED": Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),
-        "POLL_TOO_LATE": Outlooks(_PASSES, _PASSES, _FINAL, _FINAL),
-        "GROUP_NOT_SERVED": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED, _UNSERVED),  # or only by this proxy, by now
-        "IMPOSSIBLE_BOUNDS": Outlooks(_PASSES, _FINAL, _FINAL, _FINAL),
+        "PROXY_UNAVAILABLE": Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),
+        "POLL_REQUEST_EXPIRED": Outlooks(_PASSES, _PASSES, _FINAL, _FINAL),
+        "GROUP_NOT_FOUND.PROXY": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED, _UNSERVED),  # or only by this proxy, by now
+        "INVALID_QUEUE_OFFSETS": Outlooks(_PASSES, _FINAL, _FINAL, _FINAL),
         # what the name servers say
-        "NO_MASTER": Outlooks(_PASSES, _UNSERVED, _PASSES, _PASSES),
-        "WRONG_BROKER": Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),
-        "NO_WRITABLE_QUEUE": Outlooks(_PASSES, _UNSERVED, _PASSES, _UNSERVED),
-        "NO_READABLE_QUEUE": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED, _UNSERVED),
-        "TOPIC_NOT_SERVED": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED, _UNSERVED),
+        "MASTER_UNAVAILABLE": Outlooks(_PASSES, _UNSERVED, _PASSES, _PASSES),
+        "BROKER_ADDRESS_MISMATCH": Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),
+        "TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE": Outlooks(_PASSES, _UNSERVED, _PASSES, _UNSERVED),
+        "TOPIC_UNAVAILABLE.NO_READABLE_QUEUE": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED, _UNSERVED),
         "TOPIC_NOT_FOUND": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED, _UNSERVED),
-        "BROKERS_AWAY": Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),  # of a topic that had a route
-        "QUEUE_AWAY": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED, _UNSERVED),
-        "BROKER_NOT_ROUTED": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED, _UNSERVED),
-        "NO_NAME_SERVER": Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),
-        "STATIC_TOPIC": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED, _UNSERVED),
+        "TOPIC_UNAVAILABLE.NO_ROUTE": Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),  # of a topic that had a route
+        "TOPIC_UNAVAILABLE.QUEUE": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED, _UNSERVED),
+        "UNKNOWN_BROKER": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED, _UNSERVED),
+        "NAME_SERVERS_UNAVAILABLE": Outlooks(_PASSES, _PASSES, _PASSES, _PASSES),
+        "STATIC_TOPIC_NOT_SUPPORTED": Outlooks(_UNSERVED, _UNSERVED, _UNSERVED, _UNSERVED),
         # stored, and less safely than was asked for
-        "NOT_DURABLE": Outlooks(_FINAL, _FINAL, _FINAL, _PASSES),
+        "MESSAGE_NOT_DURABLE": Outlooks(_FINAL, _FINAL, _FINAL, _PASSES),
     }
 )
-"""By ResponseCode for BROKER_REFUSED, else by condition (``errors``). What is not in here is final, and a wrong broker
+"""By ResponseCode for BROKER_ERROR, else by condition (``errors``). What is not in here is final, and a wrong broker
 may have said it. So are all that say what credentials, rights, certificates or encryption are wanted: that is in the
 options, or is an operator's decision, and waiting changes neither.
 Source of the column ``send``: ``client/producer/DefaultMQProducer.java#retryResponseCodes``."""
@@ -114,7 +113,7 @@ def is_outage_of_broker(error: RocketMQError) -> bool:
     cause = error.__cause__
     if isinstance(cause, RocketMQError) and is_without_route(cause):
         return False
-    return error.condition == "CLUSTER_UNREACHABLE" or outlook_of_pull(error) is not Outlook.FINAL
+    return error.condition == "CLUSTER_TIMEOUT" or outlook_of_pull(error) is not Outlook.FINAL
 
 
 def outlook_of_send(error: RocketMQError) -> Outlook:
@@ -149,26 +148,26 @@ def _outlooks(error: RocketMQError) -> Outlooks:
 
 def is_refusal(error: RocketMQError) -> TypeGuard[BrokerError]:
     """Whether a broker has refused by a code, and not only us, who lack a right or a group."""
-    return error.condition == "BROKER_REFUSED"
+    return error.condition == "BROKER_ERROR"
 
 
 def _condition_in(*conditions: str) -> Callable[[RocketMQError], bool]:
     return lambda error: error.condition in conditions
 
 
-is_without_route: Final = _condition_in("NO_NAME_SERVER")
+is_without_route: Final = _condition_in("NAME_SERVERS_UNAVAILABLE")
 """No name server answers: that is no trouble of a topic's or broker's."""
 
 is_no_name_server: Final = _condition_in("NOT_A_NAME_SERVER")
 """Who is asked for routes is something else."""
 
-is_unknown_topic: Final = _condition_in("TOPIC_NOT_FOUND", "TOPIC_NOT_SERVED")
+is_unknown_topic: Final = _condition_in("TOPIC_NOT_FOUND")
 """No name server or proxy knows the topic."""
 
-is_unknown_group: Final = _condition_in("GROUP_NOT_SERVED")
+is_unknown_group: Final = _condition_in("GROUP_NOT_FOUND.PROXY")
 """No proxy knows the group."""
 
-is_away: Final = _condition_in("BROKERS_AWAY")
+is_away: Final = _condition_in("TOPIC_UNAVAILABLE.NO_ROUTE")
 """The topic has had a route, and no name server knows it now."""
 
 
@@ -177,13 +176,13 @@ def is_topic_unrouted(error: RocketMQError) -> bool:
     return is_unknown_topic(error) or is_away(error)
 
 
-is_unknown_broker: Final = _condition_in("BROKER_NOT_ROUTED")
+is_unknown_broker: Final = _condition_in("UNKNOWN_BROKER")
 """A row names a broker that its topic's route does not have."""
 
 is_pull_rejected: Final = _condition_in("PULL_REJECTED")
 """The broker takes no pulls, of anybody."""
 
-is_reset_pending: Final = _condition_in("OFFSET_NOT_TAKEN")
+is_reset_pending: Final = _condition_in("OFFSET_RESET_PENDING")
 """The broker stores no offset before a pull has noticed an operator's reset."""
 
 is_disconnected: Final = _condition_in("CONNECT_FAILED", "CONNECTION_LOST")

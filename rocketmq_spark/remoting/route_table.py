@@ -104,9 +104,9 @@ class RouteTable:
     def route(self, topic: str, refresh: bool = False) -> TopicRoute:
         """Return where ``topic`` is; asks if that is not known, or in doubt.
 
-        Raises TransportError[NO_NAME_SERVER] for what may pass in the name servers, RouteError[BROKERS_AWAY] for a
-        topic that had a route, RouteError[TOPIC_NOT_FOUND] for another, and what ``NameServers.topic_route`` raises
-        that another attempt would not change.
+        Raises TransportError[NAME_SERVERS_UNAVAILABLE] for what may pass in the name servers,
+        RouteError[TOPIC_UNAVAILABLE.NO_ROUTE] for a topic that had a route, RouteError[TOPIC_NOT_FOUND] for another,
+        and what ``NameServers.topic_route`` raises that another attempt would not change.
         """
         if refresh or topic in self._doubted or topic not in self._told:
             for failure in self.refresh([topic]).values():
@@ -116,13 +116,13 @@ class RouteTable:
     def find_master(self, queue: MessageQueue) -> BrokerAddress:
         """Return the address of the queue's master; a route without it is asked for again.
 
-        Raises RouteError[NO_MASTER], and what ``route`` raises.
+        Raises RouteError[MASTER_UNAVAILABLE], and what ``route`` raises.
         """
         for refresh in (False, True):
             address = self.route(queue.topic, refresh).master_address(queue.broker_name)
             if address is not None:
                 return address
-        raise RouteError("NO_MASTER", broker=queue.broker_name, topic=queue.topic)
+        raise RouteError("MASTER_UNAVAILABLE", broker=queue.broker_name, topic=queue.topic)
 
     def doubt(self, topic: str, error: RocketMQError) -> None:
         """After an error that may come of an old address the next call asks the name servers."""
@@ -162,10 +162,12 @@ class RouteTable:
         failure = error
         if is_unknown_topic(error) and topic in self._history:
             brokers = ", ".join(f"{name} ({self.last_address(name)})" for name in sorted(self.known_brokers(topic)))
-            failure = RouteError("BROKERS_AWAY", topic=topic, address=error.context["address"], brokers=brokers)
+            failure = RouteError(
+                "TOPIC_UNAVAILABLE.NO_ROUTE", topic=topic, address=error.context["address"], brokers=brokers
+            )
         elif not isinstance(error, RouteError) and outlook_of_request(error) is not Outlook.FINAL:
             addresses = self._source.addresses
-            failure = TransportError("NO_NAME_SERVER", topic=topic, addresses=addresses, cause=str(error))
+            failure = TransportError("NAME_SERVERS_UNAVAILABLE", topic=topic, addresses=addresses, cause=str(error))
         if failure is not error:
             failure.__cause__ = error
         return failure

@@ -24,7 +24,8 @@ R = TypeVar("R")
 
 Connect = Callable[[str, int], Stream]
 """(address, timeout_ms) to a connected stream; raises TransportError[CONNECT_FAILED], and where it speaks TLS also
-[TLS_NOT_SPOKEN | CERTIFICATE_REFUSED | HOST_NAME_DIFFERS | CLIENT_CERTIFICATE_REFUSED] or OptionError[BAD_TLS_FILE]."""
+[TLS_NOT_SUPPORTED | TLS_CERTIFICATE_UNTRUSTED | TLS_HOSTNAME_MISMATCH | TLS_CLIENT_CERTIFICATE_REJECTED] or
+OptionError[TLS_FILE_UNUSABLE]."""
 
 CUT_OFF: Final = (ssl.SSLError, ConnectionResetError, BrokenPipeError)
 """How a handshake ends with who does not speak TLS."""
@@ -46,7 +47,7 @@ def _connect_tls(tls: Tls, address: str, timeout_ms: int) -> Stream:
         is_cut_off = is_disconnected(error) and isinstance(error.__cause__, CUT_OFF)
         if is_cut_off and doors_of(address) == Doors(plain=True, tls=False):
             reason = str(error.context["reason"])
-            raise TransportError("TLS_NOT_SPOKEN", address=address, reason=reason) from error
+            raise TransportError("TLS_NOT_SUPPORTED", address=address, reason=reason) from error
         raise
 
 
@@ -55,7 +56,8 @@ def _connect_tls(tls: Tls, address: str, timeout_ms: int) -> Stream:
 
 class PlainStream:
     """``raw``; where the server ends it without having answered anything, because it wants TLS, that is
-    TransportError[TLS_WANTED], and where it speaks HTTP/2 TransportError[GRPC_WANTED]. Threads: as for any ``Stream``.
+    TransportError[TLS_REQUIRED], and where it speaks HTTP/2 TransportError[PROXY_REQUIRES_ENDPOINTS]. Threads: as for
+    any ``Stream``.
     """
 
     def __init__(self, raw: Stream, address: str) -> None:
@@ -89,12 +91,12 @@ class PlainStream:
     def _settle(self, first: Buffer) -> None:
         self._is_settled = True
         if is_http2(first):
-            raise TransportError("GRPC_WANTED", address=self.address, reason="it speaks HTTP/2")
+            raise TransportError("PROXY_REQUIRES_ENDPOINTS", address=self.address, reason="it speaks HTTP/2")
 
     def _check_doors(self, cause: TransportError | None) -> None:
         is_cut_off = self._is_asked and not self._is_settled
         if is_cut_off and doors_of(self.address) == Doors(plain=False, tls=True):
-            raise TransportError("TLS_WANTED", address=self.address) from cause
+            raise TransportError("TLS_REQUIRED", address=self.address) from cause
 
     def sendall(self, data: Buffer, timeout_ms: int) -> None:
         self._is_asked = True
@@ -112,7 +114,7 @@ class PlainStream:
 
 
 def tls_context(tls: Tls) -> ssl.SSLContext:
-    """Raises OptionError[BAD_TLS_FILE]."""
+    """Raises OptionError[TLS_FILE_UNUSABLE]."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = tls.auth_server and tls.check_host_name
     context.verify_mode = ssl.CERT_REQUIRED if tls.auth_server else ssl.CERT_NONE
@@ -141,5 +143,5 @@ def _load(option: str, path: str | None, load: Callable[[], None]) -> None:
     except (OSError, ValueError) as error:
         problem = reason_of(error)
         raise OptionError(
-            "BAD_TLS_FILE", option=option, path=str(path), host=socket.gethostname(), problem=problem
+            "TLS_FILE_UNUSABLE", option=option, path=str(path), host=socket.gethostname(), problem=problem
         ) from None

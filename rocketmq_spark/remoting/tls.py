@@ -27,7 +27,8 @@ _OF_CERTIFICATES: Final = re.compile("CERTIFICATE|UNKNOWN_CA")
 def tls_over(raw: Stream, address: str, context: ssl.SSLContext, host: str, timeout_ms: int) -> Stream:
     """Shake hands over ``raw``, which is closed when that fails.
 
-    Raises TransportError[CONNECT_FAILED | CERTIFICATE_REFUSED | HOST_NAME_DIFFERS | CLIENT_CERTIFICATE_REFUSED].
+    Raises TransportError[CONNECT_FAILED | TLS_CERTIFICATE_UNTRUSTED | TLS_HOSTNAME_MISMATCH |
+    TLS_CLIENT_CERTIFICATE_REJECTED].
     """
     stream = TlsStream(raw, address, context, host)
     try:
@@ -43,19 +44,19 @@ def tls_over(raw: Stream, address: str, context: ssl.SSLContext, host: str, time
 def mistrust(address: str) -> Iterator[None]:
     """Errors of TLS inside that say that one of the two does not trust the other become what they are.
 
-    Raises TransportError[CERTIFICATE_REFUSED | HOST_NAME_DIFFERS | CLIENT_CERTIFICATE_REFUSED].
+    Raises TransportError[TLS_CERTIFICATE_UNTRUSTED | TLS_HOSTNAME_MISMATCH | TLS_CLIENT_CERTIFICATE_REJECTED].
     """
     try:
         yield
     except ssl.SSLCertVerificationError as error:
         reason = (error.verify_message or str(error)).rstrip(".")
         if error.verify_code in _OTHER_HOST:
-            raise TransportError("HOST_NAME_DIFFERS", address=address, reason=reason) from error
-        raise TransportError("CERTIFICATE_REFUSED", address=address, reason=reason) from error
+            raise TransportError("TLS_HOSTNAME_MISMATCH", address=address, reason=reason) from error
+        raise TransportError("TLS_CERTIFICATE_UNTRUSTED", address=address, reason=reason) from error
     except ssl.SSLError as error:
         alert = error.reason or ""
         if "ALERT" in alert and _OF_CERTIFICATES.search(alert):
-            raise TransportError("CLIENT_CERTIFICATE_REFUSED", address=address, reason=alert) from error
+            raise TransportError("TLS_CLIENT_CERTIFICATE_REJECTED", address=address, reason=alert) from error
         raise
 
 

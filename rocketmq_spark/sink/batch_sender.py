@@ -108,7 +108,7 @@ class BatchSender:
     def finish(self) -> None:
         """Wait until all are stored.
 
-        Raises TransportError[CLUSTER_UNREACHABLE] for a batch that could not be stored in ``clusterTimeoutMs``, and at
+        Raises TransportError[CLUSTER_TIMEOUT] for a batch that could not be stored in ``clusterTimeoutMs``, and at
         once what another attempt would not change.
         """
         while self._in_flight:
@@ -145,7 +145,7 @@ class BatchSender:
             return _Sent(batch, queue, address, error)
 
     def _await(self, sent: _Sent) -> None:
-        """Raises BrokerError[NOT_DURABLE], and what the request did, or the search for its queue."""
+        """Raises BrokerError[MESSAGE_NOT_DURABLE], and what the request did, or the search for its queue."""
         try:
             if isinstance(sent.answer, RocketMQError):
                 raise sent.answer
@@ -153,7 +153,7 @@ class BatchSender:
             self._brokers.succeeded(result.queue.broker_name)
             if result.status is not SendStatus.SEND_OK and not self._options.accept_not_durable:
                 raise BrokerError(
-                    "NOT_DURABLE",
+                    "MESSAGE_NOT_DURABLE",
                     address=str(sent.address),
                     queue=str(result.queue),
                     status=result.status.name,
@@ -200,7 +200,7 @@ class BatchSender:
     def _next_queue(self, topic: str) -> MessageQueue:
         """Any of the topic's, in turn from any on; of brokers that have failed lately only where there is no other.
 
-        Raises RouteError[NO_MASTER | NO_WRITABLE_QUEUE], and what a route does.
+        Raises RouteError[MASTER_UNAVAILABLE | TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE], and what a route does.
         """
         route = self._routes.route(topic)
         queues = route.write_queues()
@@ -209,8 +209,8 @@ class BatchSender:
             names = (queue.broker_name for queue in route.publish_queues())
             away = next((name for name in names if route.master_address(name) is None), None)
             if away is not None:
-                raise RouteError("NO_MASTER", broker=away, topic=topic)
-            raise RouteError("NO_WRITABLE_QUEUE", topic=topic)
+                raise RouteError("MASTER_UNAVAILABLE", broker=away, topic=topic)
+            raise RouteError("TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE", topic=topic)
         now_ms = self._clock()
         good = [queue for queue in queues if self._brokers.may_try(queue.broker_name, now_ms)] or queues
         return good[next(self._turns[topic]) % len(good)]

@@ -98,21 +98,22 @@ def resolve_columns(
 
     ``id_columns`` may be there as well, see ``id_positions``.
 
-    Raises OptionError[UNSENDABLE_COLUMNS | UNWRITABLE_COLUMN | SAME_COLUMNS | NOTHING_TO_SEND]; the last also where
-    there is neither a topic column nor option ``topic`` (``has_topic``), or one of two columns that mean nothing alone.
+    Raises OptionError[UNSUPPORTED_SINK_COLUMN | UNSUPPORTED_SINK_COLUMN_TYPE | DUPLICATE_COLUMN_ALIAS |
+    MISSING_SINK_COLUMN]; the last also where there is neither a topic column nor option ``topic`` (``has_topic``), or
+    one of two columns that mean nothing alone.
     """
     of_ids = id_positions(fields, id_columns)
     extra = {position for position in of_ids if fields[position][0].lower() not in _BY_SPELLING}
     given = [(place, name, type_) for place, (name, type_) in enumerate(fields) if place not in extra]
     unknown = [name for _, name, _ in given if name.lower() not in _BY_SPELLING]
     if unknown:
-        raise OptionError("UNSENDABLE_COLUMNS", columns=", ".join(unknown), available=available())
+        raise OptionError("UNSUPPORTED_SINK_COLUMN", columns=", ".join(unknown), available=available())
     spelt: dict[str, str] = {}
     positions: dict[str, int] = {}
     for position, spelling, given_type in given:
         name = _BY_SPELLING[spelling.lower()]
         if name in positions:
-            raise OptionError("SAME_COLUMNS", first=spelt[name], second=spelling, meaning=name)
+            raise OptionError("DUPLICATE_COLUMN_ALIAS", first=spelt[name], second=spelling, meaning=name)
         if name == BODY or given_type != _VOID:
             _check_type(spelling, given_type, SINK_COLUMNS[name].types)
         spelt[name], positions[name] = spelling, position
@@ -123,8 +124,8 @@ def resolve_columns(
 def id_positions(fields: Sequence[tuple[str, str]], id_columns: Sequence[str]) -> tuple[int, ...]:
     """Where the columns stand that ids are made of.
 
-    Raises OptionError[BAD_OPTION_VALUE] for one that is not there, OptionError[UNWRITABLE_COLUMN] for a type whose
-    values have no one text, OptionError[AMBIGUOUS_COLUMN].
+    Raises OptionError[INVALID_OPTION_VALUE] for one that is not there, OptionError[UNSUPPORTED_SINK_COLUMN_TYPE] for a
+    type whose values have no one text, OptionError[AMBIGUOUS_COLUMN].
     """
     names = [name for name, _ in fields]
     positions = []
@@ -132,7 +133,7 @@ def id_positions(fields: Sequence[tuple[str, str]], id_columns: Sequence[str]) -
         position = position_of(name, names)
         if position is None:
             expected = f"names of columns that the rows have: {', '.join(names)}"
-            raise OptionError("BAD_OPTION_VALUE", option="messageIdColumns", value=name, expected=expected)
+            raise OptionError("INVALID_OPTION_VALUE", option="messageIdColumns", value=name, expected=expected)
         _check_type(name, fields[position][1], HASHED_TYPES)
         positions.append(position)
     return tuple(positions)
@@ -159,7 +160,7 @@ def _check_complete(positions: Mapping[str, int], has_topic: bool) -> None:
     }
     for what, is_missing in missing.items():
         if is_missing:
-            raise OptionError("NOTHING_TO_SEND", missing=what, available=available())
+            raise OptionError("MISSING_SINK_COLUMN", missing=what, available=available())
 
 
 def _check_type(spelling: str, given: str, expected: Sequence[str]) -> None:
@@ -167,7 +168,7 @@ def _check_type(spelling: str, given: str, expected: Sequence[str]) -> None:
     plain = _LENGTH_OR_COLLATION.sub("string", given).replace(f"array<{_VOID}>", "array<string>")
     if plain not in expected:
         raise OptionError(
-            "UNWRITABLE_COLUMN",
+            "UNSUPPORTED_SINK_COLUMN_TYPE",
             column=spelling,
             given=given.upper(),
             expected=_listed(expected),

@@ -28,10 +28,10 @@ _DIGITS: Final = np.frombuffer(hexlify(np.arange(1 << 16, dtype=">u2").tobytes()
 
 
 def micro_batch(query_id: str | None, batch_id: str | None, *, of_columns: bool) -> str:
-    """The job that a micro-batch is. Raises OptionError[NO_BATCH_ID] where Spark leaves out which one it is, unless ids
-    are made ``of_columns``: all batches would have the same."""
+    """The job that a micro-batch is. Raises OptionError[MESSAGE_ID_UNAVAILABLE] where Spark leaves out which one it is,
+    unless ids are made ``of_columns``: all batches would have the same."""
     if (query_id is None or batch_id is None) and not of_columns:
-        raise OptionError("NO_BATCH_ID", query=str(query_id), batch=str(batch_id))
+        raise OptionError("MESSAGE_ID_UNAVAILABLE", query=str(query_id), batch=str(batch_id))
     return f"query {query_id} batch {batch_id}"
 
 

@@ -23,8 +23,8 @@ def outgoing_messages(
 ) -> Iterator[Message]:
     """One message for each body, with the same tags and properties; ``keys`` for all, or a sequence with one for each.
 
-    Raises LocalProtocolError[UNSENDABLE] for a body that is empty, or neither text nor bytes, for keys that are not as
-    many as bodies, and for properties that cannot travel or are RocketMQ's own.
+    Raises LocalProtocolError[INVALID_MESSAGE] for a body that is empty, or neither text nor bytes, for keys that are
+    not as many as bodies, and for properties that cannot travel or are RocketMQ's own.
     """
     each_body = [bodies] if isinstance(bodies, Body) else list(bodies)
     each_keys = [keys] * len(each_body) if keys is None or isinstance(keys, str) else list(keys)
@@ -50,4 +50,4 @@ def message_id(message: Message) -> str:
 
 
 def _unsendable(problem: str) -> LocalProtocolError:
-    return LocalProtocolError("UNSENDABLE", problem=problem)
+    return LocalProtocolError("INVALID_MESSAGE", problem=problem)

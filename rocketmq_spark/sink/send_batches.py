@@ -189,10 +189,11 @@ def queue_by_hash(sharding_key: str, queues: tuple[MessageQueue, ...]) -> Messag
 
 
 def sharded_queues(route: TopicRoute) -> tuple[MessageQueue, ...]:
-    """Those among which keys are shared. Raises RouteError[NO_WRITABLE_QUEUE | BAD_ORDER_CONF]."""
+    """Those among which keys are shared. Raises RouteError[TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE |
+    INVALID_ORDER_CONF]."""
     queues = route.publish_queues()
     if not queues:
-        raise RouteError("NO_WRITABLE_QUEUE", topic=route.topic)
+        raise RouteError("TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE", topic=route.topic)
     return queues
 
 

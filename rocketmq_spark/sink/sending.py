@@ -38,8 +38,8 @@ def send(
     keys : the same for each message, or a sequence with one for each
     options : of the connection, named as a reader's: ``accessKey``, ``secretKey``, ``useTLS`` and so on
 
-    Raises, before anything is sent, OptionError for the address or the options and LocalProtocolError[UNSENDABLE] for
-    what cannot travel; RouteError, BrokerError or TransportError, when those before it are stored and it may be.
+    Raises, before anything is sent, OptionError for the address or the options and LocalProtocolError[INVALID_MESSAGE]
+    for what cannot travel; RouteError, BrokerError or TransportError, when those before it are stored and it may be.
     """
     from rocketmq_spark.remoting.cluster_client import ClusterClient
     from rocketmq_spark.remoting.pool import ConnectionPool

@@ -60,7 +60,7 @@ class TopicLooks:
         and loses what has no keys. ``first_only``: as soon as there is any, the others are not waited for.
 
         A broker that the process knows the topic to have been on, or where nobody may write now, is no problem: whoever
-        sends waits for it. Raises TransportError[CLUSTER_UNREACHABLE] for what may pass and has not in
+        sends waits for it. Raises TransportError[CLUSTER_TIMEOUT] for what may pass and has not in
         ``clusterTimeoutMs``, and at once what another attempt would not change.
         """
         by_topic: defaultdict[str, list[Wanted]] = defaultdict(list)
@@ -109,7 +109,7 @@ class TopicLooks:
     def _learn(self, topic: str, wanted: Collection[Wanted]) -> None:
         """One attempt.
 
-        Raises RouteError[BROKER_NOT_ROUTED], and what a route, ``sharded_queues`` and ``is_compacted`` do.
+        Raises RouteError[UNKNOWN_BROKER], and what a route, ``sharded_queues`` and ``is_compacted`` do.
         """
         if topic in self._unserved:
             return
@@ -121,7 +121,7 @@ class TopicLooks:
         if any(no_such_queue(one, self._routed[topic]) for one in wanted) or self._unheard_of(topic, wanted):
             self._routed[topic] = self._routes.route(topic, refresh=True)
         for broker in self._unheard_of(topic, wanted):
-            raise RouteError("BROKER_NOT_ROUTED", topic=topic, broker=broker)
+            raise RouteError("UNKNOWN_BROKER", topic=topic, broker=broker)
 
     def _unheard_of(self, topic: str, wanted: Iterable[Wanted]) -> list[str]:
         """Brokers that are named, and that nobody knows to have the topic; unless they were waited for in vain."""

@@ -74,7 +74,7 @@ def write_rows(
     """Send all rows of a task; how many, once the brokers have stored them.
 
     Rows that cannot be sent, also for a topic that nobody serves, go to the dead letter topic of ``options``. Without
-    one it raises LocalProtocolError[UNSENDABLE_ROW], before anything of their Arrow batch is sent; and what ``sender``
+    one it raises LocalProtocolError[INVALID_ROW], before anything of their Arrow batch is sent; and what ``sender``
     raises.
     """
     key = task_key(task.job, task.partition_id)
@@ -166,7 +166,7 @@ def _unsendable(pieces: list[_Piece], problems: list[dict[int, str]], task: Task
     rows, found = next((piece.rows, wrong) for piece, wrong in zip(pieces, problems, strict=True) if wrong)
     position, problem = next(iter(found.items()))
     return LocalProtocolError(
-        "UNSENDABLE_ROW",
+        "INVALID_ROW",
         row=int(rows.numbers[position]),
         partition=task.partition_id,
         job=task.job,

@@ -38,12 +38,12 @@ class Stored(WriterCommitMessage):
 class RocketMQWriter(DataSourceArrowWriter):
     """Writes a batch. Each write has ids of its own, which the attempts of its tasks share.
 
-    Raises OptionError[NO_OVERWRITE] and what ``columns_and_ids`` does.
+    Raises OptionError[UNSUPPORTED_SAVE_MODE] and what ``columns_and_ids`` does.
     """
 
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
         if overwrite:
-            raise OptionError("NO_OVERWRITE", topic=options.topic or "of each row")
+            raise OptionError("UNSUPPORTED_SAVE_MODE", topic=options.topic or "of each row")
         self._options = options
         self._columns = columns_in(schema, options)
         self._job = f"write {uuid.uuid4()}"
@@ -56,7 +56,7 @@ class RocketMQWriter(DataSourceArrowWriter):
 class RocketMQStreamWriter(DataSourceStreamArrowWriter):
     """Writes micro-batches. A micro-batch that is written again has the ids that it had, row by row.
 
-    Raises what ``columns_and_ids`` does, and in a task OptionError[NO_BATCH_ID].
+    Raises what ``columns_and_ids`` does, and in a task OptionError[MESSAGE_ID_UNAVAILABLE].
     """
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:

@@ -106,10 +106,10 @@ def deleted(ranges: Iterable[QueueRange], bounds: Mapping[MessageQueue, QueueBou
 
 
 def report_losses(lost: Collection[LostRange], *, is_failure: bool) -> None:
-    """Raise DataLossError[OFFSETS_GONE] for all of them if they are a failure (``failOnDataLoss``); else log them in a
-    line, those that were read in another, without the advice."""
+    """Raise DataLossError[DATA_LOSS.OFFSETS_UNAVAILABLE] for all of them if they are a failure (``failOnDataLoss``);
+    else log them in a line, those that were read in another, without the advice."""
     if lost and is_failure:
-        raise DataLossError("OFFSETS_GONE", count=_offsets(lost), ranges=_told(lost))
+        raise DataLossError("DATA_LOSS.OFFSETS_UNAVAILABLE", count=_offsets(lost), ranges=_told(lost))
     unread = [one for one in lost if not one.was_read]
     read = [one for one in lost if one.was_read]
     if unread:
@@ -140,10 +140,10 @@ def report_passed_over(group: str, ranges: Collection[QueueRange]) -> None:
 
 def report_undelivered(group: str, deleted: Iterable[QueueRange], *, is_failure: bool) -> None:
     """The same of what was deleted before it was delivered to a group that shares messages: raises
-    DataLossError[DELETED_UNDELIVERED]."""
+    DataLossError[DATA_LOSS.UNDELIVERED_MESSAGES]."""
     lost = [LostRange(one.queue, one.begin_offset, one.end_offset, RETENTION) for one in deleted]
     if is_failure:
-        raise DataLossError("DELETED_UNDELIVERED", count=_offsets(lost), group=group, ranges=_told(lost))
+        raise DataLossError("DATA_LOSS.UNDELIVERED_MESSAGES", count=_offsets(lost), group=group, ranges=_told(lost))
     log.warning(
         "%d messages were deleted before group %s was delivered them: %s", _offsets(lost), group, _told(lost, len(lost))
     )

@@ -48,7 +48,7 @@ class RocketMQDataSource(DataSource):
     OptionError, which Spark shows where ``.load()`` was called. It is raised when Spark begins to read, because Spark
     builds the same class to write, and options of a sink are no mistakes of a reader.
 
-    Raises OptionError[NOT_THERE_YET] where it is asked to read a batch.
+    Raises OptionError[UNSUPPORTED_OPERATION] where it is asked to read a batch.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -89,7 +89,7 @@ class RocketMQDataSource(DataSource):
         return StartTrackingReader(_limited_reader(self._checked, schema))
 
     def reader(self, schema: StructType) -> NoReturn:
-        raise OptionError("NOT_THERE_YET", subject="spark.read and no SELECT", instead=INSTEAD_OF_BATCH_READ)
+        raise OptionError("UNSUPPORTED_OPERATION", subject="spark.read and no SELECT", instead=INSTEAD_OF_BATCH_READ)
 
     @raising_alone
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -135,7 +135,7 @@ def _checked(options: Mapping[str, str]) -> ReadOptions | OptionError:
 
 def _check_no_table(options: Mapping[str, str]) -> None:
     if ADDED_BY_CREATE_TABLE in (name.lower() for name in options):
-        raise OptionError("NOT_THERE_YET", subject="CREATE TABLE", instead=INSTEAD_OF_TABLES)
+        raise OptionError("UNSUPPORTED_OPERATION", subject="CREATE TABLE", instead=INSTEAD_OF_TABLES)
 
 
 def register(spark: Any) -> None:

@@ -19,7 +19,8 @@ MOST_NAMED: Final = 50
 
 
 def check_skipped(logged: Sequence[QueueRange], skipped: Collection[QueueRange]) -> None:
-    """Raise OptionError[BAD_OPTION_VALUE] for a range that shares offsets with one of ``logged`` and is not the same.
+    """Raise OptionError[INVALID_OPTION_VALUE] for a range that shares offsets with one of ``logged`` and is not the
+    same.
 
     A range that shares none is of another batch, which has been read. Log what of ``logged`` is skipped.
     """
@@ -27,7 +28,7 @@ def check_skipped(logged: Sequence[QueueRange], skipped: Collection[QueueRange])
         for other in logged:
             if one != other and _overlap(one, other):
                 expected = f"exactly what the logged batch has of this queue: {other}"
-                raise OptionError("BAD_OPTION_VALUE", option="giveUp", value=str(one), expected=expected)
+                raise OptionError("INVALID_OPTION_VALUE", option="giveUp", value=str(one), expected=expected)
     found = [one for one in logged if one in skipped]
     if found:
         log.warning(

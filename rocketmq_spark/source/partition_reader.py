@@ -77,8 +77,8 @@ def read_ranges(
     told_lost : what the driver has told to be lost, and nobody has to tell again
     planned_by : client id of the member that counts what is found to be lost; None: nobody does
 
-    Raises DataLossError (with ``failOnDataLoss``), TransportError[RANGE_UNREADABLE], and RemoteProtocolError
-    [BAD_MESSAGE] (with ``badMessages`` ``fail``) or [CORRUPT_MESSAGE_IN_QUEUE].
+    Raises DataLossError (with ``failOnDataLoss``), TransportError[LOGGED_BATCH_UNREADABLE], and RemoteProtocolError
+    [UNDECODABLE_MESSAGE_BODY] (with ``badMessages`` ``fail``) or [CORRUPT_MESSAGE.QUEUE].
     """
     client, whole = ExecutorClient.shared(options), ExecutorClient.shared(replace(options, sub_expression="*"))
     puller_for = partial(_puller, filtered=client, whole=whole, options=options, masters=masters, batch_id=batch_id)
@@ -257,7 +257,7 @@ class _RangeReader:
                 raise
             at_this_broker = self._logged_at_this_broker()
             raise TransportError(
-                "RANGE_UNREADABLE",
+                "LOGGED_BATCH_UNREADABLE",
                 wanted=str(self._wanted),
                 cause=str(error),
                 give_up=as_option(at_this_broker or [self._wanted]),
@@ -333,7 +333,7 @@ class _RangeReader:
 
     def _corrupt(self, pulled: PulledRange, problem: Exception) -> RemoteProtocolError:
         return RemoteProtocolError(
-            "CORRUPT_MESSAGE_IN_QUEUE",
+            "CORRUPT_MESSAGE.QUEUE",
             queue=str(self._wanted.queue),
             offset=pulled.begin_offset,
             problem=str(problem),

@@ -42,7 +42,7 @@ def spark_type(column: Column) -> DataType:
 
 
 def default_schema(*, include_properties: bool = False, property_columns: Sequence[str] = ()) -> StructType:
-    """The columns that a reader without a schema of its own gets. Raises OptionError[BAD_OPTION_VALUE]."""
+    """The columns that a reader without a schema of its own gets. Raises OptionError[INVALID_OPTION_VALUE]."""
     _check_property_columns(property_columns)
     columns = {name: COLUMNS[name] for name in default_columns(include_properties=include_properties)}
     columns |= {name: of_property(name) for name in property_columns}
@@ -54,17 +54,18 @@ def _check_property_columns(property_columns: Sequence[str]) -> None:
     for name in property_columns:
         if name.lower() in _BY_LOWER:
             expected = f"no names of columns that are there, in any case: {_listed(COLUMNS)}"
-            raise OptionError("BAD_OPTION_VALUE", option="propertyColumns", value=name, expected=expected)
+            raise OptionError("INVALID_OPTION_VALUE", option="propertyColumns", value=name, expected=expected)
 
 
 def check_schema(schema: StructType, property_columns: Sequence[str] = ()) -> None:
     """A user schema may pick and order any columns, in any case. Raises OptionError[UNKNOWN_COLUMN] for another name,
-    OptionError[BAD_COLUMN_TYPE] for another type, OptionError[NO_COLUMNS | NOT_NULL_COLUMN | BAD_OPTION_VALUE]."""
+    OptionError[UNSUPPORTED_COLUMN_TYPE] for another type, OptionError[EMPTY_SCHEMA | NON_NULLABLE_COLUMN |
+    INVALID_OPTION_VALUE]."""
     _check_property_columns(property_columns)
     columns = _columns_by_lower(property_columns)
     available = _listed(f"{name} {_shown(spark_type(column))}" for name, column in columns.values())
     if not schema.fields:
-        raise OptionError("NO_COLUMNS", available=available)
+        raise OptionError("EMPTY_SCHEMA", available=available)
     unknown = [field.name for field in schema.fields if field.name.lower() not in columns]
     if unknown:
         raise OptionError("UNKNOWN_COLUMN", columns=", ".join(unknown), available=available)
@@ -72,9 +73,11 @@ def check_schema(schema: StructType, property_columns: Sequence[str] = ()) -> No
         expected = spark_type(columns[field.name.lower()][1])
         if field.dataType not in (expected, _without_null_values(expected)):
             given, wanted = _shown(field.dataType), _shown(expected)
-            raise OptionError("BAD_COLUMN_TYPE", column=field.name, given=given, expected=wanted, available=available)
+            raise OptionError(
+                "UNSUPPORTED_COLUMN_TYPE", column=field.name, given=given, expected=wanted, available=available
+            )
         if not field.nullable:
-            raise OptionError("NOT_NULL_COLUMN", column=field.name)
+            raise OptionError("NON_NULLABLE_COLUMN", column=field.name)
 
 
 def _without_null_values(type_: DataType) -> DataType:

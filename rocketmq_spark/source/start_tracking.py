@@ -93,7 +93,7 @@ class StartTracker:
     def latest(self) -> bool:
         """Spark calls ``latestOffset()``: whether the source is to be asked. If not, ``start`` is the answer again.
 
-        Raises OptionError[CALL_OUT_OF_ORDER].
+        Raises OptionError[UNSUPPORTED_SPARK_SETTING].
         """
         self._advance(Call.LATEST)
         return self.state is not State.PROPOSED_AGAIN
@@ -103,13 +103,13 @@ class StartTracker:
         self.start = end
 
     def initial(self) -> None:
-        """Spark calls ``initialOffset()``. Raises OptionError[CALL_OUT_OF_ORDER]."""
+        """Spark calls ``initialOffset()``. Raises OptionError[UNSUPPORTED_SPARK_SETTING]."""
         self._advance(Call.INITIAL)
 
     def partitions(self, start: Offset, end: Offset) -> bool:
         """Spark calls ``partitions(start, end)``: whether that is a batch, and not the report of a restart.
 
-        Raises OptionError[CALL_OUT_OF_ORDER].
+        Raises OptionError[UNSUPPORTED_SPARK_SETTING].
         """
         if start != end:
             self._advance(Call.PLAN)
@@ -121,5 +121,5 @@ class StartTracker:
     def _advance(self, call: Call) -> None:
         following = TRANSITIONS.get((self.state, call))
         if following is None:
-            raise OptionError("CALL_OUT_OF_ORDER", version=self._spark_version, call=call.value)
+            raise OptionError("UNSUPPORTED_SPARK_SETTING", version=self._spark_version, call=call.value)
         self.state = following

@@ -67,7 +67,7 @@ class StartTrackingReader(DataSourceStreamReader):
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # as Spark 4.0 and 4.1 call it
         """The end of the next batch; where the batch before ended when there is nothing to read.
 
-        Raises OptionError[CALL_OUT_OF_ORDER], and what the reader raises.
+        Raises OptionError[UNSUPPORTED_SPARK_SETTING], and what the reader raises.
         """
         limit = self._reader.getDefaultReadLimit()
         asks = self._tracker.latest()

@@ -45,7 +45,7 @@ class DeadLetterSender:
         """Returns when ``bad``, met in ``queue``, is in the group's dead letter topic on that broker.
 
         Raises what keeps it from there: a refusal that will not pass, RouteError for a topic that no broker serves for
-        ``missingTopicTimeoutMs``, TransportError[CLUSTER_UNREACHABLE] for a broker, or name servers, that are silent
+        ``missingTopicTimeoutMs``, TransportError[CLUSTER_TIMEOUT] for a broker, or name servers, that are silent
         for ``clusterTimeoutMs``.
         """
         letter, subject = dead_letter(bad, queue), broker_subject(queue.broker_name)
@@ -68,7 +68,8 @@ class BadMessages:
     def settle(self, batch: pa.RecordBatch, bad: list[BadMessage]) -> pa.RecordBatch:
         """The rows of ``batch`` that stay, of which ``bad`` have no body. Says each bad message once.
 
-        Raises RemoteProtocolError[BAD_MESSAGE] with ``fail``; with ``deadLetter`` what ``DeadLetterSender`` does.
+        Raises RemoteProtocolError[UNDECODABLE_MESSAGE_BODY] with ``fail``; with ``deadLetter`` what
+        ``DeadLetterSender`` does.
         """
         new = [message for message in bad if message.offsets.start > self._settled_to]
         if not new:
@@ -76,7 +77,9 @@ class BadMessages:
         if self._mode == "fail":
             first = new[0]
             offset = first.offsets.start
-            raise RemoteProtocolError("BAD_MESSAGE", queue=str(self._queue), offset=offset, problem=first.problem)
+            raise RemoteProtocolError(
+                "UNDECODABLE_MESSAGE_BODY", queue=str(self._queue), offset=offset, problem=first.problem
+            )
         self._settled_to = new[-1].offsets.start
         if self._mode == "deadLetter":
             for message in new:
@@ -116,18 +119,20 @@ class BadSharedMessages:
         return DeadLetterSender(self._options, self._client_of(self._options))
 
     def settle(self, queue: MessageQueue, offset: int, problem: str) -> None:
-        """Of a message whose row stays, without body. Raises RemoteProtocolError[BAD_MESSAGE] with ``fail``; with
-        ``deadLetter`` too, which brokers' messages alone meet, unless a spool has kept those of a proxy."""
+        """Of a message whose row stays, without body. Raises RemoteProtocolError[UNDECODABLE_MESSAGE_BODY] with
+        ``fail``; with ``deadLetter`` too, which brokers' messages alone meet, unless a spool has kept those of a
+        proxy."""
         if self._options.bad_messages == "deadLetter":
             problem += "; it came through a proxy, so only 'null' leads past it"
         if self._options.bad_messages != "null":
-            raise RemoteProtocolError("BAD_MESSAGE", queue=str(queue), offset=offset, problem=problem)
+            raise RemoteProtocolError("UNDECODABLE_MESSAGE_BODY", queue=str(queue), offset=offset, problem=problem)
         log.warning("bad message read without body: queue=%s offset=%d: %s", queue, offset, problem)
 
     def settle_stored(self, batch: pa.RecordBatch, bad: list[BadMessage]) -> pa.RecordBatch:
         """The rows of ``batch`` that stay, by its column COMMIT_LOG_OFFSET; those of ``bad`` have no body.
 
-        Raises RemoteProtocolError[BAD_MESSAGE] with ``fail``; with ``deadLetter`` what ``DeadLetterSender`` does.
+        Raises RemoteProtocolError[UNDECODABLE_MESSAGE_BODY] with ``fail``; with ``deadLetter`` what
+        ``DeadLetterSender`` does.
         """
         sends = self._options.bad_messages == "deadLetter"
         for one in bad:

@@ -46,51 +46,55 @@ RESPONSE_BYTES: Final = Bound("bytes of a response over gRPC", Claimant.SERVER, 
 """One message of gRPC, and all that answer one request for messages. No task of Spark carries more; compression is
 refused."""
 
-HEADER_BYTES: Final = Bound("bytes of a header", Claimant.SERVER, 0xFFFFFF, "BAD_HEADER")
+HEADER_BYTES: Final = Bound("bytes of a header", Claimant.SERVER, 0xFFFFFF, "MALFORMED_RESPONSE.HEADER")
 """Its length has 24 bits."""
 
-HEADER_VALUES: Final = Bound("values in a header", Claimant.SERVER, 1_000_000, "BAD_HEADER")
+HEADER_VALUES: Final = Bound("values in a header", Claimant.SERVER, 1_000_000, "MALFORMED_RESPONSE.HEADER")
 """A value takes up to 230 bytes of memory, and as few as 3 in a header or body."""
 
-BODY_BYTES: Final = Bound("bytes of a JSON body", Claimant.SERVER, 16 * 1024 * 1024, "BAD_BODY")
+BODY_BYTES: Final = Bound("bytes of a JSON body", Claimant.SERVER, 16 * 1024 * 1024, "MALFORMED_RESPONSE.BODY")
 """No Java client reads a longer frame. Source: ``remoting/netty/NettyDecoder.java``."""
 
-BODY_VALUES: Final = Bound("values in a JSON body", Claimant.SERVER, 1_000_000, "BAD_BODY")
+BODY_VALUES: Final = Bound("values in a JSON body", Claimant.SERVER, 1_000_000, "MALFORMED_RESPONSE.BODY")
 """A queue in statistics has 8."""
 
-BODY_DEPTH: Final = Bound("levels of objects as keys in a JSON body", Claimant.SERVER, 32, "BAD_BODY")
+BODY_DEPTH: Final = Bound("levels of objects as keys in a JSON body", Claimant.SERVER, 32, "MALFORMED_RESPONSE.BODY")
 """RocketMQ's bodies go to 4. Levels of standard JSON end where Python's recursion does, with the same error."""
 
-ROUTE_QUEUES: Final = Bound("queues of a topic", Claimant.SERVER, 65_536, "BAD_BODY")
+ROUTE_QUEUES: Final = Bound("queues of a topic", Claimant.SERVER, 65_536, "MALFORMED_RESPONSE.BODY")
 """Of all brokers together, those to read and those to write each for itself."""
 
-ORDERED_QUEUES: Final = Bound("queues of an order configuration", Claimant.SERVER, 65_536, "BAD_ORDER_CONF")
+ORDERED_QUEUES: Final = Bound("queues of an order configuration", Claimant.SERVER, 65_536, "INVALID_ORDER_CONF")
 """Only producers use them: what cannot be read ends no query that reads the topic."""
 
-QUEUE_ID: Final = Bound("queue ID", Claimant.SERVER, 2**31 - 1, "BAD_BODY")
+QUEUE_ID: Final = Bound("queue ID", Claimant.SERVER, 2**31 - 1, "MALFORMED_RESPONSE.BODY")
 
-QUEUE_OFFSETS: Final = Bound("offsets of a queue, min to max", Claimant.SERVER, 2**42, "IMPOSSIBLE_BOUNDS")
+QUEUE_OFFSETS: Final = Bound("offsets of a queue, min to max", Claimant.SERVER, 2**42, "INVALID_QUEUE_OFFSETS")
 """A consume queue with so many entries has 88 TB, of 20 bytes each."""
 
-POP_OFFSETS: Final = Bound("offsets from the start of a POP response", Claimant.SERVER, 2**20, "BAD_HEADER")
+POP_OFFSETS: Final = Bound(
+    "offsets from the start of a POP response", Claimant.SERVER, 2**20, "MALFORMED_RESPONSE.HEADER"
+)
 """A POP response has at most 32 messages of a queue; a broker looks through some thousand others for them. An
 acknowledgement has a bit for each offset."""
 
-INNER_MESSAGES: Final = Bound("messages of an inner batch", Claimant.PRODUCER, 2**15 - 1, "BAD_MESSAGE")
+INNER_MESSAGES: Final = Bound("messages of an inner batch", Claimant.PRODUCER, 2**15 - 1, "UNDECODABLE_MESSAGE_BODY")
 """An entry of a batch consume queue counts them in 16 bits. Source: ``store/queue/BatchConsumeQueue.java``."""
 
 DECOMPRESSED_BODY_BYTES: Final = Bound(
-    "decompressed bytes of a body", Claimant.PRODUCER, 32 * 1024 * 1024, "BAD_MESSAGE"
+    "decompressed bytes of a body", Claimant.PRODUCER, 32 * 1024 * 1024, "UNDECODABLE_MESSAGE_BODY"
 )
 """What one body may grow to; by RocketMQ's defaults it has 4 MiB at most before it is compressed. Spark holds a row
 several times in the memory of its JVM, which ends where there is not enough."""
 
-DECOMPRESSED_BYTES: Final = Bound("decompressed bytes of a pull", Claimant.PRODUCER, 128 * 1024 * 1024, "BAD_MESSAGE")
+DECOMPRESSED_BYTES: Final = Bound(
+    "decompressed bytes of a pull", Claimant.PRODUCER, 128 * 1024 * 1024, "UNDECODABLE_MESSAGE_BODY"
+)
 """What the bodies of one pull may grow to, together; more of them are decoded in parts."""
 
-CHECKPOINT_OFFSET: Final = Bound("offset in a checkpoint", Claimant.CHECKPOINT, 2**63 - 1, "BAD_OFFSET")
+CHECKPOINT_OFFSET: Final = Bound("offset in a checkpoint", Claimant.CHECKPOINT, 2**63 - 1, "INCOMPATIBLE_CHECKPOINT")
 
-CHECKPOINT_MESSAGES: Final = Bound("messages in a batch", Claimant.CHECKPOINT, 200_000, "BAD_OFFSET")
+CHECKPOINT_MESSAGES: Final = Bound("messages in a batch", Claimant.CHECKPOINT, 200_000, "INCOMPATIBLE_CHECKPOINT")
 """With message-based load balancing, where a checkpoint lists the receipt handles of a batch as ranges."""
 
 BOUNDS: Final = (

@@ -46,10 +46,10 @@ def native_module(name: str, asked: str | None) -> ModuleType | None:
     """The module of that name, which needs the twin, if ``VARIABLE`` asks for it; also if it asks for nothing, and the
     twin is there. None: it is Python's turn.
 
-    Raises OptionError[BAD_OPTION_VALUE], OptionError[NATIVE_NOT_BUILT].
+    Raises OptionError[INVALID_OPTION_VALUE], OptionError[NATIVE_DECODER_UNAVAILABLE].
     """
     if asked not in {None, PYTHON, NATIVE}:
-        raise OptionError("BAD_OPTION_VALUE", option=VARIABLE, value=asked, expected=f"{PYTHON!r} or {NATIVE!r}")
+        raise OptionError("INVALID_OPTION_VALUE", option=VARIABLE, value=asked, expected=f"{PYTHON!r} or {NATIVE!r}")
     if asked == PYTHON:
         return None
     try:
@@ -57,7 +57,7 @@ def native_module(name: str, asked: str | None) -> ModuleType | None:
         return import_module(name)
     except ImportError as problem:
         if asked == NATIVE:
-            raise OptionError("NATIVE_NOT_BUILT", variable=VARIABLE, problem=str(problem)) from problem
+            raise OptionError("NATIVE_DECODER_UNAVAILABLE", variable=VARIABLE, problem=str(problem)) from problem
         return None
 
 

@@ -34,8 +34,8 @@ def read_parts(
 ) -> Iterator[pa.RecordBatch]:
     """All messages of ``parts`` that the subscription wants, as batches of exactly ``arrow_schema(schema)``.
 
-    Raises RemoteProtocolError[BAD_MESSAGE] (with ``badMessages`` ``fail``), [CORRUPT_MESSAGE] or [BAD_BODY], and what
-    ``DeadLetterSender`` does.
+    Raises RemoteProtocolError[UNDECODABLE_MESSAGE_BODY] (with ``badMessages`` ``fail``), [CORRUPT_MESSAGE.RESPONSE] or
+    [MALFORMED_RESPONSE.BODY], and what ``DeadLetterSender`` does.
     """
     target, columns = arrow_schema(schema), canonical_names(schema, texts_beside_columns(options))
     tags = exact_tags(options.sub_expression)

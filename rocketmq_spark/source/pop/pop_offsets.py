@@ -49,8 +49,9 @@ class PopOffset:
 
     @classmethod
     def from_json(cls, value: Any, options: ReadOptions) -> PopOffset:
-        """Read back what ``to_json`` gave. Raises OptionError[CHECKPOINT_OF_ANOTHER] for that of queues, of another
-        group, or with handles that only their own server understands; OptionError[BAD_OFFSET] for anything else."""
+        """Read back what ``to_json`` gave. Raises OptionError[CHECKPOINT_OPTION_CHANGED] for that of queues, of another
+        group, or with handles that only their own server understands; OptionError[INCOMPATIBLE_CHECKPOINT] for anything
+        else."""
         value = without_shown(value)
         try:
             if "queues" in value:
@@ -66,7 +67,7 @@ class PopOffset:
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
             if isinstance(problem, OptionError):
                 raise
-            raise OptionError("BAD_OFFSET", problem=f"{problem} in {str(value)[:200]}") from None
+            raise OptionError("INCOMPATIBLE_CHECKPOINT", problem=f"{problem} in {str(value)[:200]}") from None
         if offset.consumer_group != options.consumer_group:
             raise _of_another("consumerGroup", offset.consumer_group, options.consumer_group, ANOTHER_GROUP)
         if options.endpoints is None and not all(isinstance(one, Handle) for one in offset.handles):
@@ -75,4 +76,4 @@ class PopOffset:
 
 
 def _of_another(option: str, before: str, now: str, loses: str) -> OptionError:
-    return OptionError("CHECKPOINT_OF_ANOTHER", option=option, before=before, now=now, loses=loses, or_else=OR_ELSE)
+    return OptionError("CHECKPOINT_OPTION_CHANGED", option=option, before=before, now=now, loses=loses, or_else=OR_ELSE)

@@ -74,7 +74,7 @@ class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvaila
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The end of the next batch; ``start`` itself, to the letter, when there is nothing.
 
-        Raises whatever ends the query, as ``docs/reference/errors.md`` has it; OptionError[BAD_OPTION_VALUE] for a
+        Raises whatever ends the query, as ``docs/reference/errors.md`` has it; OptionError[INVALID_OPTION_VALUE] for a
         ``limit`` that is neither a number of rows nor all that there is.
         """
         begin = self._read(start)

@@ -122,7 +122,7 @@ class PopRun(Run):
 
     def batch(self, end: PopOffset) -> tuple[Received, ...]:
         """The messages of the batch that ends at ``end``; of another start's see ``EarlierBatch``.
-        Raises what keeps it from them, TransportError[RUN_ENDED] for a signal."""
+        Raises what keeps it from them, TransportError[SOURCE_PROCESS_TERMINATED] for a signal."""
         if end.epoch == self._epoch:
             if self._spool is not None:
                 self._spool.logged(self._epoch, end.number)
@@ -131,7 +131,7 @@ class PopRun(Run):
             return ()
         messages = self._answer(lambda: self._earlier.messages(end), None)
         if messages is None:
-            raise TransportError("RUN_ENDED", ended_for_ms=0)
+            raise TransportError("SOURCE_PROCESS_TERMINATED", ended_for_ms=0)
         return messages
 
     def report(self, epoch_ms: int) -> dict[str, Any] | None:

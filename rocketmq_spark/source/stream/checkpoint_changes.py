@@ -153,8 +153,8 @@ CHANGES: Final = (
 def warnings_of(offset: SourceOffset, options: ReadOptions) -> list[str]:
     """What is to be said to the query that goes on from ``offset``.
 
-    Raises OptionError[CHECKPOINT_OF_ANOTHER] for the first change that is an error. Offsets of version 1 tell only of
-    what they have positions of.
+    Raises OptionError[CHECKPOINT_OPTION_CHANGED] for the first change that is an error. Offsets of version 1 tell only
+    of what they have positions of.
     """
     told = []
     for change in CHANGES:
@@ -164,7 +164,7 @@ def warnings_of(offset: SourceOffset, options: ReadOptions) -> list[str]:
         if change.outcome is Outcome.ERROR:
             before, now = difference.before, difference.now
             raise OptionError(
-                "CHECKPOINT_OF_ANOTHER",
+                "CHECKPOINT_OPTION_CHANGED",
                 option=change.option,
                 before=before,
                 now=now,

@@ -111,13 +111,14 @@ def stop(query: StreamingQuery, timeout_s: float = 60.0) -> None:
     nothing twice. With several RocketMQ sources all of them are drained. To be called on the machine of the query's
     driver.
 
-    Raises at once: MembershipError[NO_SOURCE] where the query has none of ours, [NOT_ON_THIS_MACHINE] where the driver
-    is on another one. After ``timeout_s`` MembershipError[NOT_DRAINED], or [NO_CONTROL_FOLDER] where there was no way
-    to ask: the query then goes on, and ``query.stop()`` stops it as a crash would. Where one of several sources has
-    handed over by then, it cannot go on: it is stopped, and MembershipError[PARTLY_DRAINED] raised. So it is where the
-    caller is interrupted. What the query fails with meanwhile is raised too. A query with a trigger interval asks its
-    source only at the next trigger; allow for that. One without any progress yet has nothing to hand over and cannot be
-    asked: it is still looking for its servers or its topic.
+    Raises at once: MembershipError[NOT_A_ROCKETMQ_QUERY] where the query has none of ours, [STOP_FROM_OTHER_HOST] where
+    the driver is on another one. After ``timeout_s`` MembershipError[GRACEFUL_STOP_TIMEOUT], or
+    [STOP_CONTROL_DIR_MISSING] where there was no way to ask: the query then goes on, and ``query.stop()`` stops it as a
+    crash would. Where one of several sources has handed over by then, it cannot go on: it is stopped, and
+    MembershipError[GRACEFUL_STOP_INCOMPLETE] raised. So it is where the caller is interrupted. What the query fails
+    with meanwhile is raised too. A query with a trigger interval asks its source only at the next trigger; allow for
+    that. One without any progress yet has nothing to hand over and cannot be asked: it is still looking for its servers
+    or its topic.
     """
     name = str(query.name or query.id)
     asked: set[Control] = set()
@@ -166,7 +167,9 @@ def _give_up(name: str, asked: set[Control], timeout_s: int, query: StreamingQue
         time.sleep(POLL_S)
     if going_on:
         query.stop()
-        raise MembershipError("PARTLY_DRAINED", query=name, timeout_s=timeout_s, left=len(going_on), sources=len(asked))
+        raise MembershipError(
+            "GRACEFUL_STOP_INCOMPLETE", query=name, timeout_s=timeout_s, left=len(going_on), sources=len(asked)
+        )
 
 
 def _withdraw(asked: set[Control]) -> set[Control]:
@@ -201,7 +204,7 @@ def _ask(controls: set[Control]) -> None:
 
 def _check_sources(query: str, offsets: list[Any], controls: set[Control]) -> None:
     if offsets and None not in offsets and not controls:
-        raise MembershipError("NO_SOURCE", query=query)
+        raise MembershipError("NOT_A_ROCKETMQ_QUERY", query=query)
 
 
 def _check_machine(query: str, controls: set[Control]) -> None:
@@ -209,7 +212,7 @@ def _check_machine(query: str, controls: set[Control]) -> None:
     for control in controls:
         if control.host != here and not control.path.is_dir():
             raise MembershipError(
-                "NOT_ON_THIS_MACHINE", query=query, host=control.host, here=here, folder=control.folder
+                "STOP_FROM_OTHER_HOST", query=query, host=control.host, here=here, folder=control.folder
             )
 
 
@@ -217,6 +220,6 @@ def _not_stopped(query: str, left: set[Control], timeout_s: int) -> MembershipEr
     for control in left:
         if not control.path.is_dir():
             return MembershipError(
-                "NO_CONTROL_FOLDER", query=query, timeout_s=timeout_s, host=control.host, folder=control.folder
+                "STOP_CONTROL_DIR_MISSING", query=query, timeout_s=timeout_s, host=control.host, folder=control.folder
             )
-    return MembershipError("NOT_DRAINED", query=query, timeout_s=timeout_s)
+    return MembershipError("GRACEFUL_STOP_TIMEOUT", query=query, timeout_s=timeout_s)

@@ -59,7 +59,7 @@ class MissingQueues:
 
     def see(self, away: Mapping[MessageQueue, str], start: SourceOffset, now_ms: int) -> None:
         """``away`` are all the queues that are away now, with their brokers' last addresses; their positions are in
-        ``start``. Raises RouteError[QUEUES_MISSING] for those that have been away for the whole limit."""
+        ``start``. Raises RouteError[QUEUES_UNAVAILABLE] for those that have been away for the whole limit."""
         places = {
             queue: f"{queue} at offset {start.queues[queue].end_offset}, last at {address}"
             for queue, address in away.items()
@@ -70,7 +70,7 @@ class MissingQueues:
             self.waits = tuple(self._wait(of_broker, away, start) for of_broker in _by_topic_and_broker(away))
         if overdue := self._overdue(now_ms):
             raise RouteError(
-                "QUEUES_MISSING",
+                "QUEUES_UNAVAILABLE",
                 queues="; ".join(places[queue] for queue in sorted(overdue, key=MessageQueue.sort_key)),
                 lasting="Now" if self._is_failing else f"For {max(overdue.values())} ms",
                 patience=self._patience(),

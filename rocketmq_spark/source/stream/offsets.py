@@ -135,8 +135,9 @@ class SourceOffset:
 
     @classmethod
     def from_json(cls, value: object) -> SourceOffset:
-        """Read back what ``to_json`` gave. Raises OptionError[BAD_OFFSET] for anything else: other versions, and other
-        spellings, which Spark would take for other offsets; OptionError[CHECKPOINT_OF_ANOTHER] for ``PopOffset``'s."""
+        """Read back what ``to_json`` gave. Raises OptionError[INCOMPATIBLE_CHECKPOINT] for anything else: other
+        versions, and other spellings, which Spark would take for other offsets; OptionError[CHECKPOINT_OPTION_CHANGED]
+        for ``PopOffset``'s."""
         value = without_shown(value)
         try:
             offset = cls(dict(_queues(value)), _planned_with(value), _waited(value))
@@ -146,7 +147,7 @@ class SourceOffset:
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
             if isinstance(problem, OptionError):
                 raise
-            raise OptionError("BAD_OFFSET", problem=f"{problem} in {str(value)[:200]}") from None
+            raise OptionError("INCOMPATIBLE_CHECKPOINT", problem=f"{problem} in {str(value)[:200]}") from None
 
 
 class OffsetReader:
@@ -180,7 +181,7 @@ def _text(value: object) -> str:
 def _queues(value: Any) -> Iterator[tuple[MessageQueue, QueueProgress]]:
     if value.get("loadBalance") == BY_MESSAGE:
         raise OptionError(
-            "CHECKPOINT_OF_ANOTHER",
+            "CHECKPOINT_OPTION_CHANGED",
             option="loadBalance",
             before=BY_MESSAGE,
             now=BY_QUEUE,

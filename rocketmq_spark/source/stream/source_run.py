@@ -72,12 +72,13 @@ class Run:
         return once_ended
 
     def _outlive(self) -> None:
-        """A moment, once a signal has ended the run. Raises TransportError[RUN_ENDED] where Spark does not end too."""
+        """A moment, once a signal has ended the run. Raises TransportError[SOURCE_PROCESS_TERMINATED] where Spark does
+        not end too."""
         if self._ended_ms is None:
             return
         ended_for_ms = monotonic_ms() - self._ended_ms
         if ended_for_ms > OUTLIVED_LIMIT_MS:
-            raise TransportError("RUN_ENDED", ended_for_ms=ended_for_ms)
+            raise TransportError("SOURCE_PROCESS_TERMINATED", ended_for_ms=ended_for_ms)
         time.sleep(OUTLIVED_PAUSE_S)
 
     def _end_between_calls(self) -> bool:
@@ -125,7 +126,7 @@ class SourceRun(Run):
 
     def latest_offset(self, start: SourceOffset, limit: int | None) -> SourceOffset:
         """``BatchPlanner.latest_offset``; ``start``, a moment later, once a signal has ended the run. Raises
-        TransportError[RUN_ENDED] where Spark does not end as well."""
+        TransportError[SOURCE_PROCESS_TERMINATED] where Spark does not end as well."""
         self._outlive()
         return self._answer(lambda: self.planner.latest_offset(start, limit), start)
 

@@ -107,7 +107,7 @@ def first_positions(
     A retry topic holds what a group has sent back, and always begins at its first message.
 
     ``found``: the first offset stored at ``start.timestamp_ms`` or later, of the same queues where there is such a
-    time. Raises OptionError[BAD_OPTION_VALUE] for an offset that its queue does not have.
+    time. Raises OptionError[INVALID_OPTION_VALUE] for an offset that its queue does not have.
 
     Source of the policies: ``client/impl/consumer/RebalancePushImpl.java#computePullFromWhereWithException``; differs:
     a topic starts as a whole, so that a queue which it gains later is new and begins at its min offset instead of at
@@ -142,7 +142,7 @@ def _listed(queue: MessageQueue, offset: int, held: QueueBounds) -> int:
 
 
 def _bad_offset(queue: MessageQueue, offset: int, expected: str) -> OptionError:
-    return OptionError("BAD_OPTION_VALUE", option="startingOffsets", value=f"{queue}: {offset}", expected=expected)
+    return OptionError("INVALID_OPTION_VALUE", option="startingOffsets", value=f"{queue}: {offset}", expected=expected)
 
 
 log = logging.getLogger(__name__)

@@ -103,7 +103,7 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The end of the next batch; ``start`` itself, to the letter, when there is nothing to read.
 
-        Raises whatever ends the query, as ``docs/reference/errors.md`` has it; OptionError[BAD_OPTION_VALUE] for a
+        Raises whatever ends the query, as ``docs/reference/errors.md`` has it; OptionError[INVALID_OPTION_VALUE] for a
         ``limit`` that is neither a number of rows nor all that there is.
         """
         begin = self._offsets.read(start)
@@ -181,7 +181,8 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
         self._notes.clear()
 
     def _running(self, checkpoint: SourceOffset) -> SourceRun:
-        """``checkpoint``: where the query goes on. Raises OptionError[CHECKPOINT_OF_ANOTHER], with nothing joined."""
+        """``checkpoint``: where the query goes on. Raises OptionError[CHECKPOINT_OPTION_CHANGED], with nothing
+        joined."""
         if self._run is None:
             from rocketmq_spark.source.stream.source_run import SourceRun
 

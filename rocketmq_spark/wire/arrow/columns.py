@@ -104,8 +104,8 @@ class ColumnDecoder:
 
         Fastest with 1 to 4 MiB of bodies in a call; they must stay below 2 GiB.
 
-        RemoteProtocolError[CORRUPT_MESSAGE] as ``decode_messages`` raises it for the body with the damage; but what is
-        wrong inside a compressed body or an inner batch counts only where that is decoded.
+        RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] as ``decode_messages`` raises it for the body with the damage; but
+        what is wrong inside a compressed body or an inner batch counts only where that is decoded.
         """
         wanted = range(begin_offset, end_offset)
         try:
@@ -127,9 +127,9 @@ class ColumnDecoder:
 
         Which messages of an unreadable inner batch have a wanted tag nobody knows: all have rows, with its properties.
 
-        RemoteProtocolError[CORRUPT_MESSAGE] for a record whose layout is wrong, unless it is by flags of hosts that its
-        producer has made up: where it ends, and so what comes after it, is not known. TooLargeTogetherError, of which
-        the caller makes smaller calls.
+        RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] for a record whose layout is wrong, unless it is by flags of hosts
+        that its producer has made up: where it ends, and so what comes after it, is not known. TooLargeTogetherError,
+        of which the caller makes smaller calls.
         """
         wanted = range(begin_offset, end_offset)
         bodies_bytes = [len(body) for body in bodies]

@@ -1,8 +1,8 @@
 """How bodies are read, and what many of them contain.
 
 Bodies are the JSON of requests and answers other than messages. In all modules of this room every ``decode_`` raises
-RemoteProtocolError[BAD_BODY], every ``encode_`` LocalProtocolError[UNSENDABLE]; fields go out in the order of their
-names, sets in a fixed order.
+RemoteProtocolError[MALFORMED_RESPONSE.BODY], every ``encode_`` LocalProtocolError[INVALID_MESSAGE]; fields go out in
+the order of their names, sets in a fixed order.
 
 Source: ``remoting/protocol/body/*.java`` and its neighbours ``route``, ``admin``, ``heartbeat``.
 """
@@ -22,12 +22,13 @@ T = TypeVar("T")
 
 
 def decode_body(subject: str, body: bytes | memoryview, build: Callable[[Object], T]) -> T:
-    """What ``build`` makes of the object in ``body``; its ValueError becomes RemoteProtocolError[BAD_BODY]."""
+    """What ``build`` makes of the object in ``body``; its ValueError becomes
+    RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
     value = parse_fastjson(body, subject)
     try:
         return build(as_object(value, "it"))
     except ValueError as error:
-        raise RemoteProtocolError("BAD_BODY", subject=subject, problem=str(error)) from error
+        raise RemoteProtocolError("MALFORMED_RESPONSE.BODY", subject=subject, problem=str(error)) from error
 
 
 def by_queue(entry: Object, name: str, read: Callable[[object, str], T]) -> dict[MessageQueue, T]:

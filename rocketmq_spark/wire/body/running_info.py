@@ -68,7 +68,7 @@ def encode_consumer_running_info(info: ConsumerRunningInfo) -> bytes:
 
 
 def decode_consumer_running_info(body: bytes | memoryview) -> ConsumerRunningInfo:
-    """What another member answered. RemoteProtocolError[BAD_BODY]."""
+    """What another member answered. RemoteProtocolError[MALFORMED_RESPONSE.BODY]."""
     return decode_body("running info", body, _running_info)
 
 

@@ -44,7 +44,7 @@ class SubscriptionData:
 def build_subscription(topic: str, expression: str, version_ms: int) -> SubscriptionData:
     """A subscription by tags: ``TagA || TagB``, or ``*`` for all.
 
-    Raises LocalProtocolError[UNSENDABLE] for an expression without any tag.
+    Raises LocalProtocolError[INVALID_MESSAGE] for an expression without any tag.
     Source: ``remoting/protocol/filter/FilterAPI.java#buildSubscriptionData`` -- differs: Java lets ``" * "`` and
     ``" || "`` pass as subscriptions that no message fits.
     """
@@ -55,12 +55,12 @@ def build_subscription(topic: str, expression: str, version_ms: int) -> Subscrip
 
 
 def exact_tags(expression: str) -> frozenset[str] | None:
-    """The tags of which a message must have one; None for all messages. Raises LocalProtocolError[UNSENDABLE]."""
+    """The tags of which a message must have one; None for all messages. Raises LocalProtocolError[INVALID_MESSAGE]."""
     if expression.strip(_JAVA_BLANKS) in ("", SUB_ALL):
         return None
     tags = frozenset(tag.strip(_JAVA_BLANKS) for tag in expression.split("||")) - {""}
     if not tags:
-        raise LocalProtocolError("UNSENDABLE", problem=f"the subscription {expression!r} names no tag")
+        raise LocalProtocolError("INVALID_MESSAGE", problem=f"the subscription {expression!r} names no tag")
     return tags
 
 

@@ -59,12 +59,14 @@ def decode_received(
     have no body. A name in ``columns`` that is none of ``COLUMNS`` is that of a property, or RECEIPT_HANDLE. It is one
     batch, unless the bodies have more than DECOMPRESSED_LIMIT_BYTES together.
 
-    Raises RemoteProtocolError[BAD_BODY].
+    Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY].
     """
     try:
         messages = ReceivedMessages.FromString(answers).messages
     except DecodeError as problem:
-        raise RemoteProtocolError("BAD_BODY", subject="ReceiveMessageResponse", problem=str(problem)) from problem
+        raise RemoteProtocolError(
+            "MALFORMED_RESPONSE.BODY", subject="ReceiveMessageResponse", problem=str(problem)
+        ) from problem
     kept = [one for one in messages if tags is None or one.system_properties.tag in tags]
     types = [arrow_type(COLUMNS[name] if name in COLUMNS else of_property(name)) for name in columns]
     schema = pa.schema(list(zip(columns, types, strict=True)))

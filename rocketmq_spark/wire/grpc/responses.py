@@ -52,19 +52,19 @@ def refusal(address: str, request: str, status: Status, *, topic: str = "") -> R
     if code in {Code.UNAUTHORIZED, Code.FORBIDDEN} and remark != _NO_READABLE_QUEUE:
         return _not_let_in(address, request, code, remark)
     if remark == _NO_READABLE_QUEUE:
-        return RouteError("NO_READABLE_QUEUE", topic=topic)
+        return RouteError("TOPIC_UNAVAILABLE.NO_READABLE_QUEUE", topic=topic)
     if code == Code.TOPIC_NOT_FOUND:
-        return RouteError("TOPIC_NOT_SERVED", address=address, topic=topic)
+        return RouteError("TOPIC_NOT_FOUND", address=address, topic=topic)
     if code == Code.CONSUMER_GROUP_NOT_FOUND or _NO_GROUP.search(remark):
-        return BrokerError("GROUP_NOT_SERVED", address=address, request=request, code=code, remark=remark)
+        return BrokerError("GROUP_NOT_FOUND.PROXY", address=address, request=request, code=code, remark=remark)
     if code == Code.ILLEGAL_INVISIBLE_TIME:
-        return OptionError("INVISIBLE_DURATION_REFUSED", address=address, remark=remark)
+        return OptionError("INVALID_INVISIBLE_DURATION", address=address, remark=remark)
     if code in MAY_PASS or _MAY_PASS_WORDS.search(remark):
         return BrokerError(
-            "PROXY_FAILED", address=address, request=request, code=code, code_name=name_of(code), remark=remark
+            "PROXY_UNAVAILABLE", address=address, request=request, code=code, code_name=name_of(code), remark=remark
         )
     return BrokerError(
-        "PROXY_REFUSED", address=address, request=request, code=code, code_name=name_of(code), remark=remark
+        "PROXY_ERROR", address=address, request=request, code=code, code_name=name_of(code), remark=remark
     )
 
 
@@ -74,8 +74,8 @@ def _not_let_in(address: str, request: str, code: int, remark: str) -> BrokerErr
     if known is not None:
         return known
     if code == Code.FORBIDDEN:
-        return BrokerError("ACCESS_FORBIDDEN", address=address, request=request, code=code, remark=remark)
-    return BrokerError("CREDENTIALS_REFUSED", address=address, request=request, code=code, remark=remark)
+        return BrokerError("ACCESS_DENIED", address=address, request=request, code=code, remark=remark)
+    return BrokerError("CREDENTIALS_REJECTED", address=address, request=request, code=code, remark=remark)
 
 
 def is_unknown_handle(status: Status) -> bool:

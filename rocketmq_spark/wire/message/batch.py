@@ -73,7 +73,7 @@ def message_properties(message: Message) -> dict[str, str]:
 
 
 def encode_batch(messages: Iterable[Message]) -> bytes:
-    """The body of a SEND_BATCH_MESSAGE. LocalProtocolError[UNSENDABLE] for properties that cannot travel."""
+    """The body of a SEND_BATCH_MESSAGE. LocalProtocolError[INVALID_MESSAGE] for properties that cannot travel."""
     return b"".join(_encode(message) for message in messages)
 
 

@@ -59,22 +59,22 @@ def decode_properties(data: bytes) -> dict[str, str]:
 
 
 def encode_properties(properties: Mapping[str, str]) -> bytes:
-    """Properties as bytes that decode to the same. LocalProtocolError[UNSENDABLE] where none would."""
+    """Properties as bytes that decode to the same. LocalProtocolError[INVALID_MESSAGE] where none would."""
     for name, value in properties.items():
         _check(name, value)
     text = "".join(f"{name}{NAME_VALUE_SEPARATOR}{value}{PROPERTY_SEPARATOR}" for name, value in properties.items())
     try:
         data = text.encode()
     except UnicodeEncodeError as error:
-        raise LocalProtocolError("UNSENDABLE", problem=f"the properties are no text: {error.reason}") from error
+        raise LocalProtocolError("INVALID_MESSAGE", problem=f"the properties are no text: {error.reason}") from error
     if len(data) > PROPERTIES_LIMIT_BYTES:
         problem = f"the properties have {len(data)} bytes, at most {PROPERTIES_LIMIT_BYTES} are possible"
-        raise LocalProtocolError("UNSENDABLE", problem=problem)
+        raise LocalProtocolError("INVALID_MESSAGE", problem=problem)
     return data
 
 
 def _check(name: str, value: str) -> None:
     if not name or not value:
-        raise LocalProtocolError("UNSENDABLE", problem=f"property {name!r} is empty, and RocketMQ would drop it")
+        raise LocalProtocolError("INVALID_MESSAGE", problem=f"property {name!r} is empty, and RocketMQ would drop it")
     if NAME_VALUE_SEPARATOR in name or PROPERTY_SEPARATOR in name or PROPERTY_SEPARATOR in value:
-        raise LocalProtocolError("UNSENDABLE", problem=f"property {name!r} contains a separator (0x01 or 0x02)")
+        raise LocalProtocolError("INVALID_MESSAGE", problem=f"property {name!r} contains a separator (0x01 or 0x02)")

@@ -92,8 +92,8 @@ def decode_messages(body: Buffer, *, broker_name: str) -> list[MessageExt]:
     """All messages of a pull response body, in order, bodies decompressed (to ``DECOMPRESSED_LIMIT_BYTES`` in all) and
     inner batches unwrapped.
 
-    RemoteProtocolError[CORRUPT_MESSAGE] for the first record that cannot be decoded: ``index`` counts records from 0,
-    ``position`` is where it begins, ``length_bytes`` the size of the whole body.
+    RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] for the first record that cannot be decoded: ``index`` counts records
+    from 0, ``position`` is where it begins, ``length_bytes`` the size of the whole body.
     """
     messages: list[MessageExt] = []
     left_bytes = DECOMPRESSED_LIMIT_BYTES
@@ -133,7 +133,7 @@ def split_records(body: Buffer) -> Iterator[tuple[int, int, memoryview]]:
 def first_of(body: Buffer) -> MessageExt:
     """The first record of a pull response body as it was written, its body not decompressed; of an unnamed broker.
 
-    RemoteProtocolError[CORRUPT_MESSAGE] if it cannot be decoded.
+    RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] if it cannot be decoded.
     """
     data = memoryview(body)
     try:
@@ -201,7 +201,7 @@ def _count_of(text: str) -> int:
 def corrupt_message(index: int, position: int, length_bytes: int, problem: ValueError) -> RemoteProtocolError:
     """The error for record ``index`` at ``position`` of a body of ``length_bytes``."""
     return RemoteProtocolError(
-        "CORRUPT_MESSAGE", index=index, position=position, length_bytes=length_bytes, problem=str(problem)
+        "CORRUPT_MESSAGE.RESPONSE", index=index, position=position, length_bytes=length_bytes, problem=str(problem)
     )
 
 

@@ -75,30 +75,32 @@ class RemotingCommand:
         return self.flag & FLAG_ONEWAY != 0
 
     def frame(self, opaque: int) -> bytes:
-        """The whole frame of the command with that number. Raises LocalProtocolError[UNSENDABLE]."""
+        """The whole frame of the command with that number. Raises LocalProtocolError[INVALID_MESSAGE]."""
         return encode(replace(self, opaque=opaque))
 
 
 def encode(command: RemotingCommand, serialization: Serialization = Serialization.JSON) -> bytes:
-    """The whole frame, its length included. Raises LocalProtocolError[UNSENDABLE]."""
+    """The whole frame, its length included. Raises LocalProtocolError[INVALID_MESSAGE]."""
     try:
         header = _ENCODERS[serialization](command)
     except (UnicodeEncodeError, struct.error) as error:
-        raise LocalProtocolError("UNSENDABLE", problem=f"a header of request {command.code} holds {error}") from error
+        raise LocalProtocolError(
+            "INVALID_MESSAGE", problem=f"a header of request {command.code} holds {error}"
+        ) from error
     length = 4 + len(header) + len(command.body)
     if len(header) > MAX_HEADER_BYTES:
         raise LocalProtocolError(
-            "UNSENDABLE", problem=f"a header of {len(header)} bytes; {MAX_HEADER_BYTES} is the most"
+            "INVALID_MESSAGE", problem=f"a header of {len(header)} bytes; {MAX_HEADER_BYTES} is the most"
         )
     if length + 4 > MAX_REQUEST_BYTES and not command.is_response:
         raise LocalProtocolError(
-            "UNSENDABLE", problem=f"a request of {length + 4} bytes; {MAX_REQUEST_BYTES} is the most"
+            "INVALID_MESSAGE", problem=f"a request of {length + 4} bytes; {MAX_REQUEST_BYTES} is the most"
         )
     return b"".join((_PREFIX.pack(length, serialization << 24 | len(header)), header, command.body))
 
 
 def decode(frame: bytes | memoryview) -> RemotingCommand:
-    """A command from a frame without its four length bytes. Raises RemoteProtocolError[BAD_HEADER]."""
+    """A command from a frame without its four length bytes. Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER]."""
     view = memoryview(frame)
     if len(view) < 4:
         raise _bad_header(f"the frame has {len(view)} bytes")
@@ -116,7 +118,7 @@ def decode(frame: bytes | memoryview) -> RemotingCommand:
 
 
 def _bad_header(problem: str) -> RemoteProtocolError:
-    return RemoteProtocolError("BAD_HEADER", subject="frame", problem=problem)
+    return RemoteProtocolError("MALFORMED_RESPONSE.HEADER", subject="frame", problem=problem)
 
 
 # ---------------------------------------------------------------------------------------------------- JSON

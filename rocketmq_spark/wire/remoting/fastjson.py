@@ -37,7 +37,7 @@ _starts_other: Final = re.compile(r"\{[ \t\r\n]*[^\"}]").match
 def parse_fastjson(body: bytes | memoryview, subject: str) -> object:
     """The value in ``body``. Object keys become ``ObjectKey``, integer keys stay integers.
 
-    Raises RemoteProtocolError[BAD_BODY], which calls the body that of a ``subject``.
+    Raises RemoteProtocolError[MALFORMED_RESPONSE.BODY], which calls the body that of a ``subject``.
     """
     try:
         BODY_BYTES.check(len(body))
@@ -45,7 +45,7 @@ def parse_fastjson(body: bytes | memoryview, subject: str) -> object:
         check_values(text, BODY_VALUES)
         return _Reader(text).whole()
     except ValueError as error:
-        raise RemoteProtocolError("BAD_BODY", subject=subject, problem=str(error)) from error
+        raise RemoteProtocolError("MALFORMED_RESPONSE.BODY", subject=subject, problem=str(error)) from error
 
 
 class _Reader:
@@ -129,11 +129,12 @@ class _Reader:
 
 
 def write_fastjson(value: object) -> bytes:
-    """``value`` as fastjson writes it; message queues may be values and keys. Raises LocalProtocolError[UNSENDABLE]."""
+    """``value`` as fastjson writes it; message queues may be values and keys. Raises
+    LocalProtocolError[INVALID_MESSAGE]."""
     try:
         return _write(value).encode()
     except UnicodeEncodeError as error:
-        raise LocalProtocolError("UNSENDABLE", problem=f"a text in a body holds {error}") from error
+        raise LocalProtocolError("INVALID_MESSAGE", problem=f"a text in a body holds {error}") from error
 
 
 def _write(value: object) -> str:

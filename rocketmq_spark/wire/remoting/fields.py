@@ -59,7 +59,7 @@ class Header:
     def from_fields(cls, fields: Mapping[str, str]) -> Self:
         """The header in ``fields``; names that it does not know are passed over.
 
-        Raises RemoteProtocolError[BAD_HEADER].
+        Raises RemoteProtocolError[MALFORMED_RESPONSE.HEADER].
         """
         values = {}
         for attribute, name, _, read, is_required in cls.rows:
@@ -74,7 +74,7 @@ class Header:
 
 
 def _bad_header(cls: type[Header], problem: str) -> RemoteProtocolError:
-    return RemoteProtocolError("BAD_HEADER", subject=cls.__name__, problem=problem)
+    return RemoteProtocolError("MALFORMED_RESPONSE.HEADER", subject=cls.__name__, problem=problem)
 
 
 def _read_int(text: str) -> int:

@@ -41,7 +41,7 @@ class FrameBuffer:
     def next_frame(self) -> memoryview | None:
         """The next whole frame without its length, or None until more is fed.
 
-        Raises RemoteProtocolError[FRAME_TOO_LARGE | BAD_FRAME].
+        Raises RemoteProtocolError[FRAME_TOO_LARGE | MALFORMED_FRAME].
         """
         if not self._unfinished and self._chunks:
             frame = self._cut_first_chunk()
@@ -88,10 +88,10 @@ class FrameBuffer:
 
 
 def problem_with_length(length: int, peer: str, limit_bytes: int) -> RemoteProtocolError | None:
-    """Why no frame has that many bytes behind its length: FRAME_TOO_LARGE, BAD_FRAME."""
+    """Why no frame has that many bytes behind its length: FRAME_TOO_LARGE, MALFORMED_FRAME."""
     if length > limit_bytes:
         return RemoteProtocolError("FRAME_TOO_LARGE", peer=peer, length_bytes=length, limit_bytes=limit_bytes)
     if length < MIN_FRAME_BYTES:
         problem = f"a length of {length}, where a header alone has {MIN_FRAME_BYTES}"
-        return RemoteProtocolError("BAD_FRAME", peer=peer, problem=problem)
+        return RemoteProtocolError("MALFORMED_FRAME", peer=peer, problem=problem)
     return None

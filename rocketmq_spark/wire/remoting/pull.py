@@ -57,7 +57,8 @@ PullAnswer: TypeAlias = PullResult | RocketMQError
 
 
 def read_pull(answer: RemotingCommand) -> PullResult:
-    """The result in an answer whose code is one of ``PULL_STATUS``. Raises RemoteProtocolError[BAD_HEADER]."""
+    """The result in an answer whose code is one of ``PULL_STATUS``. Raises
+    RemoteProtocolError[MALFORMED_RESPONSE.HEADER]."""
     header = PullMessageResponse.from_fields(answer.fields)
     return PullResult(
         status=PULL_STATUS[answer.code],

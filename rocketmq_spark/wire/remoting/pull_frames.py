@@ -82,7 +82,7 @@ def _header_with_places(fields: dict[str, str]) -> bytes:
 
 @lru_cache(maxsize=4096)
 def pull_frames(group: str, queue: MessageQueue, expression: str, credentials: Credentials | None = None) -> PullFrames:
-    """The frames of a queue's pulls, signed with ``credentials``. Raises LocalProtocolError[UNSENDABLE]."""
+    """The frames of a queue's pulls, signed with ``credentials``. Raises LocalProtocolError[INVALID_MESSAGE]."""
     if credentials is None:
         return PullFrames(group, queue, expression)
     return SignedPullFrames(group, queue, expression, credentials)

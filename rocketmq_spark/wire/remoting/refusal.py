@@ -35,27 +35,27 @@ def _credentials_missing(it: _Refused) -> BrokerError:
 
 
 def _credentials_refused(it: _Refused) -> BrokerError:
-    return BrokerError("CREDENTIALS_REFUSED", address=it.address, request=it.request, code=it.code, remark=it.remark)
+    return BrokerError("CREDENTIALS_REJECTED", address=it.address, request=it.request, code=it.code, remark=it.remark)
 
 
 def _topic_forbidden(it: _Refused) -> BrokerError:
     return BrokerError(
-        "TOPIC_FORBIDDEN", address=it.address, request=it.request, code=it.code, remark=it.remark, topic=it.name
+        "TOPIC_DENIED", address=it.address, request=it.request, code=it.code, remark=it.remark, topic=it.name
     )
 
 
 def _group_forbidden(it: _Refused) -> BrokerError:
     return BrokerError(
-        "GROUP_FORBIDDEN", address=it.address, request=it.request, code=it.code, remark=it.remark, group=it.name
+        "GROUP_DENIED", address=it.address, request=it.request, code=it.code, remark=it.remark, group=it.name
     )
 
 
 def _access_forbidden(it: _Refused) -> BrokerError:
-    return BrokerError("ACCESS_FORBIDDEN", address=it.address, request=it.request, code=it.code, remark=it.remark)
+    return BrokerError("ACCESS_DENIED", address=it.address, request=it.request, code=it.code, remark=it.remark)
 
 
 def _group_not_found(it: _Refused) -> BrokerError:
-    return BrokerError("GROUP_NOT_FOUND", address=it.address, request=it.request, code=it.code, remark=it.remark)
+    return BrokerError("GROUP_NOT_FOUND.BROKER", address=it.address, request=it.request, code=it.code, remark=it.remark)
 
 
 def _topic_reserved(it: _Refused) -> BrokerError:
@@ -70,7 +70,7 @@ def _pull_rejected(it: _Refused) -> BrokerError:
 
 def _refused(it: _Refused) -> BrokerError:
     return BrokerError(
-        "BROKER_REFUSED",
+        "BROKER_ERROR",
         address=it.address,
         request=it.request,
         code=it.code,
@@ -116,7 +116,7 @@ def access_refusal(address: str, request: str, code: int, remark: str) -> Broker
 
 
 def refusal(address: str, request_code: int, answer: RemotingCommand) -> BrokerError:
-    """The BrokerError by the server at ``address``: BROKER_REFUSED, unless ``REFUSALS`` knows it better."""
+    """The BrokerError by the server at ``address``: BROKER_ERROR, unless ``REFUSALS`` knows it better."""
     request, remark = code_name(RequestCode, request_code), (answer.remark or "(no remark)")[:REMARK_CHARACTERS]
     for code, words, error_of in REFUSALS:
         match = re.match(words, remark) if answer.code == code else None
