@@ -54,10 +54,10 @@ FEATURES: Final = (
         "The query fails before anything is read, with `UNSUPPORTED_SPARK_SETTING`.",
     ),
     Feature(
-        "`progress_of(query)` has `maxOffsets`, `lagByQueue` and `waitingFor`, and is as of now",
+        "`progress_of(query)` has `maxOffsets`, `lagByQueue` and `outages`, and is as of now",
         "4.2",
-        "It has `clientId`, `lag`, `lateProofs`, `lost` and `control`, as of the last batch that was planned. Log "
-        "lines name what is waited for.",
+        "It has `clientId`, `lag`, `completedAfterRebalance`, `lost` and `control`, as of the last planned batch. Log "
+        "lines name the outages.",
     ),
     Feature(
         "`rocketmq_spark.stop(query)` before the first batch of a new query",

@@ -89,7 +89,7 @@ def renewed(desk: Desk) -> None:
     assert one.counts.received + other.counts.received == SENT + 1
     again = [*held(one, 0), *held(other, 0)]
     assert bodies(desk.rows(again)) == [left]
-    assert (one.counts.expired, one.counts.renewed >= SENT) == (0, True)
+    assert (one.counts.expired, one.counts.extended >= SENT) == (0, True)
     for member in (one, other):
         acknowledge(member)
         member.stop()
@@ -104,7 +104,7 @@ def given_back(desk: Desk) -> None:
     eventually(lambda: one.count(State.RECEIVED) == SENT, "all messages")
     kept = one.freeze(1, 1)
     one.stop()
-    assert one.counts.given_back == SENT - 1
+    assert one.counts.released == SENT - 1
     other = desk.member()
     again = held(other, SENT - 1)
     assert bodies(desk.rows([*kept, *again])) == sorted(sent)

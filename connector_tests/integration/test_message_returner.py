@@ -122,7 +122,7 @@ def test_it_comes_again_where_its_batch_had_been_renewed_before(messages: Topic,
     one = shared.receiver(invisibleDurationMs=str(SHORT_MS))
     rows = shared.rows(frozen(one, len(sent)))
     time.sleep(2.5 * SHORT_MS / 1000)
-    assert one.counts.renewed >= len(sent)
+    assert one.counts.extended >= len(sent)
     rocketmq_spark.send_back(rows[:1], shared.options, delay_level=ONE_SECOND)
     one.prove(1)
     assert_comes_again_once(shared, one, rows[0])
@@ -134,8 +134,8 @@ def test_it_comes_again_where_its_batch_is_renewed_afterwards(messages: Topic, s
     one = shared.receiver(invisibleDurationMs=str(SHORT_MS))
     rows = shared.rows(frozen(one, len(sent)))
     rocketmq_spark.send_back(rows[:1], shared.options, delay_level=FIVE_SECONDS)
-    renewed = one.counts.renewed
-    eventually(lambda: one.counts.renewed > renewed, "a renewal")
+    renewed = one.counts.extended
+    eventually(lambda: one.counts.extended > renewed, "a renewal")
     one.prove(1)
     assert_comes_again_once(shared, one, rows[0])
     assert one.counts.expired == 0

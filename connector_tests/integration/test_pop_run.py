@@ -81,12 +81,12 @@ def test_a_batch_is_the_same_rows_whenever_it_is_read_and_is_acknowledged_when_t
     assert one.latestOffset(end, LIMIT) is end
     report = one.reportLatestOffset()
     assert report is not None
-    assert {name: report[name] for name in ("received", "acknowledged", "expired", "waiting", "inBatch")} == {
+    assert {name: report[name] for name in ("received", "acknowledged", "expired", "prefetched", "inFlight")} == {
         "received": 45,
         "acknowledged": 45,
         "expired": 0,
-        "waiting": 0,
-        "inBatch": 0,
+        "prefetched": 0,
+        "inFlight": 0,
     }
 
 
@@ -168,7 +168,7 @@ def test_a_batch_that_was_kept_and_never_logged_is_given_back(
     stop_when_all_are_received(one, SENT + 1)
     later = reader(spoolDir=str(tmp_path))
     assert again_until(later, logged, len(bodies)) == sorted(bodies)
-    assert told(later, "givenBack") > 0, "else they would have come after five minutes"
+    assert told(later, "released") > 0, "else they would have come after five minutes"
     assert files_in(tmp_path) == []
 
 
@@ -183,7 +183,7 @@ def test_a_first_batch_that_was_kept_and_never_logged_is_given_back(
     assert len(files_in(tmp_path)) == 1
     later = reader(spoolDir=str(tmp_path))
     assert again_until(later, later.initialOffset(), len(bodies)) == sorted(bodies)
-    assert told(later, "givenBack") > 0, "else they would have come after five minutes"
+    assert told(later, "released") > 0, "else they would have come after five minutes"
     assert files_in(tmp_path) == []
 
 

@@ -59,7 +59,7 @@ class Query:
         self._at = end
         report = self.reader.reportLatestOffset()
         assert report is not None
-        self.waited_for |= {wait["what"] for wait in report["waitingFor"]}
+        self.waited_for |= {wait["resource"] for wait in report["outages"]}
 
     def until(self, is_so: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + TIMEOUT_S

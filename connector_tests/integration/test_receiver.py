@@ -139,7 +139,7 @@ def test_what_is_renewed_is_nobody_elses_and_is_acknowledged_by_its_last_handle(
     other = receiver()
     time.sleep(2.5 * SHORT_MS / 1000)
     assert other.count(State.RECEIVED) == 0
-    assert one.counts.renewed >= 80
+    assert one.counts.extended >= 80
     one.prove(1)
     eventually(lambda: one.count(State.PROVEN) == 0, "all acknowledged")
     assert_nothing_comes(other)
@@ -153,7 +153,7 @@ def test_who_stops_gives_back_what_is_in_no_batch_and_that_counts_as_no_attempt(
     one = receiver()
     eventually(lambda: one.count(State.RECEIVED) == 50, "50 messages received")
     one.stop()
-    assert one.counts.given_back == 50
+    assert one.counts.released == 50
     again = frozen(receiver(), 50)
     assert bodies(again, options_of()) == sorted(sent)
     assert {(row["topic"], row["reconsumeTimes"]) for row in rows(again, options_of())} == {(messages.name, 0)}

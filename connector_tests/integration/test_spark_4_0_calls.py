@@ -131,7 +131,7 @@ def test_new_end_alone_shows_the_progress(messages: Topic, query_of: Callable[..
     query = query_of(maxOffsetsPerTrigger="8")
     query.next_batch()
     shown = json.loads(query.logged[-1])["shown"]
-    assert (shown["lag"], set(shown)) == (4, {"clientId", "lag", "lateProofs", "lost", "control"})
+    assert (shown["lag"], set(shown)) == (4, {"clientId", "lag", "completedAfterRebalance", "lost", "control"})
     query.next_batch()
     query.stop()
     query.start()

@@ -76,7 +76,7 @@ def test_a_limit_makes_several_batches_and_loses_nothing(messages: Topic, stream
     assert [min(lag["ms"] > 0 for lag in of_batch) for of_batch in of_batches] == [True, True, False]
     assert max(lag["ms"] for lag in of_batches[0]) < 1000 * TIMEOUT_S
     assert max(lag["ms"] for lag in of_batches[-1]) == 0
-    assert json.loads(query.recentProgress[-1].sources[0].latestOffset)["lateProofs"] == 0
+    assert json.loads(query.recentProgress[-1].sources[0].latestOffset)["completedAfterRebalance"] == 0
     assert stream().bodies() == sorted(sent)
 
 

@@ -73,7 +73,7 @@ def test_a_batch_longer_than_the_invisibility_is_nobody_elses(
         assert has_a_batch.wait(TIMEOUT_S)
         with other.running():
             eventually(lambda: len(slow.places()) + len(other.places()) >= len(sent), "all messages")
-            eventually(lambda: told_by(query, "renewed") > 0, "a progress that tells of renewals")
+            eventually(lambda: told_by(query, "extended") > 0, "a progress that counts extensions")
             assert told_by(query, "expired") == 0
             rocketmq_spark.stop(query)
     assert Counter(slow.bodies() + other.bodies()) == Counter(sent)

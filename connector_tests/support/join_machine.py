@@ -218,7 +218,7 @@ class PeacefulGroup(RuleBasedStateMachine):
             if not self.group.is_broken:
                 self.group.settle()
                 self.check_at_rest()
-            self.seen["proven late"] += self.late_proofs()
+            self.seen["proven late"] += self.completed_after_rebalance()
             self.seen += self.group.witness.seen
         finally:
             self.group.close()
@@ -227,11 +227,11 @@ class PeacefulGroup(RuleBasedStateMachine):
         """What holds beside what the witness says."""
         if self.is_orderly:
             self.group.witness.check_nothing_twice()
-            assert self.late_proofs() == 0
+            assert self.completed_after_rebalance() == 0
 
-    def late_proofs(self) -> int:
+    def completed_after_rebalance(self) -> int:
         """Of all starts of queries."""
-        return sum(runner.planner.late_proofs for runner in self.group.runners)
+        return sum(runner.planner.completed_after_rebalance for runner in self.group.runners)
 
     # ------------------------------------------------------------------------------------------ who
 

@@ -68,7 +68,7 @@ def waits_in_lines(log: Path, speaker: str) -> bool:
 def waits_in_progress(query: StreamingQuery) -> bool:
     progress = query.lastProgress
     told = None if progress is None else progress.sources[0].latestOffset
-    return told is not None and bool(json.loads(told)["waitingFor"])
+    return told is not None and bool(json.loads(told)["outages"])
 
 
 def delays_s(signs: list[Sign]) -> dict[str, float]:

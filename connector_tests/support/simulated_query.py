@@ -27,7 +27,7 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.source.stream.batch_planner import BatchPlanner
 from rocketmq_spark.source.stream.drain import Control
 from rocketmq_spark.source.stream.offsets import OffsetReader, SourceOffset
-from rocketmq_spark.source.stream.progress import ProgressReporter, told_waits
+from rocketmq_spark.source.stream.progress import ProgressReporter, outages_of
 
 ASK: Final = "latestOffset"
 LOG_OFFSETS: Final = "offsets/N"
@@ -349,10 +349,10 @@ class SourceRunner:
         """As ``RocketMQStreamReader.reportLatestOffset``, through Spark's text."""
         planner, now_ms = self.planner, self.query.cluster.clock()
         control = Control("here", self.client_id)
-        waits = told_waits(self.membership.publish().waits, now_ms, now_ms)
+        waits = outages_of(self.membership.publish().waits, now_ms, now_ms)
         report = self._progress.report(
             planner.backlog,
-            planner.late_proofs,
+            planner.completed_after_rebalance,
             planner.losses,
             waits,
             client_id=self.client_id,

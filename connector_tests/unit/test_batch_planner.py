@@ -157,10 +157,10 @@ def test_each_queue_is_proven_once_while_it_is_ours() -> None:
 def test_a_planner_tells_where_queues_were_surveyed_and_how_many_proofs_came_late() -> None:
     member = SteadyMember({A: holding(10)})
     subject = planner(member)
-    assert (subject.masters, subject.late_proofs) == ({}, 0)
+    assert (subject.masters, subject.completed_after_rebalance) == ({}, 0)
     end, _ = read(subject, SourceOffset())
     subject.latest_offset(end, None)
-    assert (subject.masters["broker-a"], subject.late_proofs) == (ADDRESS, 0)
+    assert (subject.masters["broker-a"], subject.completed_after_rebalance) == (ADDRESS, 0)
 
 
 def test_without_anything_new_the_start_itself_is_answered() -> None:

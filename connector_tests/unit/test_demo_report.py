@@ -35,7 +35,7 @@ class TestOrders:
 
 
 QUEUES: dict[str, Any] = {"maxOffsets": {"orders": {"broker-a": {"0": 9, "2": 7}}}, "lag": 3}
-MESSAGES = {"received": 40, "acknowledged": 20, "renewed": 3, "expired": 1, "waiting": 12, "inBatch": 8}
+MESSAGES = {"received": 40, "acknowledged": 20, "extended": 3, "expired": 1, "prefetched": 12, "inFlight": 8}
 
 
 def progress(latest: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -65,7 +65,7 @@ class TestProgress:
 
     def test_where_messages_are_shared_their_counts_are_shown(self) -> None:
         assert words(line_of(progress(MESSAGES))) == (
-            "first batch 7 2 rows 40 rows/s received 40 waiting 12 acknowledged 20 expired 1"
+            "first batch 7 2 rows 40 rows/s received 40 prefetched 12 acknowledged 20 expired 1"
         )
 
 

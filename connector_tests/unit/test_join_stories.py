@@ -59,7 +59,7 @@ def test_what_is_proven_of_a_queue_that_went_and_came_back_is_committed() -> Non
         first.do_all_timed_work()
         first.go_on()
         assert group.cluster.group_offset(queue) == 5
-        assert first.progress()["lateProofs"] == 1
+        assert first.progress()["completedAfterRebalance"] == 1
 
 
 def test_a_batch_that_is_proven_after_its_queue_has_gone_is_counted_and_not_committed_by_us() -> None:
@@ -69,16 +69,16 @@ def test_a_batch_that_is_proven_after_its_queue_has_gone_is_counted_and_not_comm
             group.cluster.produce(queue, 5)
         first = group.start(group.query("A"))
         first.go_on(stops=(WRITE,))
-        assert first.progress()["lateProofs"] == 0
+        assert first.progress()["completedAfterRebalance"] == 0
         group.cluster.set_others("B")
         first.do_all_timed_work()
         first.go_on()
         stored = [group.cluster.group_offset(queue) for queue in (kept, lost)]
-        assert (stored, first.progress()["lateProofs"]) == ([5, 0], 1)
+        assert (stored, first.progress()["completedAfterRebalance"]) == ([5, 0], 1)
         group.cluster.produce(kept, 5)
         for _ in range(2):
             first.go_on()
-        assert (group.cluster.group_offset(kept), first.progress()["lateProofs"]) == (10, 1)
+        assert (group.cluster.group_offset(kept), first.progress()["completedAfterRebalance"]) == (10, 1)
 
 
 @pytest.mark.parametrize(("available_now", "is_drained"), [(False, True), (True, False), (True, True)])

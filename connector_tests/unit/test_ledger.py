@@ -117,7 +117,7 @@ def test_what_is_being_renewed_is_neither_frozen_nor_acknowledged_nor_given_back
     assert ledger.can_freeze
     assert [one.handle for one in ledger.take_proven(ALL)] == [handle(0, pop_time_ms=500)]
     assert ledger.freeze(2, ALL)[0].handle == handle(1, pop_time_ms=500)
-    assert ledger.counts.renewed == 2
+    assert ledger.counts.extended == 2
 
 
 def test_what_is_renewed_has_a_new_lease_from_when_it_was_asked_for() -> None:
@@ -197,7 +197,7 @@ def test_what_is_in_no_batch_can_be_given_back() -> None:
     assert [offset(one.handle) for one in taken] == [1, 2, 3]
     ledger.given_back(one.number for one in taken[:2])
     ledger.put_back([taken[2].number])
-    assert (ledger.waiting, ledger.counts.given_back) == (1, 2)
+    assert (ledger.waiting, ledger.counts.released) == (1, 2)
     assert ledger.take_waiting(ALL) == taken[2:]
 
 
@@ -261,7 +261,7 @@ def test_what_is_spent_is_renewed_given_up_and_given_back_as_what_is_in_no_batch
     assert (ledger.counts.expired, ledger.count(State.SPENT)) == (1, 1)
     assert [taken.number for taken in ledger.take_waiting(ALL)] == [one.number]
     ledger.given_back([one.number])
-    assert (ledger.waiting, ledger.waiting_bytes, ledger.counts.given_back) == (0, 0, 1)
+    assert (ledger.waiting, ledger.waiting_bytes, ledger.counts.released) == (0, 0, 1)
 
 
 def test_all_is_done_when_only_batches_are_waited_for() -> None:
@@ -297,7 +297,7 @@ def test_an_earlier_starts_batch_is_disowned_once_to_be_given_back_and_never_ren
     ledger.given_back(one.number for one in taken[:2])
     ledger.put_back([taken[2].number])
     assert ledger.take_disowned(ALL) == taken[2:]
-    assert ledger.counts == Counts(given_back=2)
+    assert ledger.counts == Counts(released=2)
 
 
 def test_what_is_taken_is_of_the_broker_that_is_asked() -> None:

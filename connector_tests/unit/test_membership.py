@@ -131,7 +131,7 @@ def test_a_concurrent_queue_is_released_at_once_and_what_is_proven_later_is_not_
     assert concurrent.survey().owned == {QUEUES[0], QUEUES[1]}
     concurrent.prove({QUEUES[3]: 10})
     assert group.broker.offsets == {}
-    assert concurrent.late_proofs == 1
+    assert concurrent.completed_after_rebalance == 1
 
 
 def test_a_proof_is_late_when_its_queue_has_another_life_by_then_or_none_and_is_counted_once() -> None:
@@ -147,7 +147,7 @@ def test_a_proof_is_late_when_its_queue_has_another_life_by_then_or_none_and_is_
     assert lives(member) == {stays: before[stays], comes_back: 5}
     for _ in range(2):
         member.prove(dict.fromkeys(QUEUES, 10))
-    assert member.late_proofs == 2
+    assert member.completed_after_rebalance == 2
 
 
 def test_a_proof_within_a_range_commits_no_further_than_where_that_begins() -> None:

@@ -33,7 +33,7 @@ def test_it_is_written_in_one_way_and_read_back() -> None:
 
 
 def test_what_spark_4_1_shows_beside_it_is_ignored() -> None:
-    assert PopOffset.from_json(VALUE | {"shown": {"inBatch": 3}}, OPTIONS) == OFFSET
+    assert PopOffset.from_json(VALUE | {"shown": {"inFlight": 3}}, OPTIONS) == OFFSET
 
 
 def test_the_initial_one_has_no_messages() -> None:

@@ -123,7 +123,7 @@ def test_undelivered_messages_that_retention_deleted_are_logged_once(
 def in_batch(run: PopRun) -> int:
     report = run.report(0)
     assert report is not None
-    return int(report["inBatch"])
+    return int(report["inFlight"])
 
 
 def test_a_graceful_stop_waits_for_unanswered_acknowledgements() -> None:
@@ -191,7 +191,7 @@ def test_overdue_handles_of_an_absent_broker_are_not_released(caplog: pytest.Log
     """A producer may have made one of them up; each restart from such a checkpoint ended after clusterTimeoutMs."""
     with receiver() as one:
         assert EarlierBatch(one, None).messages(end_of_a_batch()) == ()
-        assert one.counts.given_back == 1
+        assert one.counts.released == 1
         assert_all_is_well(one, caplog.messages)
 
 
@@ -223,5 +223,5 @@ def test_abandoned_messages_are_released_without_overdue_handles(
     spool.close()
     with receiver() as one:
         EarlierBatch(one, spool).give_back_abandoned()
-        eventually(lambda: one.counts.given_back == 1, "the other is released")
+        eventually(lambda: one.counts.released == 1, "the other is released")
         assert_all_is_well(one, caplog.messages)

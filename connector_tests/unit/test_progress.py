@@ -15,7 +15,14 @@ from rocketmq_spark.model import QueueBounds
 from rocketmq_spark.remoting.waits import Wait
 from rocketmq_spark.source.data_loss import RETENTION, LossCount, LostRange
 from rocketmq_spark.source.stream.drain import Control
-from rocketmq_spark.source.stream.progress import LIMIT, MOST_TOLD, Backlog, ProgressReporter, WaitingTimes, told_waits
+from rocketmq_spark.source.stream.progress import (
+    LIMIT,
+    MAX_OUTAGES,
+    Backlog,
+    ProgressReporter,
+    WaitingTimes,
+    outages_of,
+)
 
 NONE = LossCount()
 Waits = list[dict[str, Any]] | None
@@ -35,18 +42,18 @@ def report(
     reporter: ProgressReporter,
     backlog: Backlog,
     *,
-    late_proofs: int = 0,
+    completed_after_rebalance: int = 0,
     now_ms: int = 6_000,
-    waiting_for: Waits = None,
+    outages: Waits = None,
     losses: LossCount = NONE,
 ) -> dict[str, object]:
     return reporter.report(
-        backlog, late_proofs, losses, waiting_for or [], client_id="me", control=CONTROL, now_ms=now_ms
+        backlog, completed_after_rebalance, losses, outages or [], client_id="me", control=CONTROL, now_ms=now_ms
     )
 
 
 def test_all_that_a_query_shows(backlog: Backlog) -> None:
-    shown = report(ProgressReporter(), backlog, late_proofs=2)
+    shown = report(ProgressReporter(), backlog, completed_after_rebalance=2)
     assert json.loads(json.dumps(shown)) == {
         "clientId": "me",
         "maxOffsets": {"orders": {"broker-a": {"0": 10, "1": 4}}},
@@ -54,9 +61,9 @@ def test_all_that_a_query_shows(backlog: Backlog) -> None:
         "lagByQueue": {
             "orders": {"broker-a": {"0": {"messages": 3, "ms": 1_000}, "1": {"messages": 0, "ms": 0}}},
         },
-        "lateProofs": 2,
+        "completedAfterRebalance": 2,
         "lost": {"offsets": 0, "ranges": 0},
-        "waitingFor": [],
+        "outages": [],
         "control": {"host": "driver-7", "folder": "/nowhere/ours"},
     }
 
@@ -102,15 +109,15 @@ def test_a_report_without_lag_is_made_once_for_each_survey_and_count(backlog: Ba
     backlog.surveyed({A: 10}, {A: QueueBounds(0, 10, 5_000)}, is_whole=True)
     first = report(reporter, backlog)
     assert report(reporter, backlog, now_ms=9_000) is first
-    late = report(reporter, backlog, late_proofs=1)
-    assert late == first | {"lateProofs": 1}
-    waits = report(reporter, backlog, late_proofs=1, waiting_for=[{"what": "broker a"}])
-    assert waits == late | {"waitingFor": [{"what": "broker a"}]}
-    assert report(reporter, backlog, late_proofs=1) == late
-    lossy = report(reporter, backlog, late_proofs=1, losses=lost(465))
+    late = report(reporter, backlog, completed_after_rebalance=1)
+    assert late == first | {"completedAfterRebalance": 1}
+    waits = report(reporter, backlog, completed_after_rebalance=1, outages=[{"resource": "broker a"}])
+    assert waits == late | {"outages": [{"resource": "broker a"}]}
+    assert report(reporter, backlog, completed_after_rebalance=1) == late
+    lossy = report(reporter, backlog, completed_after_rebalance=1, losses=lost(465))
     assert lossy == late | {"lost": {"offsets": 465, "ranges": 1}}
     backlog.surveyed({B: 4}, {B: QueueBounds(0, 4, 4_000)}, is_whole=True)
-    assert report(reporter, backlog, late_proofs=1)["maxOffsets"] == {"orders": {"broker-a": {"1": 4}}}
+    assert report(reporter, backlog, completed_after_rebalance=1)["maxOffsets"] == {"orders": {"broker-a": {"1": 4}}}
 
 
 # ------------------------------------------------------------------------------------------------ what is waited for
@@ -121,12 +128,12 @@ EPOCH_MS = 1_763_712_000_250
 
 def test_since_and_until_are_times_of_day_whatever_clock_the_wait_has() -> None:
     wait = Wait("broker a", since_ms=5_000, until_ms=305_000, cause="it is down.")
-    assert told_waits([wait], now_ms=15_000, epoch_ms=EPOCH_MS) == [
+    assert outages_of([wait], now_ms=15_000, epoch_ms=EPOCH_MS) == [
         {
-            "what": "broker a",
+            "resource": "broker a",
             "since": "2025-11-21T07:59:50.250Z",
             "until": "2025-11-21T08:04:50.250Z",
-            "cause": "it is down.",
+            "reason": "it is down.",
         }
     ]
 
@@ -135,30 +142,30 @@ def test_times_are_utc_wherever_the_driver_is(monkeypatch: pytest.MonkeyPatch) -
     with monkeypatch.context() as patch:
         patch.setenv("TZ", "Asia/Shanghai")
         time.tzset()
-        (told,) = told_waits([Wait("a", 0, None, "c")], now_ms=0, epoch_ms=0)
+        (told,) = outages_of([Wait("a", 0, None, "c")], now_ms=0, epoch_ms=0)
     time.tzset()
     assert told["since"] == "1970-01-01T00:00:00.000Z"
 
 
 def test_what_ends_no_query_has_no_until() -> None:
-    (told,) = told_waits([Wait("2 queues", 0, None, "away.")], now_ms=0, epoch_ms=EPOCH_MS)
+    (told,) = outages_of([Wait("2 queues", 0, None, "away.")], now_ms=0, epoch_ms=EPOCH_MS)
     assert told["until"] is None
 
 
 def test_the_longest_waits_are_told_first_and_not_all() -> None:
     waits = [Wait(f"w{number}", since_ms=1_000 - number, until_ms=9_000, cause="") for number in range(100)]
-    told = told_waits(waits, now_ms=1_000, epoch_ms=EPOCH_MS)
-    assert [one["what"] for one in told] == [f"w{number}" for number in range(99, 99 - MOST_TOLD, -1)]
+    told = outages_of(waits, now_ms=1_000, epoch_ms=EPOCH_MS)
+    assert [one["resource"] for one in told] == [f"w{number}" for number in range(99, 99 - MAX_OUTAGES, -1)]
 
 
 def test_what_mostly_passes_in_a_moment_is_told_after_that() -> None:
     wait = Wait("topic orders", since_ms=1_000, until_ms=61_000, cause="", quiet_ms=500)
-    assert told_waits([wait], now_ms=1_499, epoch_ms=EPOCH_MS) == []
-    assert len(told_waits([wait], now_ms=1_500, epoch_ms=EPOCH_MS)) == 1
+    assert outages_of([wait], now_ms=1_499, epoch_ms=EPOCH_MS) == []
+    assert len(outages_of([wait], now_ms=1_500, epoch_ms=EPOCH_MS)) == 1
 
 
 def test_nothing_is_waited_for_most_of_the_time() -> None:
-    assert told_waits([], now_ms=0, epoch_ms=EPOCH_MS) == []
+    assert outages_of([], now_ms=0, epoch_ms=EPOCH_MS) == []
 
 
 NOW_MS = 10_000

@@ -82,7 +82,7 @@ def test_an_earlier_batch_is_given_back_once_its_broker_answers_and_nothing_is_r
             assert one.counts.received == 0
             broker.server.on(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, broker.change)
             waiting.result(SLACK_S)
-            assert one.counts.given_back == 2
+            assert one.counts.released == 2
             has(one, 3)
 
 
@@ -126,7 +126,7 @@ def test_what_cannot_be_given_back_is_an_error_and_may_be_tried_again() -> None:
             broker.server.on(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, broker.change)
             eventually(lambda: not one.waits, "an answer")
             one.give_back_logged([handle_of("a", 0)])
-            assert one.counts.given_back in {1, 2}, "it was tried by itself meanwhile"
+            assert one.counts.released in {1, 2}, "it was tried by itself meanwhile"
 
 
 def test_handles_that_no_broker_gave_out_need_no_request() -> None:
@@ -134,7 +134,7 @@ def test_handles_that_no_broker_gave_out_need_no_request() -> None:
     with SharingServers("a") as servers, receiver(servers.options(), starts=False) as one:
         one.give_back_logged([OpaqueHandle(TOPIC, "a", "a gateway's"), handle_of("a", 1)])
         one.prove_logged([OpaqueHandle(TOPIC, "a", "a gateway's"), handle_of("a", 2)])
-        assert (one.counts.given_back, one.counts.acknowledged, one.counts.expired) == (2, 1, 1)
+        assert (one.counts.released, one.counts.acknowledged, one.counts.expired) == (2, 1, 1)
 
 
 # ------------------------------------------------------------------------------------------- who is silent
@@ -149,7 +149,7 @@ def test_a_silent_broker_holds_up_neither_renewals_nor_acknowledgements_of_other
             has(one, 40)
             for code in (RequestCode.CHANGE_MESSAGE_INVISIBLETIME, RequestCode.BATCH_ACK_MESSAGE):
                 silent.server.silent_on(code)
-            eventually(lambda: one.counts.renewed == 20, "those of the healthy one are renewed")
+            eventually(lambda: one.counts.extended == 20, "those of the healthy one are renewed")
             assert len(one.freeze(1, 100)) == 20, "nobody knows yet what became of the others"
             one.prove(1)
             assert (one.counts.acknowledged, one.counts.expired) == (20, 0)
@@ -163,7 +163,7 @@ def test_a_silent_name_server_holds_up_no_renewal() -> None:
             has(one, 5)
             servers.name_server.silent_on(RequestCode.GET_ROUTEINFO_BY_TOPIC)
             one._due_ms[one._look] = 0
-            eventually(lambda: one.counts.renewed >= 10, "all are renewed twice")
+            eventually(lambda: one.counts.extended >= 10, "all are renewed twice")
             assert (one.counts.expired, one.count(State.RECEIVED)) == (0, 5)
 
 
@@ -252,7 +252,7 @@ def test_the_end_has_a_limit_and_who_is_silent_keeps_nothing_of_others(caplog: p
             began_s = time.monotonic()
             one.stop()
             assert time.monotonic() - began_s < LAST_WORK_MS / 1000 + 2 * CLOSING_S + SLACK_S
-            assert one.counts.given_back == 50
+            assert one.counts.released == 50
             assert "200 messages could not be given back: they come again when their time is over" in caplog.messages
 
 
@@ -267,7 +267,7 @@ def test_what_fails_for_a_moment_at_the_end_is_tried_again(caplog: pytest.LogCap
             one.freeze(1, 4)
             one.prove(1)
             one.stop()
-            assert (one.counts.acknowledged, one.counts.given_back) == (4, 6)
+            assert (one.counts.acknowledged, one.counts.released) == (4, 6)
             assert not any("could not be given back" in line for line in caplog.messages)
 
 
@@ -288,7 +288,7 @@ def test_what_a_poll_brings_while_the_query_ends_is_given_back() -> None:
 
             broker.server.on(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, change)
             one.stop()
-            assert (one.counts.received, one.counts.given_back) == (8, 8)
+            assert (one.counts.received, one.counts.released) == (8, 8)
 
 
 def test_who_holds_nothing_ends_at_once() -> None:

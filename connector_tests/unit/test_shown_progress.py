@@ -10,7 +10,7 @@ import pytest
 
 from rocketmq_spark import progress_of
 
-OURS = {"lag": 3, "lagByQueue": {}, "waitingFor": [], "control": {"folder": "f", "host": "h"}}
+OURS = {"lag": 3, "lagByQueue": {}, "outages": [], "control": {"folder": "f", "host": "h"}}
 PLACE: dict[str, Any] = {"v": 1, "queues": {"orders": {"broker-a": {"0": [0, 5, 1]}}}}
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from rocketmq_spark.model import Message, MessageQueue, QueueBounds
 
 PRODUCTS: Final = ("books", "games", "music")
-COUNTS: Final = ("received", "waiting", "acknowledged", "expired")
+COUNTS: Final = ("received", "prefetched", "acknowledged", "expired")
 """Of messages, in the progress of a query whose group shares these."""
 
 Progress = Mapping[str, Any]

@@ -89,7 +89,7 @@ class Membership:
         group = options.consumer_group
         self.crash: Exception | None = None
         """What ended the thread that does the timed work, if anything did."""
-        self.late_proofs = 0
+        self.completed_after_rebalance = 0
         """How many ranges were proven after the life of their queue in which they were planned had ended."""
         self.told_lost: set[QueueRange] = set()
         """What tasks say that they have found to be lost."""
@@ -302,7 +302,7 @@ class Membership:
         table = self._rebalance_impl.table
         for queue in self._planned_in.keys() & end_offsets.keys():
             planned_in = self._planned_in.pop(queue)
-            self.late_proofs += queue not in table or table[queue].life != planned_in
+            self.completed_after_rebalance += queue not in table or table[queue].life != planned_in
         finished = [
             self._finish_queue(table[queue], end_offsets[queue], stored_to_ms.get(queue, 0))
             for queue in table.keys() & end_offsets.keys()

@@ -84,7 +84,7 @@ class Errands:
         outcomes = self._transport.change(handles, GIVEN_BACK_MS, suspend=True)
         given_back = sum(not isinstance(outcome, RocketMQError) for outcome in outcomes)
         with self._news:
-            self._ledger.counts.given_back += given_back
+            self._ledger.counts.released += given_back
 
     # ------------------------------------------------------------------------------------------ who waits
 

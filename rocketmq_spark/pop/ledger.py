@@ -66,8 +66,8 @@ class Counts:
 
     received: int = 0
     acknowledged: int = 0
-    renewed: int = 0
-    given_back: int = 0
+    extended: int = 0
+    released: int = 0
     expired: int = 0
     dead_letters: int = 0
 
@@ -202,7 +202,7 @@ class Ledger:
         """The broker knows it by another handle; ``now_ms``: when it was asked."""
         one = self._held[number]
         one.handle, one.lease, one.is_taken = handle, Lease.begun(now_ms, self._invisible_ms), False
-        self.counts.renewed += 1
+        self.counts.extended += 1
 
     def not_renewed(self, number: int, now_ms: int) -> None:
         """Nobody knows whether the broker has heard of it; it keeps its handle, and is tried again."""
@@ -276,7 +276,7 @@ class Ledger:
     def given_back(self, numbers: Iterable[int]) -> None:
         for number in numbers:
             self._remove(number)
-            self.counts.given_back += 1
+            self.counts.released += 1
 
     def put_back(self, numbers: Collection[int]) -> None:
         """What they were taken for did not come about; it may be tried again."""

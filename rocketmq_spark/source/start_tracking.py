@@ -22,7 +22,7 @@ SHOWN: Final = "shown"
 """Under this name an end offset carries what the query progress is to show: before Spark 4.2 the progress has nothing
 else of a source. It is no part of the place, and every reader of offsets ignores it, on every Spark."""
 
-SIZED_BY_QUEUES: Final = frozenset({"maxOffsets", "lagByQueue", "waitingFor"})
+SIZED_BY_QUEUES: Final = frozenset({"maxOffsets", "lagByQueue", "outages"})
 """What is not carried: each has an entry a queue, and the checkpoint keeps every offset."""
 
 

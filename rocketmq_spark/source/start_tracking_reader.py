@@ -83,7 +83,7 @@ class StartTrackingReader(DataSourceStreamReader):
             self._reader.rest()
         else:
             report = self._reader.reportLatestOffset() or {}
-            self._log_messages_left(report.get("lag", report.get("waiting")))
+            self._log_messages_left(report.get("lag", report.get("prefetched")))
             end = showing(end, report)
         self._tracker.answered(end)
         return end

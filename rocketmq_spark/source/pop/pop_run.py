@@ -34,7 +34,7 @@ from rocketmq_spark.source.data_loss import report_undelivered
 from rocketmq_spark.source.pop.pop_offsets import PopOffset
 from rocketmq_spark.source.stream.drain import CONTROL, Control
 from rocketmq_spark.source.stream.graceful_stop import DrainRequest
-from rocketmq_spark.source.stream.progress import told_waits
+from rocketmq_spark.source.stream.progress import outages_of
 from rocketmq_spark.source.stream.source_run import Run
 
 IDLE_WAIT_S: Final = 0.2
@@ -144,10 +144,10 @@ class PopRun(Run):
         report_undelivered(self._options.consumer_group, deleted, is_failure=self._options.fail_on_data_loss)
 
     def _told(self, epoch_ms: int) -> dict[str, Any]:
-        held = {"waiting": self._receiver.count(State.RECEIVED), "inBatch": self._receiver.count(State.FROZEN)}
+        held = {"prefetched": self._receiver.count(State.RECEIVED), "inFlight": self._receiver.count(State.FROZEN)}
         counts = {_in_camel_case(name): count for name, count in asdict(self._receiver.counts).items()}
-        waits = told_waits(self._receiver.waits, monotonic_ms(), epoch_ms)
-        return counts | held | {"waitingFor": waits, CONTROL: self._drain.control._asdict()}
+        waits = outages_of(self._receiver.waits, monotonic_ms(), epoch_ms)
+        return counts | held | {"outages": waits, CONTROL: self._drain.control._asdict()}
 
     def _leave(self) -> None:
         try:

@@ -101,7 +101,7 @@ class BatchPlanner:
         """Queues of which the proven offset has been told to the membership."""
         self._is_unconfirmed = False
         self._targets: AvailableNowTargets | None = None
-        self.late_proofs = 0
+        self.completed_after_rebalance = 0
         """Of the membership, as of the last proof."""
         self.masters: Mapping[str, BrokerAddress] = {}
         """Addresses by broker name: where the queues of the last plan were surveyed."""
@@ -152,7 +152,7 @@ class BatchPlanner:
             )
             self._told |= untold & {held.queue for held in membership.process_queues}
             self._is_unconfirmed = bool(membership.offsets.unconfirmed)
-            self.late_proofs = membership.late_proofs
+            self.completed_after_rebalance = membership.completed_after_rebalance
             self.losses.add_told(membership.told_lost)
 
     def _must_survey(self, wait_ms: int) -> bool:

@@ -78,8 +78,8 @@ class Backlog:
         return {queue: self._max_offsets[queue] for queue in self._positions}
 
 
-MOST_TOLD: Final = 20
-"""Waits that are told; every progress event carries them."""
+MAX_OUTAGES: Final = 20
+"""Maximum number of outages in a progress event: every event carries them."""
 
 
 class ProgressReporter:
@@ -91,28 +91,28 @@ class ProgressReporter:
     def report(
         self,
         backlog: Backlog,
-        late_proofs: int,
+        completed_after_rebalance: int,
         losses: LossCount,
-        waiting_for: list[dict[str, Any]],
+        outages: list[dict[str, Any]],
         *,
         client_id: str,
         control: Control,
         now_ms: int,
     ) -> dict[str, Any]:
-        """As of the last survey.
+        """Return the fields of one source in the query progress, as of the last survey.
 
-        ``clientId``: who we are in the group. ``maxOffsets``: the brokers' of our queues. ``lagByQueue``: of each of
-        our queues, ``messages``, the offsets below the max offset that are in no batch yet, and ``ms``, how long the
-        first of them has been waiting at least (see ``WaitingTimes``), by this machine's clock, ``now_ms``, against
-        the broker's store times; both are 0 when all is planned. ``lag``: the sum of the messages; None while
-        queues of ours are not heard of, also those that ``missingQueues`` drops; they are in neither map.
-        ``lateProofs``: how many ranges were in the sink only after their queue had been lost, since this start of the
-        query: what of a queue that did not come back is another member's to commit, which may have read it again.
-        ``lost``: what was found to be lost since then, where ``failOnDataLoss`` is false. ``waitingFor``: see
-        ``told_waits``; [] while everything answers. ``control``: for ``rocketmq_spark.stop``.
+        ``clientId``: client ID of the group member. ``maxOffsets``: max offset of each queue that the query owns.
+        ``lagByQueue``: for each of these queues, ``messages``, the number of offsets that are in no batch yet, and
+        ``ms``, the minimum age of the first of them (see ``WaitingTimes``): this machine's clock, ``now_ms``, minus
+        the broker's store time. Both are 0 if all offsets are planned. ``lag``: sum of the messages; None while the
+        max offset of any owned queue is unknown, also with ``missingQueues=drop``; both maps omit such queues.
+        ``completedAfterRebalance``: number of ranges, since the query started, that reached the sink after a rebalance
+        had reassigned their queue; the new owner may have read them too. ``lost``: offsets and ranges lost since then,
+        with ``failOnDataLoss=false``. ``outages``: see ``outages_of``; [] while all servers respond. ``control``: for
+        ``rocketmq_spark.stop``.
         """
-        known = backlog.surveys, late_proofs, losses.ranges
-        if self._at_rest is not None and self._at_rest[0] == known and not waiting_for:
+        known = backlog.surveys, completed_after_rebalance, losses.ranges
+        if self._at_rest is not None and self._at_rest[0] == known and not outages:
             return self._at_rest[1]
         lag, waiting_ms = backlog.lag, backlog.waiting_ms(now_ms)
         report: dict[str, Any] = {
@@ -120,19 +120,19 @@ class ProgressReporter:
             "maxOffsets": nested(backlog.max_offsets),
             "lag": sum(lag.values()) if backlog.is_whole else None,
             "lagByQueue": nested({queue: {"messages": lag[queue], "ms": ms} for queue, ms in waiting_ms.items()}),
-            "lateProofs": late_proofs,
+            "completedAfterRebalance": completed_after_rebalance,
             "lost": {"offsets": losses.offsets, "ranges": losses.ranges},
-            "waitingFor": waiting_for,
+            "outages": outages,
             CONTROL: control._asdict(),
         }
-        self._at_rest = (known, report) if report["lag"] == 0 and not waiting_for else None
+        self._at_rest = (known, report) if report["lag"] == 0 and not outages else None
         return report
 
 
-def told_waits(waits: Collection[Wait], now_ms: int, epoch_ms: int) -> list[dict[str, Any]]:
-    """``[{"what", "since", "until", "cause"}]``, what has been waited for the longest first.
+def outages_of(waits: Collection[Wait], now_ms: int, epoch_ms: int) -> list[dict[str, Any]]:
+    """Return ``[{"resource", "since", "until", "reason"}]``, the longest outage first.
 
-    Times are text as Spark writes them, in UTC; ``until`` is when the query fails for this, None where it does not.
+    Times are text as Spark writes them, in UTC. ``until`` is when the query fails; None if the outage never fails it.
     ``now_ms`` and ``epoch_ms`` are the same moment, by the waits' clock and since 1970.
     """
 
@@ -141,13 +141,13 @@ def told_waits(waits: Collection[Wait], now_ms: int, epoch_ms: int) -> list[dict
         return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
 
     lasting = [wait for wait in waits if wait.is_told(now_ms)]
-    longest_first = sorted(lasting, key=lambda wait: (wait.since_ms, wait.what))[:MOST_TOLD]
+    longest_first = sorted(lasting, key=lambda wait: (wait.since_ms, wait.what))[:MAX_OUTAGES]
     return [
         {
-            "what": wait.what,
+            "resource": wait.what,
             "since": text(wait.since_ms),
             "until": None if wait.until_ms is None else text(wait.until_ms),
-            "cause": wait.cause,
+            "reason": wait.cause,
         }
         for wait in longest_first
     ]

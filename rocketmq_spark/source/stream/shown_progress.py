@@ -21,7 +21,7 @@ def progress_of(query: StreamingQuery | StreamingQueryProgress | dict[str, Any])
     """What each source shows in a progress, or in a query's last one, in the order of ``progress.sources``. A progress
     that was stored as JSON will do.
 
-    ``lag``, ``lagByQueue``, ``waitingFor``, ``lost`` and the others: see ``ProgressReporter.report``. Before Spark 4.2
+    ``lag``, ``lagByQueue``, ``outages``, ``lost`` and the others: see ``ProgressReporter.report``. Before Spark 4.2
     it is what was shown when the last batch was planned, by an earlier start perhaps, without what has an entry for
     each queue. Empty where a source shows nothing: in the progress of a batch that a restart has read again, and where
     it is not RocketMQ's. No sources: there is no progress yet.

@@ -30,7 +30,7 @@ from rocketmq_spark.source.schema import check_schema
 from rocketmq_spark.source.stream.checkpoint_changes import planned_with, warnings_of
 from rocketmq_spark.source.stream.control_folder import Resumable
 from rocketmq_spark.source.stream.offsets import OffsetReader, SourceOffset
-from rocketmq_spark.source.stream.progress import ProgressReporter, told_waits
+from rocketmq_spark.source.stream.progress import ProgressReporter, outages_of
 from rocketmq_spark.spark_version import ReadLimit, SupportsTriggerAvailableNow, max_rows, read_limit
 
 if TYPE_CHECKING:
@@ -119,9 +119,9 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
         planner, epoch_ms = self._run.planner, int(time.time() * 1000)
         return self._progress.report(
             planner.backlog,
-            planner.late_proofs,
+            planner.completed_after_rebalance,
             planner.losses,
-            told_waits(self._run.waits, monotonic_ms(), epoch_ms),
+            outages_of(self._run.waits, monotonic_ms(), epoch_ms),
             client_id=self._run.client_id,
             control=self._run.drain.control,
             now_ms=epoch_ms,
