@@ -105,7 +105,7 @@ DOES = {
     "missingQueuesTimeoutMs": (
         "unit/test_planned_losses.py::test_queues_that_stay_away_end_the_query_though_nothing_else_happens"
     ),
-    "giveUp": (
+    "skipRanges": (
         "integration/test_range_reading.py::"
         "test_what_is_given_up_is_left_out_of_the_batch_that_is_read_again_and_of_no_other"
     ),
@@ -154,7 +154,7 @@ CONTRADICTING = {
     ("loadBalance", "minPartitions"): {**BY_MESSAGE, "minPartitions": "2"},
     ("loadBalance", "missingQueues"): {**BY_MESSAGE, "missingQueues": "drop"},
     ("loadBalance", "missingQueuesTimeoutMs"): {**BY_MESSAGE, "missingQueuesTimeoutMs": "1"},
-    ("loadBalance", "giveUp"): {**BY_MESSAGE, "giveUp": "orders@broker-a:0[1,2)"},
+    ("loadBalance", "skipRanges"): {**BY_MESSAGE, "skipRanges": "orders@broker-a:0[1,2)"},
     ("loadBalance", "startingOffsets"): {**BY_MESSAGE, "startingOffsets": '{"orders":{"broker-a":{"0":1}}}'},
     ("loadBalance", "consumeFromWhere"): {**BY_MESSAGE, "consumeFromWhere": "CONSUME_FROM_TIMESTAMP"},
     ("loadBalance", "invisibleDurationMs"): {"invisibleDurationMs": "2000"},

@@ -147,7 +147,7 @@ def test_what_is_given_up_is_left_out_of_the_batch_that_is_read_again_and_of_no_
     cluster: EmbeddedCluster, filled: MessageQueue
 ) -> None:
     given_up = str(QueueRange(filled, 0, COUNT))
-    reader = RocketMQStreamReader(options_of(cluster, filled.topic, giveUp=given_up), default_schema())
+    reader = RocketMQStreamReader(options_of(cluster, filled.topic, skipRanges=given_up), default_schema())
     end = SourceOffset({filled: QueueProgress(0, COUNT)}).to_json()
     read_again = [list(chain.from_iterable(reader.read(one) for one in reader.partitions({}, end))) for _ in range(2)]
     task_count = len(reader.partitions({}, end))

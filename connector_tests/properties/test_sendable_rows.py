@@ -20,8 +20,8 @@ from rocketmq_spark.sink.invalid_rows import OWN_PROPERTIES_LIMIT_BYTES
 from rocketmq_spark.sink.send_batches import Place, SendBatch, named_queue
 from rocketmq_spark.sink.topic_checks import Wanted
 from rocketmq_spark.sink.write_task import Columns, Task, write_rows
-from rocketmq_spark.source.given_up import without_skipped
 from rocketmq_spark.source.partitioning import tasks_of
+from rocketmq_spark.source.skipped_ranges import without_skipped
 from rocketmq_spark.wire.message.batch import decode_batch
 from rocketmq_spark.wire.message.compression import decompress
 from rocketmq_spark.wire.message.properties import UNIQ_KEY, decode_properties, encode_properties

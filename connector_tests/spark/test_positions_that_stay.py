@@ -116,7 +116,7 @@ def test_a_batch_whose_broker_is_killed_for_good_is_given_up_by_name_and_the_res
         named = re.search(r"is to be given up: (\S+)", str(raised.value))
         assert named is not None, raised.value
         assert set(re.findall("@([^:]+):", named[1])) == {VICTIM}
-        resumed = stream(**GONE_FOR_GOOD, giveUp=named[1])
+        resumed = stream(**GONE_FOR_GOOD, skipRanges=named[1])
         resumed.run_to_end()
         more = messages.send(10)
         resumed.run_to_end()

@@ -61,7 +61,7 @@ def test_a_batch_that_nobody_can_read_fails_within_one_limit_and_is_given_up_by_
         named = re.search(r"is to be given up: (\S+)", failed.error)
         assert named is not None
         assert messages.members(group) == []
-    given_up = run_to_end(folder, SETTINGS, options | {"giveUp": named[1]})
+    given_up = run_to_end(folder, SETTINGS, options | {"skipRanges": named[1]})
     assert written_bodies(folder) == []
     assert given_up.error == ""
     (warning,) = [line for line in given_up.log.splitlines() if "giving up ranges=" in line]
@@ -69,5 +69,5 @@ def test_a_batch_that_nobody_can_read_fails_within_one_limit_and_is_given_up_by_
     assert f"ranges={named[1]} offsets={sent}," in warning
     assert messages.lag(group) == 0
     more = messages.send_batches(10)
-    assert run_to_end(folder, SETTINGS, options | {"giveUp": named[1]}).error == ""
+    assert run_to_end(folder, SETTINGS, options | {"skipRanges": named[1]}).error == ""
     assert sorted(written_bodies(folder)) == sorted(more)

@@ -110,8 +110,8 @@ OF_SERVERS: Final[Mapping[str, Condition]] = MappingProxyType(
         ),
         "LOGGED_BATCH_UNREADABLE": Condition(
             "{wanted}, of a batch that is logged in the checkpoint, cannot be read: {cause}",
-            "A restart reads it again. If its broker is gone for good, restart once with option 'giveUp' set to what "
-            "of this batch is to be given up: {give_up}",
+            "A restart reads it again. If its broker is gone for good, restart once with option 'skipRanges' set to "
+            "what of this batch is to be given up: {give_up}",
         ),
         "NOT_A_GRPC_PROXY": Condition(
             "{address} is no RocketMQ 5 proxy that speaks gRPC: {reason}.",
@@ -238,7 +238,7 @@ OF_SERVERS: Final[Mapping[str, Condition]] = MappingProxyType(
             "their topic any more. {lasting}: {queues}.",
             "Bring them back, or {patience}, or set 'missingQueues' to 'drop' to go on without them. Their positions "
             "stay in the checkpoint: what the brokers keep of them is not lost. Where they are gone for good and the "
-            "last batch has ranges of them, a restart names these for option 'giveUp'.",
+            "last batch has ranges of them, a restart names these for option 'skipRanges'.",
         ),
         "INVALID_ORDER_CONF": Condition(
             "Producers cannot use the order configuration of topic {topic!r} at the name servers: {order_conf!r}.",

@@ -271,8 +271,8 @@ class ReadOptions(ReceiveOptions):
         "batch does that is planned already. While they have it and its broker is silent, `clusterTimeoutMs` counts.",
     )
 
-    give_up: tuple[QueueRange, ...] = option(
-        "giveUp",
+    skip_ranges: tuple[QueueRange, ...] = option(
+        "skipRanges",
         RANGES,
         section=Section.ABSENCE,
         default="",

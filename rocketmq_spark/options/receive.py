@@ -99,7 +99,7 @@ WITHOUT_MEANING: Final[tuple[tuple[str, str, object, str], ...]] = (
         300_000,
         "No queue is this query's own; how long a broker may be silent says 'clusterTimeoutMs'.",
     ),
-    ("giveUp", "give_up", (), "A batch that is planned again has no messages: they come again in another one."),
+    ("skipRanges", "skip_ranges", (), "A batch that is planned again has no messages: they come again in another one."),
 )
 """Options that say nothing where messages are shared: name, attribute, default, and why. To set them is an error."""
 

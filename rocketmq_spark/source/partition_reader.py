@@ -27,7 +27,6 @@ from rocketmq_spark.pull.range_puller import RangePuller, puller_of
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.retry import is_outage_of_broker
 from rocketmq_spark.source.data_loss import GIVEN_UP, LEFT_OUT, RETENTION, VACANT, LostRange, deleted, report_losses
-from rocketmq_spark.source.given_up import as_option
 from rocketmq_spark.source.range_decoding import (
     BATCH_BYTES,
     DECODED_AT_ONCE_BYTES,
@@ -39,6 +38,7 @@ from rocketmq_spark.source.range_decoding import (
     overlapping,
 )
 from rocketmq_spark.source.schema import arrow_schema, canonical_names
+from rocketmq_spark.source.skipped_ranges import as_option
 from rocketmq_spark.source.undecodable_messages import BadMessages
 from rocketmq_spark.wire.arrow.bad_messages import BadMessage
 from rocketmq_spark.wire.arrow.columns import ColumnDecoder, TooLargeTogetherError

@@ -24,9 +24,9 @@ from rocketmq_spark.pull.outage_notes import OutageNotes
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.retry import NAME_SERVERS, broker_subject
 from rocketmq_spark.source.data_loss import LostRange
-from rocketmq_spark.source.given_up import check_skipped, named_together, without_skipped
 from rocketmq_spark.source.partitioning import Task, tasks_of
 from rocketmq_spark.source.schema import check_schema
+from rocketmq_spark.source.skipped_ranges import check_skipped, named_together, without_skipped
 from rocketmq_spark.source.stream.checkpoint_changes import planned_with, warnings_of
 from rocketmq_spark.source.stream.control_folder import Resumable
 from rocketmq_spark.source.stream.offsets import OffsetReader, SourceOffset
@@ -140,7 +140,7 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
             self._read_again = end
         run = self._running(offset)
         logged = list(offset.ranges())
-        skipped = self._options.give_up if end == self._read_again else ()
+        skipped = self._options.skip_ranges if end == self._read_again else ()
         check_skipped(logged, skipped)
         wanted = [one for one in logged if one not in skipped]
         told_lost = run.recover(offset, wanted) if is_first_call else ()

@@ -1,6 +1,7 @@
-"""Ranges of a logged batch that an operator gives up, by name, because nobody can read them any more. Pure.
+"""Offset ranges of a logged batch that option ``skipRanges`` skips. Pure.
 
-A logged batch is read in full, or the query cannot go on. Where a broker is gone for good that would be for ever.
+A query that restarts reads its logged batch in full before it plans another one. A permanently lost broker would block
+it for ever.
 """
 
 from __future__ import annotations
@@ -15,24 +16,23 @@ from rocketmq_spark.model import QueueRange
 log = logging.getLogger(__name__)
 
 MOST_NAMED: Final = 50
-"""Ranges of a broker that one error names together; they may all have to be given up."""
+"""Maximum number of ranges of a broker that one error names together: the user may have to skip all of them."""
 
 
 def check_skipped(logged: Sequence[QueueRange], skipped: Collection[QueueRange]) -> None:
-    """Raise OptionError[INVALID_OPTION_VALUE] for a range that shares offsets with one of ``logged`` and is not the
-    same.
+    """Raise OptionError[INVALID_OPTION_VALUE] for a range that shares offsets with one of ``logged`` and is not the same.
 
     A range that shares none is of another batch, which has been read. Log what of ``logged`` is skipped.
     """
     for one in skipped:
         for other in logged:
             if one != other and _overlap(one, other):
-                expected = f"exactly what the logged batch has of this queue: {other}"
-                raise OptionError("INVALID_OPTION_VALUE", option="giveUp", value=str(one), expected=expected)
+                expected = f"exactly the range of this queue in the logged batch: {other}"
+                raise OptionError("INVALID_OPTION_VALUE", option="skipRanges", value=str(one), expected=expected)
     found = [one for one in logged if one in skipped]
     if found:
         log.warning(
-            "giving up ranges=%s offsets=%d, as 'giveUp' says: their messages are in no output",
+            "giving up ranges=%s offsets=%d, as 'skipRanges' says: their messages are in no output",
             as_option(found),
             sum(map(len, found)),
         )
@@ -52,8 +52,10 @@ def _overlap(one: QueueRange, other: QueueRange) -> bool:
 
 
 def named_together(logged: Collection[QueueRange], task: Collection[QueueRange]) -> tuple[QueueRange, ...]:
-    """Ranges of ``logged`` that an error of a task names as what can be given up: all of each of its brokers where they
-    are few, else those of its own queues."""
+    """Return the ranges of ``logged`` that the error of a task offers to skip.
+
+    These are all ranges of its brokers, or, if they are more than ``MOST_NAMED``, those of the task's own queues.
+    """
     names = {one.queue.broker_name for one in task}
     of_brokers = [one for one in logged if one.queue.broker_name in names]
     if len(of_brokers) > MOST_NAMED:
@@ -63,5 +65,5 @@ def named_together(logged: Collection[QueueRange], task: Collection[QueueRange])
 
 
 def as_option(ranges: Iterable[QueueRange]) -> str:
-    """As the option ``giveUp`` takes it."""
+    """Return ``ranges`` as a value of option ``skipRanges``."""
     return ",".join(map(str, ranges))

@@ -7,7 +7,7 @@ import pytest
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.options import ReadOptions
-from rocketmq_spark.source.given_up import MOST_NAMED, as_option, check_skipped, named_together, without_skipped
+from rocketmq_spark.source.skipped_ranges import MOST_NAMED, as_option, check_skipped, named_together, without_skipped
 
 
 def span(begin: int, end: int, queue_id: int = 0, broker: str = "a") -> QueueRange:
@@ -17,9 +17,9 @@ def span(begin: int, end: int, queue_id: int = 0, broker: str = "a") -> QueueRan
 LOGGED = [span(5, 9), span(0, 7, queue_id=1), span(2, 3, broker="b")]
 
 
-def given_up(text: str) -> tuple[QueueRange, ...]:
-    given = {"namesrvAddr": "n:9876", "consumerGroup": "G", "subscribe": "T", "giveUp": text}
-    return ReadOptions.parse(given).give_up
+def skipped(text: str) -> tuple[QueueRange, ...]:
+    given = {"namesrvAddr": "n:9876", "consumerGroup": "G", "subscribe": "T", "skipRanges": text}
+    return ReadOptions.parse(given).skip_ranges
 
 
 def test_tasks_keep_their_numbers_without_what_is_skipped() -> None:
@@ -34,7 +34,7 @@ def test_what_is_given_up_is_said_in_one_line_with_its_size(caplog: pytest.LogCa
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     assert record.getMessage() == (
-        "giving up ranges=T@a:0[5,9),T@b:0[2,3) offsets=5, as 'giveUp' says: their messages are in no output"
+        "giving up ranges=T@a:0[5,9),T@b:0[2,3) offsets=5, as 'skipRanges' says: their messages are in no output"
     )
 
 
@@ -44,9 +44,9 @@ def test_a_range_that_is_not_exactly_a_logged_one_is_refused_with_what_it_must_b
         check_skipped(LOGGED, (other,))
     assert raised.value.condition == "INVALID_OPTION_VALUE"
     assert raised.value.context == {
-        "option": "giveUp",
+        "option": "skipRanges",
         "value": str(other),
-        "expected": "exactly what the logged batch has of this queue: T@a:0[5,9)",
+        "expected": "exactly the range of this queue in the logged batch: T@a:0[5,9)",
     }
 
 
@@ -58,9 +58,9 @@ def test_a_range_of_another_batch_changes_nothing(other: QueueRange, caplog: pyt
 
 def test_what_an_error_names_can_be_given_as_it_stands() -> None:
     ranges = (*LOGGED, QueueRange(MessageQueue("%RETRY%G", "room@b-1", 12), 0, 2**63 - 1))
-    assert given_up(as_option(ranges)) == ranges
-    assert given_up(" " + as_option(ranges).replace(",%", " , %") + " ") == ranges
-    assert given_up("") == ()
+    assert skipped(as_option(ranges)) == ranges
+    assert skipped(" " + as_option(ranges).replace(",%", " , %") + " ") == ranges
+    assert skipped("") == ()
 
 
 @pytest.mark.parametrize(
@@ -68,8 +68,8 @@ def test_what_an_error_names_can_be_given_as_it_stands() -> None:
     ["T@a:0", "T@a:0[5,9]", "T@a:0(5,9)", "T@a:0[9,5)", "T@a:0[5,9) T@a:1[5,9)", "T@a:0[5,9),", "x", "T@a:0[-1,9)"],
 )
 def test_anything_else_is_refused(text: str) -> None:
-    with pytest.raises(OptionError, match="giveUp"):
-        given_up(text)
+    with pytest.raises(OptionError, match="skipRanges"):
+        skipped(text)
 
 
 def test_an_error_names_all_ranges_of_its_tasks_brokers() -> None:
