@@ -20,7 +20,7 @@ MOST_NAMED: Final = 50
 
 
 def check_skipped(logged: Sequence[QueueRange], skipped: Collection[QueueRange]) -> None:
-    """Raise OptionError[INVALID_OPTION_VALUE] for a range that shares offsets with one of ``logged`` and is not the same.
+    """Raise OptionError[INVALID_OPTION_VALUE] for a range that overlaps one of ``logged`` and is not the same.
 
     A range that shares none is of another batch, which has been read. Log what of ``logged`` is skipped.
     """
