@@ -237,9 +237,11 @@ def test_what_cannot_be_sent_is_read_from_the_dead_letter_topic_with_its_reason(
     given = {"deadLetterTopic": dead, "missingTopicTimeoutMs": "0"}
     assert write(cluster.namesrv_addr, "", [arrow(rows)], Task("dead letters", 0), pool, **given) == len(rows)
     assert [row["body"] for row in stored(cluster, topic, pool)] == [b"%d" % number for number in range(7)]
-    told = {row["UNSENDABLE_ROW"]: row for row in (dict(one["properties"]) for one in stored(cluster, dead, pool))}
+    told = {
+        row["INVALID_ROW_POSITION"]: row for row in (dict(one["properties"]) for one in stored(cluster, dead, pool))
+    }
     assert [name.split()[1] for name in sorted(told)] == ["3", "4", "5"], sorted(told)
-    problems = [told[name]["UNSENDABLE_PROBLEM"] for name in sorted(told)]
+    problems = [told[name]["INVALID_ROW_PROBLEM"] for name in sorted(told)]
     for problem, said in zip(problems, ("its body is empty", "TAGS", "no-such-topic"), strict=True):
         assert said in problem
 

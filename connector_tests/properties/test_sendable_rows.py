@@ -149,7 +149,7 @@ def test_each_row_is_refused_with_what_is_wrong_or_travels_as_it_is(rows: list[R
             assert message == expected(row)
         else:
             assert message.topic == DEAD
-            assert message.properties["UNSENDABLE_PROBLEM"].startswith(("its ", "it ", "'", '"'))
+            assert message.properties["INVALID_ROW_PROBLEM"].startswith(("its ", "it ", "'", '"'))
 
 
 @given(ROWS)

@@ -182,9 +182,9 @@ def test_a_row_that_cannot_be_sent_becomes_a_message_that_says_what_it_was() -> 
     assert letters.bodies.to_pylist() == [NO_BODY[:8], b"much too", NO_BODY[:8]]
     assert letters.properties is None
     assert {name: values.to_pylist() for name, values in letters.texts.items()} == {
-        "UNSENDABLE_PROBLEM": [b"its body  is empty", b"x" * 200, b"its body is empty"],
-        "UNSENDABLE_ROW": [b"row %d of partition 3 of query q batch 1" % row for row in (11, 12, 13)],
-        "UNSENDABLE_TOPIC": [b"bad  name", b"T", None],
+        "INVALID_ROW_PROBLEM": [b"its body  is empty", b"x" * 200, b"its body is empty"],
+        "INVALID_ROW_POSITION": [b"row %d of partition 3 of query q batch 1" % row for row in (11, 12, 13)],
+        "INVALID_ROW_TOPIC": [b"bad  name", b"T", None],
     }
 
 
@@ -192,7 +192,7 @@ def test_a_topic_that_is_no_text_is_told_as_java_would_read_it() -> None:
     topics = pa.Array.from_buffers(pa.string(), 1, pa.array([b"a\xff"], pa.binary()).buffers())
     batch = pa.record_batch([pa.array([b"body"]), topics, pa.array(["t"])], names=["b", "t", "g"])
     letters = dead_letters(outgoing_rows(batch, POSITIONS, None, 0), {0: "why"}, "a", "DEAD", max_body_bytes=8)
-    assert letters.texts["UNSENDABLE_TOPIC"].to_pylist() == ["a\ufffd".encode()]
+    assert letters.texts["INVALID_ROW_TOPIC"].to_pylist() == ["a\ufffd".encode()]
 
 
 @pytest.mark.parametrize("problems", [{}, {3: "it has no topic"}])

@@ -160,8 +160,8 @@ def test_rows_for_a_topic_that_nobody_serves_are_named_before_anything_of_their_
 
     write_rows([batch], columns, TASK, replace(options, dead_letter_topic="DEAD"), sent)
     assert {batch.topic for batch in sent.batches} == {"T", "DEAD"}
-    dead = [one.properties for one in sent.messages() if "UNSENDABLE_ROW" in one.properties]
-    assert [(one["UNSENDABLE_TOPIC"], one["UNSENDABLE_PROBLEM"]) for one in dead] == [
+    dead = [one.properties for one in sent.messages() if "INVALID_ROW_POSITION" in one.properties]
+    assert [(one["INVALID_ROW_TOPIC"], one["INVALID_ROW_PROBLEM"]) for one in dead] == [
         ("missing", "nobody serves it"),
         ("x", "its body is empty, which no broker takes"),
     ]
@@ -253,9 +253,9 @@ def test_rows_that_cannot_be_sent_go_to_the_dead_letter_topic_if_there_is_one(
     assert too_large.properties is not None
     assert decode_properties(too_large.properties.encode()) == {
         "UNIQ_KEY": ids[3],
-        "UNSENDABLE_PROBLEM": "its body has 2001 bytes, and 2000 is the most",
-        "UNSENDABLE_ROW": "row 3 of partition 3 of query q batch 1",
-        "UNSENDABLE_TOPIC": "T",
+        "INVALID_ROW_PROBLEM": "its body has 2001 bytes, and 2000 is the most",
+        "INVALID_ROW_POSITION": "row 3 of partition 3 of query q batch 1",
+        "INVALID_ROW_TOPIC": "T",
     }
     (record,) = caplog.records
     assert record.getMessage() == (

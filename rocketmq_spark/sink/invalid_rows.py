@@ -174,9 +174,9 @@ def _mask(found: Any) -> Mask:
     return mask
 
 
-PROBLEM: Final = "UNSENDABLE_PROBLEM"
-ROW: Final = "UNSENDABLE_ROW"
-TOPIC: Final = "UNSENDABLE_TOPIC"
+PROBLEM: Final = "INVALID_ROW_PROBLEM"
+ROW: Final = "INVALID_ROW_POSITION"
+TOPIC: Final = "INVALID_ROW_TOPIC"
 NO_BODY: Final = b"(no body)"
 """Instead of an empty one, which no broker takes."""
 
