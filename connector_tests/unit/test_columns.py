@@ -107,7 +107,9 @@ def test_the_default_columns_end_with_reconsume_times_and_have_no_map_unless_it_
 
 
 def test_a_column_of_a_property_says_so() -> None:
-    assert of_property("a") == Column(ColumnType.STRING, "Its property `a`.", "properties.a", "it has none")
+    assert of_property("a") == Column(
+        ColumnType.STRING, "Message property `a`.", "properties.a", "the message does not have the property"
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The columns that a row may have which is to be sent: by name, in any order and any case. Others are an error."""
+"""Columns of rows to send: by name, in any order and any case. Other columns are an error."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _VOID: Final = "void"
 _LENGTH_OR_COLLATION: Final = re.compile(r"\b(?:var)?char\(\d+\)|\bstring collate [\w.]+")
 
 HASHED_TYPES: Final = ("binary", "boolean", "date", "int", "bigint", "smallint", "string", "timestamp", "tinyint")
-"""Of columns that ids are made of: their values have one text each."""
+"""Types of columns for message IDs: each of their values has exactly one text."""
 
 
 @dataclass(frozen=True, slots=True)
 class SinkColumn:
-    """One row of the table. ``types`` in Spark's words."""
+    """One row of the table. ``types``: names of Spark SQL types."""
 
     types: tuple[str, ...]
     doc: str
@@ -42,35 +42,37 @@ class SinkColumn:
 
 SINK_COLUMNS: Final[Mapping[str, SinkColumn]] = MappingProxyType(
     {
-        BODY: SinkColumn(("binary", "string"), "The message's body; text is sent in UTF-8.", alias="value"),
-        TOPIC: SinkColumn(("string",), "Where it is sent. Option `topic` wins over it."),
-        TAGS: SinkColumn(("string",), "Its tag."),
+        BODY: SinkColumn(("binary", "string"), "Message body; a STRING is encoded as UTF-8.", alias="value"),
+        TOPIC: SinkColumn(("string",), "Topic of the message. Option `topic` overrides it."),
+        TAGS: SinkColumn(("string",), "Message tag."),
         KEYS: SinkColumn(
             ("string", "array<string>"),
-            "Its keys. A text with blanks is several; of an array no key may have one.",
+            "Message keys. A STRING is split at spaces; in an ARRAY, no element may contain a space.",
             alias="key",
         ),
         PROPERTIES: SinkColumn(
-            ("map<string,string>",), "More properties, of any names but those that RocketMQ has taken for itself."
+            ("map<string,string>",), "Further message properties; names that RocketMQ reserves are not allowed."
         ),
-        BROKER_NAME: SinkColumn(("string",), "With `queueId`: the broker that is to store it."),
+        BROKER_NAME: SinkColumn(("string",), "Broker that stores the message; requires `queueId`."),
         QUEUE_ID: SinkColumn(
-            _INTEGERS, "With `brokerName`: the queue there. Rows of one task for one queue keep their order."
+            _INTEGERS, "Queue on that broker; requires `brokerName`. Rows of one task for one queue keep their order."
         ),
         SHARDING_KEY: SinkColumn(
             ("string",),
-            "Rows with the same one go to the same queue, those of one task in their order; `queueId` wins over it. "
-            "The queue is the one that Java's `SelectMessageQueueByHash` chooses.",
+            "Rows with the same value go to the same queue, those of one task in order; `queueId` overrides it. The "
+            "queue is the one that `SelectMessageQueueByHash` of the Java client selects.",
         ),
         DELAY_LEVEL: SinkColumn(
             _INTEGERS,
-            "Deliver it later, by one of the broker's levels: 1 is 1 s, 3 is 10 s; above its last it is that.",
+            "Delay level of the delivery: by default 1 is 1 s and 3 is 10 s. A level above the broker's highest is "
+            "treated as the highest.",
         ),
         DELAY_SECONDS: SinkColumn(
-            _INTEGERS, "Deliver it so much later. By brokers of RocketMQ 5; older ones deliver it at once."
+            _INTEGERS,
+            "Delay of the delivery in seconds. Requires RocketMQ 5; older brokers deliver the message immediately.",
         ),
         DELIVER_TIMESTAMP: SinkColumn(
-            ("timestamp",), "Deliver it then. By brokers of RocketMQ 5; older ones deliver it at once."
+            ("timestamp",), "Time of the delivery. Requires RocketMQ 5; older brokers deliver the message immediately."
         ),
     }
 )
@@ -132,7 +134,7 @@ def id_positions(fields: Sequence[tuple[str, str]], id_columns: Sequence[str]) -
     for name in id_columns:
         position = position_of(name, names)
         if position is None:
-            expected = f"names of columns that the rows have: {', '.join(names)}"
+            expected = f"names of columns in the rows: {', '.join(names)}"
             raise OptionError("INVALID_OPTION_VALUE", option="messageIdColumns", value=name, expected=expected)
         _check_type(name, fields[position][1], HASHED_TYPES)
         positions.append(position)
@@ -177,7 +179,7 @@ def _check_type(spelling: str, given: str, expected: Sequence[str]) -> None:
 
 
 def available() -> str:
-    """All columns with their types, for an error."""
+    """Return all columns with their types, for an error."""
     return ", ".join(f"{_spellings(name)} {_listed(column.types)}" for name, column in SINK_COLUMNS.items())
 
 

@@ -1,6 +1,6 @@
-"""The columns that a message has. The one place that knows their names, types and meaning.
+"""Columns of a message: the one table of their names, types and meanings.
 
-Arrow's types of them are in ``arrow_types``, Spark's in ``source.schema``: who asks what there is needs neither.
+Their Arrow types are in ``arrow_types``, their Spark types in ``source.schema``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Python and of SQL, and ``collect`` fails for all rows; Python also looks a day a
 
 
 class ColumnType(Enum):
-    """What a column holds. TIMESTAMP: microseconds since 1970, UTC; MAP: of text to text."""
+    """Type of a column. TIMESTAMP: microseconds since 1970, UTC; MAP: of text to text."""
 
     STRING = auto()
     INT = auto()
@@ -43,20 +43,20 @@ class Column:
     null_when: str | None = None
 
     def value_in(self, message: MessageExt) -> object:
-        """The value as ``pyarrow.array`` takes it for a column of this type."""
+        """Return the value as ``pyarrow.array`` accepts it for a column of this type."""
         if (name := self.property_name) is not None:
             return message.properties.get(name)
         return _AS_ARROW.get(self.type, _unchanged)(getattr(message, self.field))
 
     @property
     def property_name(self) -> str | None:
-        """Of which property it is."""
+        """Return the name of the property; None for another column."""
         return self.field.removeprefix(_OF_PROPERTY) if self.field.startswith(_OF_PROPERTY) else None
 
 
 def of_property(name: str) -> Column:
-    """The column of one property."""
-    return Column(_STRING, f"Its property `{name}`.", _OF_PROPERTY + name, "it has none")
+    """Return the column of one property."""
+    return Column(_STRING, f"Message property `{name}`.", _OF_PROPERTY + name, "the message does not have the property")
 
 
 def _unchanged(value: Any) -> object:
@@ -67,7 +67,7 @@ def _microseconds(milliseconds: int) -> int | None:
     return milliseconds * 1000 if FIRST_TIMESTAMP_MS <= milliseconds <= LAST_TIMESTAMP_MS else None
 
 
-_TIMESTAMP_NULL_WHEN: Final = "it is before 0001-01-03 or after 9999-12-29 (UTC)"
+_TIMESTAMP_NULL_WHEN: Final = "the time is before 0001-01-03 or after 9999-12-29 (UTC)"
 
 _STRING: Final = ColumnType.STRING
 _TIMESTAMP: Final = ColumnType.TIMESTAMP
@@ -80,31 +80,50 @@ _AS_ARROW: Final[Mapping[ColumnType, Callable[[Any], object]]] = {
 COLUMNS: Final[Mapping[str, Column]] = MappingProxyType(
     {
         "topic": Column(_STRING, "Topic of the message.", "topic"),
-        "brokerName": Column(_STRING, "Broker that stores it.", "broker_name"),
-        "queueId": Column(ColumnType.INT, "Queue on that broker.", "queue_id"),
-        "queueOffset": Column(ColumnType.LONG, "Place in the queue.", "queue_offset"),
-        "msgId": Column(_STRING, "The producer's id of it (UNIQ_KEY); without one, `offsetMsgId`.", "msg_id"),
-        "keys": Column(_STRING, "Its keys, separated by spaces.", "keys", "it has none"),
-        "tags": Column(_STRING, "Its tag.", "tags", "it has none"),
-        "body": Column(
-            ColumnType.BINARY, "Its body, decompressed.", "body", "it cannot be read, and `badMessages` is `null`"
+        "brokerName": Column(_STRING, "Name of the broker that stores the message.", "broker_name"),
+        "queueId": Column(ColumnType.INT, "ID of the queue on that broker.", "queue_id"),
+        "queueOffset": Column(ColumnType.LONG, "Offset of the message in the queue.", "queue_offset"),
+        "msgId": Column(
+            _STRING, "Message ID that the producer assigned (UNIQ_KEY); without one, `offsetMsgId`.", "msg_id"
         ),
-        "properties": Column(ColumnType.MAP, "All its properties, keys and tags among them.", "properties"),
+        "keys": Column(_STRING, "Message keys, separated by spaces.", "keys", "the message has no keys"),
+        "tags": Column(_STRING, "Message tag.", "tags", "the message has no tag"),
+        "body": Column(
+            ColumnType.BINARY,
+            "Message body, decompressed.",
+            "body",
+            "the message is undecodable and `badMessages` is `null`",
+        ),
+        "properties": Column(ColumnType.MAP, "All message properties, including keys and tags.", "properties"),
         "bornTimestamp": Column(
             ColumnType.TIMESTAMP,
-            "When the producer made it, by its own clock, which may be wrong: for watermarks use `storeTimestamp`.",
+            "Time when the producer created the message, by the producer's clock. For watermarks use `storeTimestamp`: "
+            "a producer's clock can be wrong.",
             "born_timestamp_ms",
             _TIMESTAMP_NULL_WHEN,
         ),
-        "storeTimestamp": Column(_TIMESTAMP, "When the broker stored it.", "store_timestamp_ms", _TIMESTAMP_NULL_WHEN),
-        "reconsumeTimes": Column(ColumnType.INT, "How often it was sent back.", "reconsume_times"),
-        "bornHost": Column(_STRING, "The producer's `ip:port`.", "born_host"),
-        "storeHost": Column(_STRING, "The broker's `ip:port`.", "store_host"),
-        "offsetMsgId": Column(_STRING, "Id made of the broker's address and the place there.", "offset_msg_id"),
-        "commitLogOffset": Column(ColumnType.LONG, "Place in the broker's commit log.", "commit_log_offset"),
-        "sysFlag": Column(ColumnType.INT, "RocketMQ's flags, without the one for a compressed body.", "sys_flag"),
-        "flag": Column(ColumnType.INT, "The producer's own flag.", "flag"),
-        "bodyCRC": Column(ColumnType.INT, "CRC-32 of the body as stored, without the top bit.", "body_crc"),
+        "storeTimestamp": Column(
+            _TIMESTAMP, "Time when the broker stored the message.", "store_timestamp_ms", _TIMESTAMP_NULL_WHEN
+        ),
+        "reconsumeTimes": Column(
+            ColumnType.INT,
+            "Number of times that the message was sent back for retry. With `loadBalance=message`: number of earlier "
+            "deliveries that were not acknowledged.",
+            "reconsume_times",
+        ),
+        "bornHost": Column(_STRING, "`ip:port` of the producer.", "born_host"),
+        "storeHost": Column(_STRING, "`ip:port` of the broker.", "store_host"),
+        "offsetMsgId": Column(
+            _STRING, "Message ID derived from the broker's address and `commitLogOffset`.", "offset_msg_id"
+        ),
+        "commitLogOffset": Column(
+            ColumnType.LONG, "Offset of the message in the broker's commit log.", "commit_log_offset"
+        ),
+        "sysFlag": Column(
+            ColumnType.INT, "RocketMQ's system flags, without the flag for a compressed body.", "sys_flag"
+        ),
+        "flag": Column(ColumnType.INT, "Flag that the producer set.", "flag"),
+        "bodyCRC": Column(ColumnType.INT, "CRC-32 of the stored body, without the top bit.", "body_crc"),
     }
 )
 
@@ -114,20 +133,20 @@ RECEIVED_COLUMNS: Final[Mapping[str, Column]] = MappingProxyType(
     {
         RECEIPT_HANDLE: Column(
             _STRING,
-            "By what servers know that the message was handed out; `rocketmq_spark.send_back` needs it. Null where "
-            "a proxy's may be that of another message.",
+            "RocketMQ receipt handle of this delivery; `rocketmq_spark.send_back` requires it. Null if the receipt "
+            "handle that a proxy returned may belong to another message.",
             "receipt_handle",
         )
     }
 )
-"""What messages have beside ``COLUMNS`` where a group shares them. No decoder knows it: it is in no message."""
+"""Further columns with ``loadBalance=message``. No decoder returns them: they are not part of a message."""
 
 PROPERTIES: Final = "properties"
 
 DEFAULT_COLUMNS: Final = tuple(name for name in tuple(COLUMNS)[:12] if name != PROPERTIES)
-"""``topic`` to ``reconsumeTimes``, without the map: what a reader without a schema of its own gets."""
+"""``topic`` to ``reconsumeTimes``, without the map: the columns without a user-specified schema."""
 
 
 def default_columns(*, include_properties: bool) -> tuple[str, ...]:
-    """``DEFAULT_COLUMNS``, and the map in its place if it is wanted."""
+    """Return ``DEFAULT_COLUMNS``, and the map in its place with ``include_properties``."""
     return tuple(name for name in COLUMNS if name in DEFAULT_COLUMNS or (include_properties and name == PROPERTIES))
