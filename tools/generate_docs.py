@@ -94,20 +94,26 @@ def sentences(option: Option) -> str:
     facts += [f"- other name: `{alias}`" for alias in option.aliases]
     facts += ["- in: " + ", ".join(f"`{use}`" for use, table in USES.items() if option in dict(rows(table)).values())]
     facts += [f"- needs `{other}`: {why}" for other, why in needs_of(option.name)]
-    facts += [f"- with `{other}`: {why}" for other, why in conflicts_of(option.name)]
+    facts += [f"- restricted by `{other}`: {why}" for other, why in conflicts_of(option.name)]
+    if restricted := restricted_by(option.name):
+        facts.append(f"- restricts {', '.join(restricted)}: see these options")
     return f"{option.doc}\n\n" + "\n".join(facts) + "\n"
 
 
 def conflicts_of(name: str) -> Iterator[tuple[str, str]]:
-    """The options that contradict this one, and why."""
+    """The options that exclude values of this one, and why."""
     for conflict in READ_CONFLICTS:
-        if name in (conflict.first, conflict.second):
-            other = conflict.second if name == conflict.first else conflict.first
-            yield other, f"they contradict each other. {conflict.why}"
+        if name == conflict.second:
+            yield conflict.first, conflict.why
+
+
+def restricted_by(name: str) -> list[str]:
+    """The options of which this one excludes values."""
+    return [f"`{conflict.second}`" for conflict in READ_CONFLICTS if name == conflict.first]
 
 
 def needs_of(name: str) -> Iterator[tuple[str, str]]:
-    """The options without which this one is nothing, and why."""
+    """The options that this one requires, and why."""
     for need in READ_NEEDS:
         if name == need.option:
             yield need.needed, need.why
@@ -179,42 +185,42 @@ def columns_page(_: str) -> str:
     """docs/reference/columns.md."""
     head = (
         f"# Columns\n\n{GENERATED}\n\n"
-        "A message is a row. Without a schema of its own a reader gets the columns that are marked; with one, any of\n"
-        "these, in any order and in any case. `properties` comes with `includeProperties`, and single properties are\n"
-        "columns of their own with `propertyColumns`.\n"
+        "Each message is one row. Without a user-specified schema, a reader returns the default columns. A schema can\n"
+        "name any of the columns, in any order and in any case. `includeProperties` adds the map `properties`;\n"
+        "`propertyColumns` adds columns of single properties.\n"
     )
     lines = (
         (f"`{name}`", type_of(name), is_default(name), row.doc, row.null_when or "never")
         for name, row in COLUMNS.items()
     )
-    columns = table(("column", "type", "by default", "meaning", "null when"), lines)
+    columns = table(("column", "type", "default", "meaning", "null if"), lines)
     return f"{head}\n{columns}\n{received_columns()}\n{written_columns()}"
 
 
 def received_columns() -> str:
-    """Of columns.md: what there is where messages are shared."""
+    """Return the section of columns.md on message-based load balancing."""
     head = (
-        "## Columns of messages that a group shares\n\n"
-        "With `loadBalance` `message` a schema may have one more. Over gRPC some of the above are null, see the guide\n"
-        "on message granularity.\n"
+        "## Columns with message-based load balancing\n\n"
+        "With `loadBalance=message` a schema can name one more column. With `endpoints` (gRPC) some of the columns\n"
+        "above are null: see the guide on message granularity.\n"
     )
     lines = ((f"`{name}`", row.doc) for name, row in RECEIVED_COLUMNS.items())
     return f"{head}\n{table(('column, `STRING`', 'meaning'), lines)}"
 
 
 def written_columns() -> str:
-    """Of columns.md: what a writer takes."""
+    """Return the section of columns.md on the sink."""
     head = (
-        "## Columns that are written\n\n"
-        "Rows that are written have a `body`, and any of the others, in any order and in any case. A null is what the\n"
-        "message does not have.\n"
+        "## Columns of the sink\n\n"
+        "Rows need a `body`, and can have any of the other columns, in any order and in any case. If a value is null,\n"
+        "the message does not have it.\n"
     )
     lines = (
         (" or ".join(f"`{one}`" for one in (name, row.alias) if one), " or ".join(map(str.upper, row.types)), row.doc)
         for name, row in SINK_COLUMNS.items()
     )
     reserved = ", ".join(f"`{name}`" for name in sorted(RESERVED_PROPERTIES))
-    names = f"Names that RocketMQ has taken for itself, and that `properties` may not have: {reserved}."
+    names = f"Property names that RocketMQ reserves, and that `properties` must not contain: {reserved}."
     return f"{head}\n{table(('column', 'type', 'meaning'), lines)}\n{textwrap.fill(names, 120, break_on_hyphens=False)}"
 
 
@@ -261,8 +267,8 @@ def required(option: Option) -> str:
 
 
 def default_of(option: Option) -> str:
-    """As code, or the word 'none'."""
-    return f"`{option.default}`" if option.default else "none"
+    """The default as code, or what applies without a value."""
+    return f"`{option.default}`" if option.default else option.unset
 
 
 def type_of(column: str) -> str:

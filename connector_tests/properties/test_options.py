@@ -34,7 +34,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 
 def values_of(row: Option) -> st.SearchStrategy[Any]:
     """Values that the option can have; of a kind that is not known here, its default."""
-    if whole := re.fullmatch(r"a whole number from (-?\d+) to (\d+)", row.kind.expected):
+    if whole := re.fullmatch(r"an integer from (-?\d+) to (\d+)", row.kind.expected):
         return st.integers(int(whole[1]), int(whole[2]))
     if row.kind.expected in VALUES:
         return VALUES[row.kind.expected]

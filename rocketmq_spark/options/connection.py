@@ -1,4 +1,4 @@
-"""Options of whoever talks to a cluster, whatever for."""
+"""Options of the connection to a cluster: the same for reading, writing and tools."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from rocketmq_spark.security import Credentials, Secret, Security, Tls
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectionOptions:
-    """Where a cluster is, how long it may take, and what its servers and we know of each other. Times are
-    milliseconds."""
+    """Addresses, timeouts, credentials and TLS. Times are milliseconds."""
 
     name_servers: tuple[str, ...] = option(
         "namesrvAddr",
@@ -24,14 +23,16 @@ class ConnectionOptions:
         aliases=("nameServer",),
         required=True,
         unless="endpoints",
-        doc="Name servers, `host:port` separated by `;`. One that does not answer is passed over for the next.",
+        doc="Addresses of the name servers, `host:port`, separated by `;`. If one does not respond, the connector "
+        "tries the next.",
     )
     broker_timeout_ms: int = option(
         "brokerTimeoutMs",
         integer(100, 600_000),
         section=Section.CONNECTION,
         default="3000",
-        doc="How long one request waits for its answer. A request that can be repeated is, up to `clusterTimeoutMs`.",
+        doc="Timeout of one request to a name server, broker or proxy, in ms. The connector retries a failed request "
+        "that is safe to repeat for up to `clusterTimeoutMs`.",
     )
     cluster_timeout_ms: int = option(
         "clusterTimeoutMs",
@@ -39,87 +40,88 @@ class ConnectionOptions:
         section=Section.CONNECTION,
         essential=True,
         default="300000",
-        doc="How long a query goes on retrying a cluster that cannot be reached before it fails.",
+        doc="How long the connector retries while servers are unreachable, do not respond in time, or reject requests "
+        "for a temporary reason, in ms. After that the query, task or call fails. It has no effect on "
+        "`rocketmq_spark.send` and the command line, which make a fixed number of attempts.",
     )
     access_key: str | None = option(
         "accessKey",
         GIVEN,
         section=Section.SECURITY,
-        doc="Who the client is, for brokers with ACL: the name of an ACL 2.0 user, or an access key of ACL 1.0. "
-        "Every request is signed then.",
+        doc="User name for brokers with ACL: the name of an ACL 2.0 user, or an ACL 1.0 access key. If set, the "
+        "connector signs every request.",
     )
     secret_key: Secret | None = option(
         "secretKey",
         SECRET,
         section=Section.SECURITY,
         secret=True,
-        doc="What requests are signed with: the password of an ACL 2.0 user, or the secret key of ACL 1.0. It is sent "
-        "to no server, and shown nowhere.",
+        doc="Secret for signing requests: the password of an ACL 2.0 user, or an ACL 1.0 secret key. It is never sent "
+        "to a server, logged or shown.",
     )
     security_token: Secret | None = option(
         "securityToken",
         SECRET,
         section=Section.SECURITY,
         secret=True,
-        doc="For keys that were issued for a time: the token that came with them. It is sent with every request.",
+        doc="Session token of temporary credentials. It is sent with every request.",
     )
     use_tls: bool = option(
         "useTLS",
         BOOLEAN,
         section=Section.SECURITY,
         default="false",
-        doc="Whether connections to name servers and brokers are encrypted. Both have to accept TLS: "
-        "`tls.server.mode` `permissive`, their default, or `enforcing`.",
+        doc="Whether to use TLS for connections to name servers, brokers and proxies. Name servers and brokers must "
+        "accept TLS: their `tls.server.mode` must be `permissive` (the default) or `enforcing`.",
     )
     tls_trust_cert_path: str | None = option(
         "tlsTrustCertPath",
         PATH,
         section=Section.SECURITY,
-        doc="A PEM file with the certificates that servers are to be vouched for by; by default those that the system "
-        "trusts. As all files of TLS it has to be at the same path on the driver and on every executor, and is read "
-        "again for each new connection.",
+        doc="PEM file with the trusted CA certificates. Default: the CA certificates of the system. This file, and "
+        "every other TLS file, must exist at the same path on the driver and on every executor. Each new connection "
+        "reads it again.",
     )
     tls_auth_server: bool = option(
         "tlsAuthServer",
         BOOLEAN,
         section=Section.SECURITY,
         default="true",
-        doc="Whether a server has to prove who it is. If false, neither its certificate nor its host name is checked: "
-        "what is sent is encrypted, and anybody between here and the server can read and change it.",
+        doc="Whether to verify the servers' certificates and host names. With `false`, traffic is encrypted but open "
+        "to man-in-the-middle attacks: use it for tests only.",
     )
     tls_check_host_name: bool = option(
         "tlsCheckHostName",
         BOOLEAN,
         section=Section.SECURITY,
         default="true",
-        doc="Whether a server's certificate has to name the host that was connected to: of a name server as in "
-        "`namesrvAddr`, of a broker as in its `brokerIP1`. If false, whoever has any certificate that is trusted can "
-        "stand in for a server.",
+        doc="Whether a server's certificate must contain the host name that the connector connects to: that of "
+        "`namesrvAddr`, `endpoints`, or a broker's `brokerIP1`. With `false`, the owner of any trusted certificate "
+        "can impersonate a server.",
     )
     tls_cert_path: str | None = option(
         "tlsCertPath",
         PATH,
         section=Section.SECURITY,
-        doc="A PEM file with the client's own certificate, for servers that ask for one "
-        "(`tls.server.need.client.auth`).",
+        doc="PEM file with the client certificate, for servers that require one (`tls.server.need.client.auth`).",
     )
     tls_key_path: str | None = option(
         "tlsKeyPath",
         PATH,
         section=Section.SECURITY,
-        doc="A PEM file with the key of `tlsCertPath`, where that file does not hold it itself.",
+        doc="PEM file with the private key of `tlsCertPath`. Default: the key is in the file of `tlsCertPath`.",
     )
     tls_key_password: Secret | None = option(
         "tlsKeyPassword",
         SECRET,
         section=Section.SECURITY,
         secret=True,
-        doc="The password of an encrypted key.",
+        doc="Password of an encrypted private key.",
     )
 
     @property
     def security(self) -> Security:
-        """What connections are made with."""
+        """Return the credentials and the TLS settings of connections."""
         return Security(self._credentials, self._tls)
 
     @property
@@ -143,7 +145,7 @@ class ConnectionOptions:
 
 
 def connection_options(given: Mapping[str, str]) -> ConnectionOptions:
-    """Of who has no other options; names in any case.
+    """Return the options of a call that has no others; names in any case.
 
     Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | INVALID_OPTION_VALUE | INCOMPATIBLE_OPTIONS].
     """
@@ -151,7 +153,7 @@ def connection_options(given: Mapping[str, str]) -> ConnectionOptions:
 
 
 def options_of(security: Security) -> dict[str, str]:
-    """The options that say the same as ``security``, secrets in plain text."""
+    """Return the options that give ``security``, secrets in plain text."""
     who, tls = security.credentials, security.tls
     given: dict[str, str | Secret | None] = {}
     if who is not None:
@@ -173,8 +175,8 @@ def options_of(security: Security) -> dict[str, str]:
     }
 
 
-_SIGNED_WITH_BOTH: Final = "Requests are signed with 'accessKey' and 'secretKey' together."
-_WITHOUT_TLS: Final = "It must be 'true', or nothing that is said of TLS counts."
+_SIGNED_WITH_BOTH: Final = "Requests are signed with both 'accessKey' and 'secretKey'. Set both, or neither."
+_WITHOUT_TLS: Final = "TLS options require 'useTLS=true'."
 
 CONNECTION_NEEDS: Final = (
     Need("accessKey", "secretKey", lambda it: it.access_key and not it.secret_key, _SIGNED_WITH_BOTH),
@@ -183,7 +185,7 @@ CONNECTION_NEEDS: Final = (
         "securityToken",
         "accessKey",
         lambda it: it.security_token and not it.access_key,
-        "A token goes with the keys that it was issued with.",
+        "A session token is valid only with the 'accessKey' and 'secretKey' that it was issued with.",
     ),
     Need("tlsTrustCertPath", "useTLS", lambda it: it.tls_trust_cert_path and not it.use_tls, _WITHOUT_TLS),
     Need("tlsAuthServer", "useTLS", lambda it: not it.tls_auth_server and not it.use_tls, _WITHOUT_TLS),
@@ -193,13 +195,13 @@ CONNECTION_NEEDS: Final = (
         "tlsKeyPath",
         "tlsCertPath",
         lambda it: it.tls_key_path and not it.tls_cert_path,
-        "A key proves nothing without its certificate.",
+        "A private key requires its certificate.",
     ),
     Need(
         "tlsKeyPassword",
         "tlsCertPath",
         lambda it: it.tls_key_password and not it.tls_cert_path,
-        "The password is that of a certificate's key.",
+        "'tlsKeyPassword' is the password of the private key of 'tlsCertPath'.",
     ),
 )
 """Checked in this order."""
@@ -209,6 +211,6 @@ CONNECTION_CONFLICTS: Final = (
         "tlsAuthServer",
         "tlsTrustCertPath",
         lambda it: not it.tls_auth_server and it.tls_trust_cert_path is not None,
-        "Where no server has to prove who it is, nobody's certificate is looked at.",
+        "With 'tlsAuthServer=false', server certificates are not verified, so 'tlsTrustCertPath' has no effect.",
     ),
 )

@@ -193,13 +193,13 @@ def _refuse() -> Any:
 
 
 def integer(minimum: int, maximum: int = 2**31 - 1) -> Kind[int]:
-    """A whole number in ``[minimum, maximum]``."""
+    """An integer in ``[minimum, maximum]``."""
 
     def parse(text: str) -> int:
         value = int(text)
         return value if minimum <= value <= maximum else _refuse()
 
-    return Kind(f"a whole number from {minimum} to {maximum}", parse)
+    return Kind(f"an integer from {minimum} to {maximum}", parse)
 
 
 def choice(*names: str) -> Kind[str]:
@@ -212,29 +212,29 @@ def choice(*names: str) -> Kind[str]:
     return Kind(" or ".join(f"'{name}'" for name in names), parse)
 
 
-ADDRESSES: Final = Kind("one or more 'host:port', separated by semicolons", _parse_addresses)
-TOPICS: Final = Kind("topic names separated by commas (letters, digits and %|_-)", _parse_topics)
-TOPIC: Final = Kind("a topic name (letters, digits and %|_-)", _matching(_TOPIC))
+ADDRESSES: Final = Kind("'host:port' addresses separated by semicolons or commas", _parse_addresses)
+TOPICS: Final = Kind(
+    "topic names separated by commas (letters, digits and %|_-, at most 255 characters each)", _parse_topics
+)
+TOPIC: Final = Kind("a topic name (letters, digits and %|_-, at most 255 characters)", _matching(_TOPIC))
 GROUP: Final = Kind(
-    f"a group name (letters, digits and %|_-), and none of RocketMQ's own, such as {SYSTEM_GROUP_PREFIX}... or "
-    "TOOLS_CONSUMER",
+    f"a group name (letters, digits and %|_-, at most 120 characters) that is no system group of RocketMQ, such as "
+    f"{SYSTEM_GROUP_PREFIX}... or TOOLS_CONSUMER",
     _parse_group,
 )
-INSTANCE: Final = Kind("a name without white space or '@', at most 100 characters", _matching(_INSTANCE))
-EXPRESSION: Final = Kind("tags joined by '||', or '*', and no SQL92 expression", _parse_expression)
+INSTANCE: Final = Kind("a name of at most 100 characters without white space or '@'", _matching(_INSTANCE))
+EXPRESSION: Final = Kind("tags joined by '||', or '*' (SQL92 expressions are not supported)", _parse_expression)
 NAMES: Final = Kind("names separated by commas", _parse_names)
-PROPERTIES: Final = Kind(
-    "names of properties separated by commas, no two of them alike but for their case", _parse_properties
-)
+PROPERTIES: Final = Kind("property names separated by commas that differ in more than their case", _parse_properties)
 QUEUES: Final = Kind("queues 'topic@broker:id' separated by commas", _parse_queues)
 RANGES: Final = Kind("ranges 'topic@broker:id[from,to)' separated by commas", _parse_ranges)
-STRATEGY: Final = Kind("a strategy's name or 'module:Class'", _matching(re.compile(r"[\w.:-]+")))
+STRATEGY: Final = Kind("the name of a strategy or 'module:Class'", _matching(re.compile(r"[\w.:-]+")))
 STARTING_OFFSETS: Final = Kind(
     """'earliest', 'latest' or JSON '{"topic":{"broker":{"queue id":offset}}}'""", _parse_starting_offsets
 )
 LOCAL_TIME: Final = Kind("a time 'yyyyMMddHHmmss'", _parse_local_time)
 TEXT: Final = Kind("text", str)
-GIVEN: Final = Kind("text that is not empty", _parse_given)
-SECRET: Final = Kind("text that is not empty", _parse_secret)
+GIVEN: Final = Kind("non-empty text", _parse_given)
+SECRET: Final = Kind("non-empty text", _parse_secret)
 PATH: Final = Kind("the path of a file", _parse_given)
 BOOLEAN: Final = Kind("'true' or 'false'", _parse_boolean)

@@ -39,45 +39,50 @@ class ReadOptions(ReceiveOptions):
         section=Section.GROUP,
         essential=True,
         required=True,
-        doc="The consumer group that the query joins as one member. Its offsets at the broker show the progress.",
+        doc="Consumer group of the query. With `loadBalance=queue` the query joins the group as one member, which "
+        "RocketMQ's admin tools list. The group's committed offsets show its progress, except with "
+        "`messageModel=BROADCASTING`.",
     )
     instance_name: str | None = option(
         "instanceName",
         INSTANCE,
         section=Section.GROUP,
-        doc="The part of the client id after `@`. By default each query start gets its own; "
-        "a fixed name makes a restarted query the same member again. Two live queries must not share one.",
+        doc="Part of the client ID after `@`. By default each start of the query generates a new one. With a fixed "
+        "name, a restarted query is the same member again. Two running queries must not use the same name.",
     )
     allocate_strategy: str = option(
         "allocateStrategy",
         STRATEGY,
         section=Section.GROUP,
         default="AVG",
-        doc="How the group's members share the queues: RocketMQ's `AVG`, `AVG_BY_CIRCLE`, `CONSISTENT_HASH`, `CONFIG`, "
-        "`MACHINE_ROOM`, `MACHINE_ROOM_NEARBY-<name>`, which give what the Java client's give; `AVG_ALL_TOPICS`, for "
-        "groups of Spark members only, which shares the queues of all topics together; or a class of your own, "
-        "`module:Class`. All members must use the same.",
+        doc="How queues are allocated to the members of the group. RocketMQ's strategies give the same result as the "
+        "Java client: `AVG`, `AVG_BY_CIRCLE`, `CONSISTENT_HASH`, `CONFIG`, `MACHINE_ROOM`, "
+        "`MACHINE_ROOM_NEARBY-<name>` (`<name>` is the strategy within a room). `AVG_ALL_TOPICS` allocates the queues "
+        "of all topics together; use it only in groups without Java members. `module:Class` is the import path of "
+        "your own class. All members must use the same strategy.",
     )
     message_queue_list: tuple[MessageQueue, ...] = option(
         "messageQueueList",
         QUEUES,
         section=Section.GROUP,
         default="",
-        doc="For `allocateStrategy` `CONFIG`: the queues of this member, `topic@broker:id` separated by commas.",
+        doc="Applies to `allocateStrategy=CONFIG`: the queues of this member, separated by commas.",
     )
     consumer_idcs: tuple[str, ...] = option(
         "consumeridcs",
         NAMES,
         section=Section.GROUP,
         default="",
-        doc="For `allocateStrategy` `MACHINE_ROOM`: the rooms whose brokers (`room@name`) are read.",
+        doc="Applies to `allocateStrategy=MACHINE_ROOM`: the machine rooms to read, separated by commas. The names of "
+        "their brokers are `room@name`.",
     )
     machine_room_resolver: str = option(
         "machineRoomResolver",
         TEXT,
         section=Section.GROUP,
         default="",
-        doc="For `allocateStrategy` `MACHINE_ROOM_NEARBY-<name>`: `module:Class`, which knows where things are.",
+        doc="Applies to `allocateStrategy=MACHINE_ROOM_NEARBY-<name>`: import path `module:Class` of a resolver that "
+        "maps brokers and client IDs to machine rooms.",
     )
     consume_orderly: bool = option(
         "consumeOrderly",
@@ -85,38 +90,40 @@ class ReadOptions(ReceiveOptions):
         section=Section.GROUP,
         essential=True,
         default="false",
-        doc="Lock each queue at its broker while this query reads it, as RocketMQ's orderly consumers do: "
-        "a queue changes hands only between micro-batches, and no two members ever read it at once.",
+        doc="Whether to lock each queue at its broker while this query reads it, as RocketMQ's orderly consumers do. "
+        "A queue is then reassigned only between micro-batches, and two members never read it at the same time.",
     )
     message_model: str = option(
         "messageModel",
         choice("CLUSTERING", BROADCASTING),
         section=Section.GROUP,
         default="CLUSTERING",
-        doc="`CLUSTERING`: the group's members share the queues. `BROADCASTING`: this query reads every queue, whoever "
-        "else does, and the group has no offsets at the brokers; the query goes on from its checkpoint, or without one "
-        "from a file that `instanceName` names.",
+        doc="`CLUSTERING`: the queues are divided among the members of the group. `BROADCASTING`: this query reads "
+        "all queues, independently of other members, and commits no offsets to the brokers. It resumes from its "
+        "checkpoint or, without one, from a local offset file; `instanceName` names that file.",
     )
     local_offset_store_dir: str | None = option(
         "localOffsetStoreDir",
         TEXT,
+        unset="`.rocketmq_offsets` in the home directory",
         section=Section.GROUP,
-        doc="For `messageModel` `BROADCASTING`: the folder of the files with offsets, on the driver's machine. Without "
-        "it `.rocketmq_offsets` in the user's home, as RocketMQ has it.",
+        doc="Applies to `messageModel=BROADCASTING`: directory of the local offset files on the driver's machine. "
+        "Default: `.rocketmq_offsets` in the home directory, as in RocketMQ.",
     )
     rebalance_interval_ms: int = option(
         "rebalanceIntervalMs",
         integer(1_000, 600_000),
         section=Section.GROUP,
         default="20000",
-        doc="How often the member compares its queues with the group even when nobody told it of a change.",
+        doc="Interval of rebalances in ms. A broker's notification of a membership change triggers a rebalance at "
+        "once.",
     )
     persist_offset_interval_ms: int = option(
         "persistOffsetIntervalMs",
         integer(100, 600_000),
         section=Section.GROUP,
         default="5000",
-        doc="How often offsets are sent again that a broker did not confirm when a micro-batch was committed.",
+        doc="Retry interval, in ms, for offset commits that a broker has not acknowledged.",
     )
     topics: tuple[str, ...] = option(
         "subscribe",
@@ -132,16 +139,18 @@ class ReadOptions(ReceiveOptions):
         BOOLEAN,
         section=Section.WHAT,
         default="false",
-        doc="Whether the columns have the map `properties`, all that a message has. It costs more than all others, so "
-        "it is asked for, as `includeHeaders` is of Spark's Kafka source. A schema of your own may just name it.",
+        doc="Whether rows have the column `properties`, a map of all properties of the message. The map is costly: "
+        "for a million rows Spark's JVM needs 1.04 s instead of 0.61 s. A user-specified schema can name the column "
+        "without this option.",
     )
     property_columns: tuple[str, ...] = option(
         "propertyColumns",
         PROPERTIES,
         section=Section.WHAT,
         default="",
-        doc="Names of properties, separated by commas, that are columns of their own: STRING, null where a message has "
-        "none of that name, after the other columns. Cheaper than the map. A schema of your own may name them too.",
+        doc="Names of message properties, separated by commas, to read as columns of type STRING after the other "
+        "columns. A column is null if the message does not have the property. These columns cost less than the map of "
+        "`includeProperties`. A user-specified schema has only those of them that it names.",
     )
     sub_expression: str = option(
         "subExpression",
@@ -149,80 +158,93 @@ class ReadOptions(ReceiveOptions):
         section=Section.WHAT,
         essential=True,
         default="*",
-        doc="Tags to read, such as `TagA || TagB`; `*` reads all. Filtered by the broker, checked again here.",
+        doc="Tag filter, for example `TagA || TagB`; `*` reads all messages. The broker filters by the tags' hash "
+        "codes, the connector by their text. SQL92 expressions are not supported.",
     )
     reads_retry_topic: bool = option(
         "retryTopic",
         BOOLEAN,
         section=Section.WHAT,
         default="false",
-        doc="Whether the group's retry topic is read too: messages that were sent back (`rocketmq_spark.send_back`, or "
-        "a Java consumer's failed ones) come again, with the topic and message id that they had. "
-        "All members of a group must agree on it.",
+        doc="Whether to read the group's retry topic `%RETRY%<group>` too. It has the messages that "
+        "`rocketmq_spark.send_back` or Java consumers sent back for retry. Their rows have the original topic and "
+        "message ID. All members of a group must use the same value.",
     )
     starting_offsets: str | tuple[tuple[MessageQueue, int], ...] | None = option(
         "startingOffsets",
         STARTING_OFFSETS,
+        unset="`latest`",
         section=Section.START,
         essential=True,
-        doc="Where a topic begins of which neither the checkpoint nor the group has an offset: `earliest` is its first "
-        "messages; `latest`, the default, is what is stored after the start, and from the first query progress on "
-        "everything; JSON gives the offset of each queue, "
-        '`{"orders":{"broker-a":{"0":23,"1":-2}}}` with -2 for its first message and -1 for its end, and queues that '
-        "it does not name begin at their first message. Queues that a topic gains later always do.",
+        doc="Start position for a topic that has no offset in the checkpoint and none in the consumer group; "
+        "otherwise ignored. `latest` (default): messages stored after the query starts; from its first progress event "
+        "on, no message is skipped. `earliest`: the oldest message of each queue. JSON: an offset for each queue, "
+        '`{"orders":{"broker-a":{"0":23,"1":-2}}}`; -2 is earliest, -1 is latest, and queues that it omits start at '
+        "earliest. Queues that are added to the topic later start at earliest. With `loadBalance=message` only "
+        "`earliest` and `latest` are supported, and `latest` is approximate: a new group can start at the last stored "
+        "message, or at a queue's first message if the broker has it in memory.",
     )
     starting_timestamp_ms: int | None = option(
         "startingTimestamp",
         integer(0, 2**63 - 1),
         section=Section.START,
-        doc="Instead of `startingOffsets`: each queue begins with its first message that was stored at this time or "
-        "later, in epoch milliseconds, or at its end where there is none.",
+        doc="Alternative to `startingOffsets`, in ms since 1970-01-01 UTC: each queue starts at its first message "
+        "that was stored at this time or later, or at its end if it has none.",
     )
     consume_from_where: str | None = option(
         "consumeFromWhere",
         choice("CONSUME_FROM_LAST_OFFSET", "CONSUME_FROM_FIRST_OFFSET", "CONSUME_FROM_TIMESTAMP"),
         section=Section.START,
-        doc="RocketMQ's name for the same: `CONSUME_FROM_LAST_OFFSET` is `startingOffsets` `latest`, "
-        "`CONSUME_FROM_FIRST_OFFSET` is `earliest`, and `CONSUME_FROM_TIMESTAMP` is `startingTimestamp`, given there "
-        "or as `consumeTimestamp`. Options that do not mean the same contradict each other.",
+        doc="RocketMQ's form of these options. `CONSUME_FROM_LAST_OFFSET`: same as `startingOffsets=latest`. "
+        "`CONSUME_FROM_FIRST_OFFSET`: same as `startingOffsets=earliest`. `CONSUME_FROM_TIMESTAMP`: same as "
+        "`startingTimestamp`; requires that option or `consumeTimestamp`. Options with different start positions are "
+        "rejected.",
     )
     consume_timestamp_ms: int | None = option(
         "consumeTimestamp",
         LOCAL_TIME,
         section=Section.START,
-        doc="RocketMQ's spelling of `startingTimestamp`: `yyyyMMddHHmmss` in the time zone of the driver.",
+        doc="RocketMQ's form of `startingTimestamp`: `yyyyMMddHHmmss` in the time zone of the driver.",
     )
     group_offsets: str = option(
         "groupOffsets",
         choice("resume", "ignore", "checkpoint"),
         section=Section.START,
         default="resume",
-        doc="What a start makes of offsets that the group has already. `resume` goes on at the larger of the group's "
-        "and the checkpoint's. The others move the group before anything is planned, also back, as an operator's reset "
-        "would, and only while no other member is in it. `ignore` moves it for a new checkpoint to `startingOffsets` "
-        "(`startingTimestamp`, `consumeFromWhere`), but for its retry topic; from the second batch on it does nothing. "
-        "`checkpoint` moves it back to a checkpoint that it is ahead of, at each start: for one that was put back.",
+        doc="Use of the group's committed offsets when the query starts. `resume` (default): resume from the larger "
+        "of the checkpoint offset and the group offset. `ignore`: on the first run with a new checkpoint, reset the "
+        "group's offsets to the configured start position (`startingOffsets`, `startingTimestamp` or "
+        "`consumeFromWhere`), forward or backward. The retry topic is not reset; from the second batch on the option "
+        "has no effect. `checkpoint`: at every start, reset group offsets that are ahead of the checkpoint to its "
+        "offsets; use it after you restore an older checkpoint. A reset requires that the query is the only member of "
+        "the group.",
     )
     max_offsets_per_trigger: int | None = option(
         "maxOffsetsPerTrigger",
         integer(1, 2**63 - 1),
         section=Section.SIZE,
+        unset="none; 10,000 with `loadBalance=message`",
         essential=True,
-        doc="At most so many offsets in one micro-batch, shared among the queues in proportion to what waits in them.",
+        doc="Maximum number of offsets per micro-batch, split across the queues in proportion to their backlog. "
+        "Default: no limit. With `loadBalance=message`: maximum number of messages; default 10,000. The query "
+        "prefetches at most about 10,000 messages and 64 MiB, which also limits a batch.",
     )
     min_partitions: int | None = option(
         "minPartitions",
         integer(1),
         section=Section.SIZE,
         essential=True,
-        doc="At least so many tasks in a micro-batch, if it has so many offsets. By default a task reads one queue, "
-        "and short ranges of several queues, up to 10,000 offsets together, share one.",
+        doc="Minimum number of Spark tasks per micro-batch, if it has that many offsets. By default one task reads "
+        "one queue, and short ranges of several queues, up to 10,000 offsets in total, share a task.",
     )
     max_records_per_partition: int | None = option(
         "maxRecordsPerPartition",
         integer(1, 2**63 - 1),
         section=Section.SIZE,
-        doc="Maximum number of offsets per task, exceeded where a micro-batch would have more than 20,000 tasks.",
+        unset="none; 2,000 with `loadBalance=message`",
+        doc="Maximum number of offsets per Spark task. It is exceeded if a micro-batch would otherwise have more than "
+        "20,000 tasks. Default: no limit. With `loadBalance=message`: maximum number of messages per task; default "
+        "2,000, and 8 MiB in any case.",
     )
     fail_on_data_loss: bool = option(
         "failOnDataLoss",
@@ -230,45 +252,50 @@ class ReadOptions(ReceiveOptions):
         section=Section.ABSENCE,
         essential=True,
         default="true",
-        doc="Whether the query fails when messages were deleted before it read them, or when its position means "
-        "nothing any more: the topic was deleted and made anew. If false it logs the exact offsets and goes on.",
+        doc="Whether to fail the query if messages were deleted before they were read, or if its offsets are no "
+        "longer valid because the topic was deleted and re-created. With `false`, the query logs the lost offset "
+        "ranges and continues.",
     )
     bad_messages: str = option(
         "badMessages",
         choice("fail", "null", "deadLetter"),
         section=Section.ABSENCE,
         default="fail",
-        doc="What to do with undecodable messages: marked as compressed and damaged, or not compressed at all; a batch "
-        "that is none, or has not as many messages as queue offsets; or with made-up flags of an IPv6 host. `fail` "
-        "ends the query; `null` gives rows without body; `deadLetter` gives no rows and sends them, with their bodies "
-        "as stored and the reason, to the group's dead letter topic, at least once. Each logs the queue, the offsets "
-        "and the reason. A body counts only where the schema has it. May be changed with the checkpoint kept.",
+        doc="What to do with undecodable messages. Such a message is marked as compressed and is damaged or not "
+        "compressed; is marked as a batch and is none, or has a number of messages that differs from its queue "
+        "offsets; or has invalid IPv6 host flags. `fail`: fail the query. `null`: return the row with a null body. "
+        "`deadLetter`: return no row, and send the message with its stored body and the reason to the group's "
+        "dead-letter topic `%DLQ%<group>`, at least once. All values log the queue, the offsets and the reason. "
+        "Bodies are checked only if the schema has the column `body`. You can change the value and keep the "
+        "checkpoint.",
     )
     missing_topic_timeout_ms: int = option(
         "missingTopicTimeoutMs",
         integer(0),
         section=Section.ABSENCE,
         default="60000",
-        doc="How long a query waits for a topic that no name server knows, or topic or group that no proxy does. One "
-        "that had a route is waited for as its brokers are (`clusterTimeoutMs`), or its queues (`missingQueues`).",
+        doc="How long to wait, in ms, for a topic without a route, or for a topic or group that a proxy does not "
+        "find. For a topic that had a route before, `clusterTimeoutMs` or `missingQueues` applies instead.",
     )
     missing_queues: str = option(
         "missingQueues",
         choice("wait", "fail", "drop"),
         section=Section.ABSENCE,
         default="wait",
-        doc="What to do while queues that the query has read are away: their broker is out of the route, they have no "
-        "read permission, or the topic has fewer queues. `wait` goes on with the others, within a limit; `fail` ends "
-        "the query at once; `drop` goes on for as long as it takes. Each keeps the positions, and reads on exactly "
-        "there when the queues are back. A batch that is planned already is read in full; with `drop` too it waits.",
+        doc="What to do if a queue that the query has read becomes unavailable: its broker is not in the route, it "
+        "has no read permission, or the topic has fewer queues. `wait` (default): read the other queues; fail after "
+        "`missingQueuesTimeoutMs`. `fail`: fail immediately. `drop`: read the other queues without a time limit. The "
+        "queue's offset is kept in all cases, and reading resumes there. A batch that is already planned waits for "
+        "all of its queues, also with `drop`.",
     )
     missing_queues_timeout_ms: int = option(
         "missingQueuesTimeoutMs",
         integer(0),
         section=Section.ABSENCE,
         default="300000",
-        doc="How long `missingQueues` `wait` waits, from when the name servers no longer have a queue, and how long a "
-        "batch does that is planned already. While they have it and its broker is silent, `clusterTimeoutMs` counts.",
+        doc="How long to wait, in ms, for a queue that is no longer in the route: with `missingQueues=wait`, and for "
+        "batches that are already planned. If the route still has the queue and its broker does not respond, "
+        "`clusterTimeoutMs` applies instead.",
     )
 
     skip_ranges: tuple[QueueRange, ...] = option(
@@ -276,12 +303,11 @@ class ReadOptions(ReceiveOptions):
         RANGES,
         section=Section.ABSENCE,
         default="",
-        doc="Ranges `topic@broker:id[from,to)`, separated by commas, that a restarted query is not to read: those of "
-        "the batch that its checkpoint has logged, where their broker is gone for good. The error with which such a "
-        "query ends names them as they are to be given here. It counts only for the batch that the restart reads "
-        "again; a range that is not exactly one of its own is an error if they share offsets, and nothing otherwise. "
-        "The messages are in no output, which one warning says. With `missingQueues` `drop` the query then goes on "
-        "without the broker.",
+        doc="Offset ranges to skip when a restarted query replays the last batch in its checkpoint, for a broker that "
+        "is permanently lost. Format: `topic@broker:queueId[from,to)`, separated by commas; copy the value from the "
+        "error with which the query failed. A range that overlaps the replayed batch and is not exactly one of its "
+        "ranges is an error; other ranges are ignored. The skipped messages appear in no output; one warning lists "
+        "them. To continue without the broker, also set `missingQueues=drop`.",
     )
 
     log_level: str = option(
@@ -289,9 +315,10 @@ class ReadOptions(ReceiveOptions):
         choice("DEBUG", "INFO", "WARN", "ERROR"),
         section=Section.LOG,
         default="INFO",
-        doc="Which of the connector's lines its Python processes write to standard error, where Spark shows them among "
-        "its own; Spark's log level says nothing to them. `INFO`: who joins the group and where it begins, which "
-        "queues come and go. `WARN`: only what is waited for and what is lost. `DEBUG`: every single failed request.",
+        doc="Log level of the connector's Python processes, which log to standard error; Spark's log level does not "
+        "apply to them. `ERROR`: nothing, unless a thread of the connector fails. `WARN`: outages, data loss, and "
+        "options without effect. `INFO` (default): also group membership, assigned queues, and start positions. "
+        "`DEBUG`: also every failed request.",
     )
 
     @property

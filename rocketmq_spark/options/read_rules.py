@@ -1,6 +1,6 @@
-"""What options of a streaming read need beside them, and which contradict each other.
+"""Options of a streaming read that require another option, and options that exclude each other.
 
-Whether ``startingOffsets`` and its like contradict each other says ``consume_from_where``: it gives them one meaning.
+Conflicts among ``startingOffsets`` and the other options of the start position: see ``consume_from_where``.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from rocketmq_spark.options.table import Conflict, Need
 BROADCASTING: Final = "BROADCASTING"
 
 NO_RETRY_IN_ORDER: Final = (
-    "What is sent back comes again behind later messages; and while a member of the group holds a lock, brokers put "
-    "what is sent to the group's retry topic into its dead letter queue instead. Give up one of the two."
+    "Messages that are sent back for retry are redelivered after later messages of their queue. While a member of the "
+    "group holds a queue lock, brokers move them to the dead-letter topic instead. Use only one of the two options."
 )
 
 
-def _says_where_to_begin(options: Any) -> bool:
-    said = (options.starting_offsets, options.starting_timestamp_ms, options.consume_from_where)
-    return any(one is not None for one in (*said, options.consume_timestamp_ms))
+def _has_start_position(options: Any) -> bool:
+    given = (options.starting_offsets, options.starting_timestamp_ms, options.consume_from_where)
+    return any(one is not None for one in (*given, options.consume_timestamp_ms))
 
 
 def _broadcasts(options: Any) -> bool:
@@ -34,13 +34,14 @@ READ_NEEDS: Final = (
         "messageModel",
         "instanceName",
         lambda options: _broadcasts(options) and options.instance_name is None,
-        "In 'BROADCASTING' it names the file with this query's offsets.",
+        "With 'messageModel=BROADCASTING', 'instanceName' names the local offset file of the query.",
     ),
     Need(
         "groupOffsets",
         "startingOffsets",
-        lambda options: options.ignores_group_offsets and not _says_where_to_begin(options),
-        "With 'ignore' the group leaves the offsets that it has: say where it is to be moved.",
+        lambda options: options.ignores_group_offsets and not _has_start_position(options),
+        "'groupOffsets=ignore' resets the group's offsets. Set the position with 'startingOffsets', "
+        "'startingTimestamp', 'consumeFromWhere' or 'consumeTimestamp'.",
     ),
 )
 
@@ -57,31 +58,36 @@ READ_CONFLICTS: Final = (
         "messageModel",
         "localOffsetStoreDir",
         lambda options: not _broadcasts(options) and options.local_offset_store_dir is not None,
-        "In 'CLUSTERING' the brokers keep the group's offsets.",
+        "'localOffsetStoreDir' requires 'messageModel=BROADCASTING': with 'CLUSTERING', the brokers store the group's "
+        "offsets.",
     ),
     Conflict(
         "messageModel",
         "consumeOrderly",
         lambda options: _broadcasts(options) and options.consume_orderly,
-        "In 'BROADCASTING' no queue is one query's alone, to be locked.",
+        "'consumeOrderly=true' requires 'messageModel=CLUSTERING': with 'BROADCASTING', every query reads all queues, "
+        "and none is locked.",
     ),
     Conflict(
         "messageModel",
         "allocateStrategy",
         lambda options: _broadcasts(options) and options.allocate_strategy.upper() != "AVG",
-        "In 'BROADCASTING' every query reads every queue; nothing is shared.",
+        "A non-default 'allocateStrategy' requires 'messageModel=CLUSTERING': with 'BROADCASTING', every query reads "
+        "all queues.",
     ),
     Conflict(
         "messageModel",
         "groupOffsets",
         lambda options: _broadcasts(options) and options.group_offsets != "resume",
-        "In 'BROADCASTING' the group has no offsets; to begin anew, remove the file with those of this query.",
+        "A non-default 'groupOffsets' requires 'messageModel=CLUSTERING': with 'BROADCASTING', the group has no "
+        "committed offsets. To start over, delete the local offset file of the query.",
     ),
     Conflict(
         "messageModel",
         "retryTopic",
         lambda options: _broadcasts(options) and options.reads_retry_topic,
-        "In 'BROADCASTING' nothing is sent back: a retry topic is a whole group's.",
+        "'retryTopic=true' requires 'messageModel=CLUSTERING': with 'BROADCASTING', messages are not sent back for "
+        "retry.",
     ),
 )
 """Checked in this order."""

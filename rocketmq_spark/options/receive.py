@@ -1,4 +1,4 @@
-"""Options of who shares a group's messages one by one, and what then has no meaning."""
+"""Options of the unit of load balancing, and the options that each unit excludes."""
 
 from __future__ import annotations
 
@@ -18,112 +18,111 @@ INVISIBLE_BY_DEFAULT_MS: Final = 300_000
 
 @dataclass(frozen=True, kw_only=True)
 class ReceiveOptions(ConnectionOptions):
-    """What a group's members share, for how long a message is one's own, and who hands it out."""
+    """Unit of load balancing in the group, and the options of message-based load balancing."""
 
     load_balance: str = option(
         "loadBalance",
         choice(BY_QUEUE, BY_MESSAGE),
         section=Section.GROUP,
         default=BY_QUEUE,
-        doc="What the group's members share. `queue`: each queue is one member's, which reads it in order. `message`, "
-        "with RocketMQ 5: each message goes to whoever asks first, and is invisible to the others until its batch is "
-        "done; in no order, and at least once. All members must use the same. The guide on message granularity says "
-        "when to take which.",
+        doc="Unit of load balancing in the group. `queue`: each queue belongs to one member, which reads it in order. "
+        "`message`, with RocketMQ 5: the broker delivers each message to one of the members that poll for it. The "
+        "message is invisible to the others until its batch is completed. Delivery is unordered and at least once; "
+        "FIFO topics and groups are not supported. All members must use the same value. The guide on message "
+        "granularity describes when to use `message`.",
     )
     endpoints: tuple[str, ...] | None = option(
         "endpoints",
         ADDRESSES,
         section=Section.GROUP,
-        doc="For `loadBalance` `message`, in place of `namesrvAddr`: a RocketMQ 5 proxy, `host:port`, which is asked "
-        "over gRPC; its port is 8081 unless somebody has changed that. Where it has several addresses, separated by "
-        "`;`, one that does not answer is passed over for the next.",
+        doc="gRPC addresses of RocketMQ 5 proxies, `host:port`, separated by `;`. The default gRPC port of a proxy is "
+        "8081. Replaces `namesrvAddr`; requires `loadBalance=message`. If one does not respond, the connector tries "
+        "the next.",
     )
     invisible_duration_ms: int = option(
         "invisibleDurationMs",
         integer(1_000, 43_200_000),
         section=Section.GROUP,
         default=str(INVISIBLE_BY_DEFAULT_MS),
-        doc="For `loadBalance` `message`: how long a message is invisible to the other members. While the query holds "
-        "it, it is renewed when half of that is over; what a killed query held comes again when all of it is.",
+        doc="Applies to `loadBalance=message`: how long a delivered message is invisible to other members, in ms. The "
+        "query extends that time for messages that it holds when half of it has passed. The messages of a killed "
+        "query are redelivered after the full time.",
     )
 
     max_bytes_per_trigger: int | None = option(
         "maxBytesPerTrigger",
         integer(1, 2**63 - 1),
         section=Section.GROUP,
-        doc="For `loadBalance` `message`: at most so many bytes in one micro-batch, as messages are stored, compressed "
-        "ones too; one message at least. 64 MB are received ahead of it at most.",
+        doc="Applies to `loadBalance=message`: maximum number of bytes per micro-batch, counted as the broker stores "
+        "the messages (compressed bodies stay compressed). A batch has at least one message. The query prefetches up "
+        "to 64 MiB in any case.",
     )
 
     spool_dir: str | None = option(
         "spoolDir",
         GIVEN,
         section=Section.GROUP,
-        doc="For `loadBalance` `message`: a folder of the driver's machine, on a disk that a restart finds again. Each "
-        "batch is kept there until it is done, so a restart has the same rows for a batch that was not. Without it "
-        "that batch is empty, and its messages come again in another one.",
+        doc="Applies to `loadBalance=message`: directory on the driver's machine that keeps the messages of each "
+        "batch until it is completed. It must survive a restart of the query. With it, a replayed batch has the same "
+        "rows. Without it, a replayed batch is empty, and its messages are redelivered in a later batch.",
     )
 
     @property
     def shares_messages(self) -> bool:
-        """Whether the group's members share messages, not queues."""
+        """Return whether the group uses message-based load balancing."""
         return self.load_balance == BY_MESSAGE
 
 
-WITHOUT_MEANING: Final[tuple[tuple[str, str, object, str], ...]] = (
-    ("consumeOrderly", "consume_orderly", False, "Messages that are shared come in no order."),
-    ("messageModel", "message_model", "CLUSTERING", "In 'BROADCASTING' nothing is shared."),
-    ("allocateStrategy", "allocate_strategy", "AVG", "Brokers hand messages out one by one: no member has queues."),
-    ("instanceName", "instance_name", None, "Brokers hand messages out to whoever asks, and ask for no name."),
-    ("rebalanceIntervalMs", "rebalance_interval_ms", 20_000, "Where messages are shared there is no rebalance."),
-    ("persistOffsetIntervalMs", "persist_offset_interval_ms", 5_000, "Messages are acknowledged one by one."),
-    ("groupOffsets", "group_offsets", "resume", "Where messages are shared the group's offsets are the brokers' own."),
-    ("startingTimestamp", "starting_timestamp_ms", None, "Brokers hand messages out from the first one or the end."),
-    ("consumeTimestamp", "consume_timestamp_ms", None, "Brokers do not hand messages out from a time on."),
-    ("retryTopic", "reads_retry_topic", False, "Brokers hand out again by themselves what is to come again."),
-    (
-        "minPartitions",
-        "min_partitions",
-        None,
-        "Messages travel with their tasks; 'maxRecordsPerPartition' says how many go with one.",
-    ),
+ONLY_BY_QUEUE: Final[tuple[tuple[str, str, object, str], ...]] = (
+    ("consumeOrderly", "consume_orderly", False, "delivery is unordered."),
+    ("messageModel", "message_model", "CLUSTERING", "each message is delivered to one member."),
+    ("allocateStrategy", "allocate_strategy", "AVG", "members own no queues."),
+    ("instanceName", "instance_name", None, "brokers deliver messages to clients without a client ID."),
+    ("rebalanceIntervalMs", "rebalance_interval_ms", 20_000, "there is no rebalance."),
+    ("persistOffsetIntervalMs", "persist_offset_interval_ms", 5_000, "messages are acknowledged individually."),
+    ("groupOffsets", "group_offsets", "resume", "the brokers manage the group's offsets."),
+    ("startingTimestamp", "starting_timestamp_ms", None, "a new group starts at 'earliest' or 'latest'."),
+    ("consumeTimestamp", "consume_timestamp_ms", None, "a new group starts at 'earliest' or 'latest'."),
+    ("retryTopic", "reads_retry_topic", False, "brokers redeliver messages without this option."),
+    ("minPartitions", "min_partitions", None, "'maxRecordsPerPartition' sets the number of messages per task."),
     (
         "missingQueues",
         "missing_queues",
         "wait",
-        "No queue is this query's own: what a broker keeps that is away comes when it is back.",
+        "the query owns no queues; an unavailable broker delivers its messages when it is back.",
     ),
     (
         "missingQueuesTimeoutMs",
         "missing_queues_timeout_ms",
         300_000,
-        "No queue is this query's own; how long a broker may be silent says 'clusterTimeoutMs'.",
+        "'clusterTimeoutMs' limits how long a broker may be unresponsive.",
     ),
-    ("skipRanges", "skip_ranges", (), "A batch that is planned again has no messages: they come again in another one."),
+    ("skipRanges", "skip_ranges", (), "a batch has no offset ranges."),
 )
-"""Options that say nothing where messages are shared: name, attribute, default, and why. To set them is an error."""
+"""Options that apply to ``loadBalance=queue`` only: name, attribute, default, reason. Other values are an error."""
 
 
 def _over_grpc(attribute: str) -> Callable[[Any], bool]:
-    """Whether an option is given that says nothing there."""
+    """Return a check for an option that is set together with ``endpoints``."""
     return lambda options: options.endpoints is not None and getattr(options, attribute) is not None
 
 
-_HEADER: Final = " is sent over gRPC in a header, which holds printable ASCII only, and no blank at its ends."
+_HEADER: Final = "in a header: use printable ASCII characters only, without leading or trailing blanks."
 
 
 def _no_header(options: Any, value: str | Secret | None) -> bool:
-    """Whether ``value`` is to be sent in a header that cannot hold it."""
+    """Return whether ``value`` is to be sent in a gRPC header that cannot contain it."""
     text = value.reveal() if isinstance(value, Secret) else value or ""
     is_printable = text.isascii() and (not text or text.isprintable())
     return options.endpoints is not None and not (is_printable and text == text.strip())
 
 
-def _conflict(name: str, attribute: str, default: object, why: str) -> Conflict:
+def _only_by_queue(name: str, attribute: str, default: object, why: str) -> Conflict:
     def when(options: Any) -> bool:
         return bool(options.shares_messages and getattr(options, attribute) != default)
 
-    return Conflict("loadBalance", name, when, why)
+    reason = f"A non-default '{name}' requires 'loadBalance=queue': with 'message', {why}"
+    return Conflict("loadBalance", name, when, reason)
 
 
 RECEIVE_CONFLICTS: Final = (
@@ -131,80 +130,95 @@ RECEIVE_CONFLICTS: Final = (
         "endpoints",
         "loadBalance",
         lambda options: options.endpoints is not None and not options.shares_messages,
-        "Over gRPC a proxy hands out messages, not queues. Set 'loadBalance' to 'message', or give 'namesrvAddr'.",
+        "'endpoints' requires 'loadBalance=message': over gRPC, a proxy assigns messages, not queues. Set "
+        "'loadBalance' to 'message', or use 'namesrvAddr'.",
     ),
-    *(_conflict(*row) for row in WITHOUT_MEANING),
+    *(_only_by_queue(*row) for row in ONLY_BY_QUEUE),
     Conflict(
         "loadBalance",
         "startingOffsets",
         lambda options: options.shares_messages and isinstance(options.starting_offsets, tuple),
-        "Where messages are shared a group without offsets begins at 'earliest' or 'latest'.",
+        "Offsets as JSON require 'loadBalance=queue': with 'message', a new group starts at 'earliest' or 'latest'.",
     ),
     Conflict(
         "loadBalance",
         "consumeFromWhere",
         lambda options: options.shares_messages and options.consume_from_where == "CONSUME_FROM_TIMESTAMP",
-        "Where messages are shared a group without offsets begins at its first message or at its end.",
+        "'CONSUME_FROM_TIMESTAMP' requires 'loadBalance=queue': with 'message', a new group starts at its first "
+        "message or at its end.",
     ),
     Conflict(
         "endpoints",
         "startingOffsets",
         _over_grpc("starting_offsets"),
-        "Over gRPC nobody can say where a group without offsets begins: a proxy has it begin about at the end. With "
-        "'namesrvAddr' it can begin at its first messages, and go on over gRPC.",
+        "The gRPC protocol cannot set the start position of a group: a new group starts near the end of each queue. To "
+        "start at the first message, run the query once with 'namesrvAddr' and 'startingOffsets=earliest'.",
     ),
     Conflict(
         "endpoints",
         "consumeFromWhere",
         _over_grpc("consume_from_where"),
-        "Where a group without offsets begins is a proxy's to say, about at the end; 'namesrvAddr' leaves it to you.",
+        "The gRPC protocol cannot set the start position of a group: a new group starts near the end of each queue. "
+        "Use 'namesrvAddr' for the first run.",
     ),
     Conflict(
         "endpoints",
         "failOnDataLoss",
         lambda options: options.endpoints is not None and not options.fail_on_data_loss,
-        "A proxy tells nothing of what brokers delete before they have delivered it, so there is nothing to decide.",
+        "'failOnDataLoss=false' requires 'namesrvAddr': a proxy does not report messages that brokers delete before "
+        "delivery, so data loss is not detected over gRPC.",
     ),
     Conflict(
         "endpoints",
         "tlsKeyPassword",
         _over_grpc("tls_key_password"),
-        "The library that speaks gRPC takes only keys that are not encrypted.",
+        "The gRPC library does not support encrypted private keys. Use an unencrypted key file.",
     ),
-    Conflict("endpoints", "accessKey", lambda options: _no_header(options, options.access_key), f"The key{_HEADER}"),
     Conflict(
-        "endpoints", "securityToken", lambda options: _no_header(options, options.security_token), f"The token{_HEADER}"
+        "endpoints",
+        "accessKey",
+        lambda options: _no_header(options, options.access_key),
+        f"gRPC sends the access key {_HEADER}",
+    ),
+    Conflict(
+        "endpoints",
+        "securityToken",
+        lambda options: _no_header(options, options.security_token),
+        f"gRPC sends the token {_HEADER}",
     ),
     Conflict(
         "endpoints",
         "badMessages",
         lambda options: options.endpoints is not None and options.bad_messages == "deadLetter",
-        "A proxy moves a message to the dead letter topic as it is stored, where nobody could read it either. 'null' "
-        "goes on without its body; over 'namesrvAddr' it is sent with what is known of it.",
+        "'badMessages=deadLetter' requires 'namesrvAddr': a proxy would move the message unchanged to the dead-letter "
+        "topic, where its body is still undecodable. 'badMessages=null' returns the row with a null body.",
     ),
     Conflict(
         "loadBalance",
         "invisibleDurationMs",
         lambda options: not options.shares_messages and options.invisible_duration_ms != INVISIBLE_BY_DEFAULT_MS,
-        "With 'queue' no message is invisible: its queue is one member's.",
+        "A non-default 'invisibleDurationMs' requires 'loadBalance=message': with 'queue', messages have no invisible "
+        "duration.",
     ),
     Conflict(
         "loadBalance",
         "spoolDir",
         lambda options: not options.shares_messages and options.spool_dir is not None,
-        "With 'queue' the brokers have the messages of a batch, and a restart reads them there.",
+        "'spoolDir' requires 'loadBalance=message': with 'queue', a restart reads the messages of a replayed batch "
+        "from the brokers.",
     ),
     Conflict(
         "loadBalance",
         "maxBytesPerTrigger",
         lambda options: not options.shares_messages and options.max_bytes_per_trigger is not None,
-        "With 'queue' nobody knows how many bytes lie between two offsets; 'maxOffsetsPerTrigger' counts these.",
+        "'maxBytesPerTrigger' requires 'loadBalance=message': with 'queue', the sizes of messages are unknown when a "
+        "batch is planned. Use 'maxOffsetsPerTrigger'.",
     ),
     Conflict(
         "namesrvAddr",
         "endpoints",
         lambda options: bool(options.name_servers) and options.endpoints is not None,
-        "Name servers say where brokers are, which are asked directly; a proxy asks them itself. Give one of the two.",
+        "With 'namesrvAddr' the query connects to the brokers, with 'endpoints' to a proxy. Set only one of them.",
     ),
 )
 """Checked in this order."""

@@ -14,10 +14,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from itertools import chain
-from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from rocketmq_spark.errors import OptionError
+from rocketmq_spark.options.foreign_names import hint_for
 from rocketmq_spark.options.kinds import Kind
 
 T = TypeVar("T")
@@ -25,14 +25,8 @@ T = TypeVar("T")
 TAKEN_BY: Final[dict[type, tuple[str, ...]]] = {}
 """By table of options: what the user calls that takes them. Filled by ``taken_by``."""
 
-NOT_OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "path": "Topics are named by an option, 'subscribe' of a reader or 'topic' of a writer, and not in load() or "
-        "save().",
-        "kafka.bootstrap.servers": "RocketMQ's brokers are found by its name servers, option 'namesrvAddr'.",
-    }
-)
-"""What Spark or the habit of another connector hands over, and what to do instead."""
+SIMILARITY: Final = 0.8
+"""Minimum similarity of an unknown name to an option that is suggested, as ``difflib`` measures it."""
 
 
 class Section(Enum):
@@ -40,19 +34,20 @@ class Section(Enum):
 
     CONNECTION = "Connection"
     SECURITY = "Credentials and TLS"
-    GROUP = "The consumer group"
-    WHAT = "What is read"
-    START = "Where reading begins"
-    SIZE = "Size of a micro-batch"
-    ABSENCE = "What is missing or lost"
-    WRITE = "What is written"
-    LOG = "What is said"
+    GROUP = "Consumer group"
+    WHAT = "Topics and columns"
+    START = "Start position"
+    SIZE = "Micro-batch size"
+    ABSENCE = "Outages and data loss"
+    WRITE = "Writing"
+    LOG = "Logging"
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
     """One row of the table. ``essential``: one of the ten that the README shows; ``section``: of the reference;
-    ``unless``: an option that may be given in place of this one, which is required; its value is () then."""
+    ``unless``: an option that replaces this one, which is required; its value is () then; ``unset``: what applies
+    without a value and without ``default``, for the documentation."""
 
     name: str
     kind: Kind[Any]
@@ -64,6 +59,7 @@ class Option:
     required: bool = False
     secret: bool = False
     unless: str | None = None
+    unset: str = "none"
 
     @property
     def spellings(self) -> tuple[str, ...]:
@@ -119,9 +115,10 @@ def option(
     required: bool = False,
     secret: bool = False,
     unless: str | None = None,
+    unset: str = "none",
 ) -> Any:
     """A dataclass field that carries its row of the table. The default is checked here, when it is defined."""
-    row = Option(name, kind, doc, section, essential, aliases, default, required, secret, unless)
+    row = Option(name, kind, doc, section, essential, aliases, default, required, secret, unless, unset)
     if default is not None:
         row.parse(default)
     return dataclasses.field(metadata={"option": row}, repr=not secret)
@@ -151,7 +148,7 @@ def parse_table(table: type, given: Mapping[str, str]) -> dict[str, Any]:
     known = {spelling.lower(): spelling for _, row in rows(table) for spelling in row.spellings}
     for name in given:
         if name.lower() not in known:
-            raise OptionError("UNKNOWN_OPTION", option=name, suggestion=_meant(name, known))
+            raise OptionError("UNKNOWN_OPTION", option=name, suggestion=_suggestion(name, known))
     wanted = _in_lower_case(given)
     values: dict[str, Any] = {}
     for attribute, row in rows(table):
@@ -165,7 +162,7 @@ def _in_lower_case(given: Mapping[str, str]) -> dict[str, str]:
     for name, text in given.items():
         first = spelt.setdefault(name.lower(), name)
         if given[first] != text:
-            reason = "They are one option in two spellings and have different values; give one of them."
+            reason = "Both are spellings of one option and have different values. Set only one of them."
             raise OptionError("INCOMPATIBLE_OPTIONS", first=first, second=name, reason=reason)
     return {lower: given[name] for lower, name in spelt.items()}
 
@@ -190,27 +187,28 @@ def _take(row: Option, wanted: dict[str, str]) -> str | None:
     """Remove the row's text from ``wanted``, whichever spelling it has; the default where there is none."""
     found = [(spelling, wanted.pop(spelling.lower())) for spelling in row.spellings if spelling.lower() in wanted]
     if len(found) > 1 and found[0][1] != found[1][1]:
-        reason = f"They are two names of one option and have different values; give '{row.name}' alone."
+        reason = f"Both are names of one option and have different values. Set only '{row.name}'."
         raise OptionError("INCOMPATIBLE_OPTIONS", first=found[0][0], second=found[1][0], reason=reason)
     if found:
         return found[0][1]
     if row.required:
-        raise OptionError("MISSING_OPTION", option=row.name, hint=f"It is {row.kind.expected}.")
+        raise OptionError("MISSING_OPTION", option=row.name, hint=f"Set it to {row.kind.expected}.")
     return row.default
 
 
-def _meant(name: str, known: Mapping[str, str]) -> str:
-    """What to do about a name that is none of ``known``, the spellings by what they are in lower case. What has the
-    name as its last word comes before what is spelled like it."""
-    lower = name.lower()
-    if lower in NOT_OPTIONS:
-        return NOT_OPTIONS[lower]
-    for other, calls in TAKEN_BY.items():
-        spellings = (spelling for _, row in rows(other) for spelling in row.spellings)
-        elsewhere = next((spelling for spelling in spellings if spelling.lower() == lower), None)
-        if elsewhere is not None:
-            return f"{elsewhere!r} is an option of {' and '.join(calls)}, and means nothing here."
-    last_word = name[:1].upper() + name[1:].lower()
-    nearest = difflib.get_close_matches(lower, known, cutoff=0.5)
-    meant = [spelling for spelling in known.values() if spelling.endswith(last_word)] or [known[one] for one in nearest]
-    return f"Did you mean {meant[0]!r}?" if meant else "No option has a name like it."
+def _suggestion(name: str, known: Mapping[str, str]) -> str:
+    """Return what to do about a name that is none of ``known``, the spellings by their lower case."""
+    elsewhere = {
+        spelling.lower(): (spelling, " and ".join(calls))
+        for other, calls in TAKEN_BY.items()
+        for _, row in rows(other)
+        for spelling in row.spellings
+    }
+    if name.lower() in elsewhere:
+        spelling, calls = elsewhere[name.lower()]
+        return f"{spelling!r} is an option of {calls}, and not of this call."
+    hint = hint_for(name, known, {lower: calls for lower, (_, calls) in elsewhere.items()})
+    if hint is not None:
+        return hint
+    nearest = difflib.get_close_matches(name.lower(), known, n=1, cutoff=SIMILARITY)
+    return f"Did you mean {known[nearest[0]]!r}?" if nearest else "No option has a similar name."

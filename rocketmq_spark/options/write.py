@@ -23,41 +23,44 @@ class WriteOptions(ConnectionOptions):
         "topic",
         TOPIC,
         section=Section.WRITE,
-        doc="Where all rows are sent, also those with a column `topic`. Without it each row says it there.",
+        doc="Topic of all rows; overrides the column `topic`. Without this option, each row must have a value in that "
+        "column.",
     )
     missing_topic_timeout_ms: int = option(
         "missingTopicTimeoutMs",
         integer(0),
         section=Section.WRITE,
         default="60000",
-        doc="How long a task waits for a topic that no name server knows, or that may not be written to. One that had "
-        "a route in its process before is waited for as the brokers are that it was on, for `clusterTimeoutMs`.",
+        doc="How long a task waits, in ms, for a topic that has no route or is not writable, but at most "
+        "`clusterTimeoutMs`. For a topic that had a route in the same Python worker before, `clusterTimeoutMs` "
+        "applies instead.",
     )
     producer_group: str = option(
         "producerGroup",
         GROUP,
         section=Section.WRITE,
         default="rocketmq-spark",
-        doc="The producer group that brokers are told.",
+        doc="Producer group that the sink sends to the brokers.",
     )
     accept_not_durable: bool = option(
         "acceptNotDurable",
         BOOLEAN,
         section=Section.WRITE,
         default="false",
-        doc="Whether a row counts as stored where the broker says that it is, and is not as safe as the broker is set "
-        "up to make it: not on disk in time (`FLUSH_DISK_TIMEOUT`), or without a replica (`FLUSH_SLAVE_TIMEOUT`, "
-        "`SLAVE_NOT_AVAILABLE`). If false it is sent again, for `clusterTimeoutMs` at most. Brokers say so after their "
-        "`syncFlushTimeout`, 5 s: where it is true, an answer is waited for so long; where it is false and "
-        "`brokerTimeoutMs` is shorter, they look as if they did not answer.",
+        doc="Whether to treat `FLUSH_DISK_TIMEOUT`, `FLUSH_SLAVE_TIMEOUT` and `SLAVE_NOT_AVAILABLE` as success: the "
+        "broker has stored the row, but has not flushed or replicated it. With `false`, the row is sent again for up "
+        "to `clusterTimeoutMs`, which can create duplicates. Brokers return these statuses after `syncFlushTimeout` "
+        "(default 5 s). With `false` and a shorter `brokerTimeoutMs` they appear as timeouts; with `true` the "
+        "connector waits for at least 8 s.",
     )
     max_message_bytes: int = option(
         "maxMessageBytes",
         integer(1, 15 * 1024 * 1024),
         section=Section.WRITE,
         default=str(4 * 1024 * 1024),
-        doc="The largest body that is sent: `maxMessageSize` of the brokers. Rows with a larger one are found before "
-        "anything of their Arrow batch is sent. No batch that is sent has more either.",
+        doc="Maximum size of a body in bytes, before compression; set it to `maxMessageSize` of the brokers. A larger "
+        "body makes the row invalid before any row of its Arrow record batch is sent. It also limits the size of a "
+        "batch of messages.",
     )
 
     compression: str = option(
@@ -65,37 +68,36 @@ class WriteOptions(ConnectionOptions):
         choice("none", "zlib", "lz4", "zstd"),
         section=Section.WRITE,
         default="none",
-        doc="How large bodies are compressed, each by itself, as a Java producer does it. Whoever reads them notices "
-        "nothing; consumers before RocketMQ 5 know `zlib` only.",
+        doc="Compression of large bodies, one by one, as in a Java producer. Consumers decompress them; those before "
+        "RocketMQ 5 support `zlib` only.",
     )
     compress_over_bytes: int = option(
         "compressMsgBodyOverHowmuch",
         integer(0),
         section=Section.WRITE,
         default="4096",
-        doc="For `compression`: bodies above so many bytes are large.",
+        doc="Applies to `compression`: bodies larger than this number of bytes are compressed.",
     )
     message_id_columns: tuple[str, ...] = option(
         "messageIdColumns",
         NAMES,
         section=Section.WRITE,
         default="",
-        doc="Columns that the message ID of a row is made of, separated by commas; also columns that are not sent. By "
-        "default the ID is made of the query, the batch, the partition, the row's number there and what is sent of the "
-        "row. Set it where a replayed batch may have other rows or another order, as behind a "
-        "shuffle, and where rows come from files or a table: otherwise the rows get other IDs, and consumers cannot "
-        "recognise them as duplicates. Rows with equal values have the same ID, in all queries.",
+        doc="Columns, separated by commas, whose values determine the message ID of a row; they need not be sent. By "
+        "default the ID is derived from the query, the batch, the partition, the row's number there, and the sent "
+        "content of the row. Set this option if a replayed batch can have other rows or another order, for example "
+        "after a shuffle, or if rows come from files or a table. Otherwise these rows get other IDs, and consumers "
+        "cannot recognise the duplicates. Rows with equal values get the same ID, across all queries.",
     )
 
     dead_letter_topic: str | None = option(
         "deadLetterTopic",
         TOPIC,
         section=Section.WRITE,
-        doc="Where rows go that cannot be sent, with the reason; a warning counts them. Their messages have the "
-        "beginning of the body, and properties `UNSENDABLE_PROBLEM`, `UNSENDABLE_ROW` and `UNSENDABLE_TOPIC`. Without "
-        "it such a row fails the task. Rows for a topic that is not there, or may not be written to, are among them "
-        "once `missingTopicTimeoutMs` is over. What a broker answers to rows that were sent fails the task in any "
-        "case.",
+        doc="Topic for invalid rows, which otherwise fail the task. Each message has the beginning of the body, and "
+        "the reason in the properties `INVALID_ROW_PROBLEM`, `INVALID_ROW_POSITION` and `INVALID_ROW_TOPIC`; a "
+        "warning counts them. A row whose topic is missing or not writable is invalid after `missingTopicTimeoutMs`. "
+        "Rows that a broker rejects after they were sent fail the task in any case.",
     )
 
     log_level: str = option(
@@ -103,9 +105,9 @@ class WriteOptions(ConnectionOptions):
         choice("DEBUG", "INFO", "WARN", "ERROR"),
         section=Section.WRITE,
         default="INFO",
-        doc="Which of the connector's lines tasks write to standard error, where Spark shows them among its own. "
-        "`WARN`, and so `INFO`: what is waited for, and rows that go to the dead letter topic. `DEBUG`: the stack of "
-        "an error that ends a task, too.",
+        doc="Log level of the sink's tasks, which log to standard error; Spark's log level does not apply to them. "
+        "`WARN` and `INFO`: outages, and rows sent to the dead-letter topic. `DEBUG`: also the stack trace of an "
+        "error that fails a task.",
     )
 
     @property

@@ -1,0 +1,95 @@
+"""Option names of Spark's Kafka connector and of the former rocketmq-spark connector, and what replaces them. Pure.
+
+Source: Spark's guide to its Kafka connector; ``RocketMQConf.scala`` and ``RocketMQConfig.java`` of rocketmq-externals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+_NO_BATCH_READ: Final = (
+    "Batch reads are not supported. To read up to the current end of the topic, use trigger(availableNow=True)."
+)
+_NO_MINIMUM: Final = "A minimum batch size is not supported. Use a longer trigger interval."
+
+HINTS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "path": "Set the topics with option 'subscribe' (reader) or 'topic' (writer), not in load() or save().",
+        "assign": "Use 'subscribe'. To read fixed queues, also set 'allocateStrategy=CONFIG' and 'messageQueueList'.",
+        "subscribepattern": "Topic patterns are not supported. List the topics in 'subscribe'.",
+        "endingoffsets": _NO_BATCH_READ,
+        "endingtimestamp": _NO_BATCH_READ,
+        "endingoffsetsbytimestamp": _NO_BATCH_READ,
+        "minoffsetspertrigger": _NO_MINIMUM,
+        "maxtriggerdelay": _NO_MINIMUM,
+        "startingoffsetsbytimestampstrategy": "A queue without a message since 'startingTimestamp' starts at its end.",
+    }
+)
+"""By name in lower case: hints for names without a replacement."""
+
+REPLACED_BY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "kafka.bootstrap.servers": ("namesrvAddr",),
+        "bootstrap.servers": ("namesrvAddr",),
+        "nameserver.addr": ("namesrvAddr",),
+        "nameserver.address": ("namesrvAddr",),
+        "nameserveraddress": ("namesrvAddr",),
+        "kafka.group.id": ("consumerGroup",),
+        "group.id": ("consumerGroup",),
+        "groupidprefix": ("consumerGroup",),
+        "group": ("consumerGroup", "producerGroup"),
+        "consumer.group": ("consumerGroup",),
+        "consumer.topic": ("subscribe",),
+        "consumer.tag": ("subExpression",),
+        "tags": ("subExpression",),
+        "consumer.offset.reset.to": ("startingOffsets",),
+        "kafka.auto.offset.reset": ("startingOffsets",),
+        "startingoffsetsbytimestamp": ("startingTimestamp",),
+        "consumer.messages.orderly": ("consumeOrderly",),
+        "consumer.offset.persist.interval": ("persistOffsetIntervalMs",),
+        "client.name": ("instanceName",),
+        "nameserver.poll.interval": ("rebalanceIntervalMs",),
+        "kafkaconsumer.polltimeoutms": ("brokerTimeoutMs",),
+        "kafka.request.timeout.ms": ("brokerTimeoutMs",),
+        "pulltimeout": ("brokerTimeoutMs",),
+        "pulltimeoutms": ("brokerTimeoutMs",),
+        "pull.timeout.ms": ("brokerTimeoutMs",),
+        "fetchoffset.numretries": ("clusterTimeoutMs",),
+        "fetchoffset.retryintervalms": ("clusterTimeoutMs",),
+        "pullbatchsize": ("maxOffsetsPerTrigger",),
+        "pull.max.batch.size": ("maxOffsetsPerTrigger",),
+        "pull.max.speed.per.partition": ("maxOffsetsPerTrigger",),
+        "includeheaders": ("includeProperties",),
+        "kafka.max.request.size": ("maxMessageBytes",),
+        "kafka.compression.type": ("compression",),
+        "kafka.security.protocol": ("useTLS",),
+    }
+)
+"""By name in lower case: the options that replace it."""
+
+BY_PREFIX: Final = (
+    ("kafka.ssl.", ("useTLS", "tlsTrustCertPath")),
+    ("kafka.sasl.", ("accessKey", "secretKey")),
+)
+
+
+def hint_for(name: str, known: Mapping[str, str], elsewhere: Mapping[str, str]) -> str | None:
+    """Return the hint for an option name of another connector, or None.
+
+    ``known``: options of the call, by name in lower case. ``elsewhere``: for the other options, the calls that have
+    them.
+    """
+    lower = name.lower()
+    if lower in HINTS:
+        return HINTS[lower]
+    replacements = REPLACED_BY.get(lower) or next(
+        (found for prefix, found in BY_PREFIX if lower.startswith(prefix)), ()
+    )
+    here = [repr(one) for one in replacements if one.lower() in known]
+    if here:
+        return f"Use {' and '.join(here)}."
+    if replacements:
+        return f"{replacements[0]!r} replaces it, and is an option of {elsewhere[replacements[0].lower()]}."
+    return "Kafka client settings do not apply to RocketMQ." if lower.startswith("kafka.") else None
