@@ -14,7 +14,6 @@ from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.remoting.pool import ConnectionPool
 
 USUAL_ADDRESS: Final = "127.0.0.1:9876"
-TIMEOUT_MS: Final = 5_000
 
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +30,7 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
         type=properties,
         default={},
         metavar="FILE",
-        help="a reader's options of the connection, accessKey, secretKey, useTLS and so on, a name=value a line",
+        help="file of connection options (accessKey, useTLS, brokerTimeoutMs and so on), one name=value a line",
     )
 
 
@@ -49,5 +48,6 @@ def properties(file: str) -> dict[str, str]:
 def cluster_at(namesrv_addr: str, options: Mapping[str, str]) -> Iterator[ClusterClient]:
     """For as long as the block runs. Raises OptionError for what is no address or no option of a connection."""
     connection = connection_options({**options, "namesrvAddr": namesrv_addr})
-    with closing(ConnectionPool(TIMEOUT_MS, security=connection.security)) as pool:
-        yield ClusterClient(connection.name_servers, pool, TIMEOUT_MS)
+    timeout_ms = connection.broker_timeout_ms
+    with closing(ConnectionPool(timeout_ms, security=connection.security)) as pool:
+        yield ClusterClient(connection.name_servers, pool, timeout_ms)

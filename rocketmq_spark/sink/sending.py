@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from rocketmq_spark.sink.outgoing import Body
 
 PRODUCER_GROUP: Final = "rocketmq-spark"
-TIMEOUT_MS: Final = 3_000
 
 
 def send(
@@ -36,7 +35,8 @@ def send(
     messages : one body or several; text is sent in UTF-8
     tags, properties : the same for each message; no property of ``RESERVED_PROPERTIES``
     keys : the same for each message, or a sequence with one for each
-    options : of the connection, named as a reader's: ``accessKey``, ``secretKey``, ``useTLS`` and so on
+    options : connection options of a reader: ``accessKey``, ``secretKey``, ``useTLS``, ``brokerTimeoutMs`` and so on;
+        ``clusterTimeoutMs`` has no effect, because the number of attempts is fixed
 
     Raises, before anything is sent, OptionError for the address or the options and LocalProtocolError[INVALID_MESSAGE]
     for what cannot travel; RouteError, BrokerError or TransportError, when those before it are stored and it may be.
@@ -52,8 +52,9 @@ def send(
     outgoing = list(
         outgoing_messages(topic, messages, tags=tags, keys=keys, properties=properties or {}, next_id=next_id)
     )
-    with closing(ConnectionPool(TIMEOUT_MS, security=connection.security)) as pool:
-        producer = Producer(ClusterClient(connection.name_servers, pool, TIMEOUT_MS), group=PRODUCER_GROUP)
+    timeout_ms = connection.broker_timeout_ms
+    with closing(ConnectionPool(timeout_ms, security=connection.security)) as pool:
+        producer = Producer(ClusterClient(connection.name_servers, pool, timeout_ms), group=PRODUCER_GROUP)
         for message in outgoing:
             producer.send(message)
     return tuple(map(message_id, outgoing))
