@@ -11,7 +11,7 @@ import pytest
 from connector_tests.support.scripted_broker import answer
 from connector_tests.support.sharing_servers import SharingServers, handle_of
 from connector_tests.support.streams import eventually
-from rocketmq_spark.errors import DataLossError, LocalProtocolError
+from rocketmq_spark.errors import DataLossError, LocalProtocolError, TransportError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop import retention_check
 from rocketmq_spark.pop.handles import Received
@@ -19,6 +19,7 @@ from rocketmq_spark.pop.ledger import State
 from rocketmq_spark.pop.receiver import Receiver
 from rocketmq_spark.pop.spool import Spool
 from rocketmq_spark.pop.transports import transport_of
+from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.source.pop.pop_offsets import PopOffset
 from rocketmq_spark.source.pop.pop_run import EarlierBatch, PopRun
 from rocketmq_spark.source.stream.drain import FILES, DrainState
@@ -73,6 +74,16 @@ def test_a_second_batch_from_one_start_is_an_error(has_one_before: bool) -> None
             "the query again from its checkpoint: nothing is lost. Report this with the version of Spark."
         )
         assert in_batch(run) == len(end.handles), "none was acknowledged"
+
+
+def test_a_terminated_run_reports_the_time_since_the_signal() -> None:
+    """It reported 0 ms."""
+    with SharingServers("a") as servers, running(servers.options()) as run:
+        run.stop()
+        run._ended_ms = monotonic_ms() - 5_000
+        with pytest.raises(TransportError, match="RUN_ENDED") as raised:
+            run.batch(PopOffset("g", "another start", 1, (handle_of("a", 0),)))
+        assert 5_000 <= int(raised.value.context["ended_for_ms"]) < 3_600_000
 
 
 def offset(value: int) -> RemotingCommand:

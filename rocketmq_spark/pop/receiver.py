@@ -108,6 +108,7 @@ class Receiver:
         self._due_ms: dict[Callable[[], None], int] = {}
         self._has_looked = threading.Event()
         self._stopping = threading.Event()
+        self._stopped_ms = 0
         self._thread = threading.Thread(target=self._run, name="rocketmq-pop", daemon=True)
 
     # ------------------------------------------------------------------------------------------ what is known
@@ -200,7 +201,7 @@ class Receiver:
         while self.count(State.DISOWNED):
             self.check()
             if self._stopping.is_set():
-                raise TransportError("SOURCE_PROCESS_TERMINATED", ended_for_ms=0)
+                raise TransportError("SOURCE_PROCESS_TERMINATED", ended_for_ms=self._clock() - self._stopped_ms)
             with self._news:
                 self._news.wait(TICK_S)
         self.expect_again()
@@ -222,6 +223,7 @@ class Receiver:
         connections. May be called again."""
         if self._stopping.is_set():
             return
+        self._stopped_ms = self._clock()
         self._stopping.set()
         self._inbox.put(None)
         self._errands.leave()

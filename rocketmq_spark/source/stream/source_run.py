@@ -76,10 +76,14 @@ class Run:
         not end too."""
         if self._ended_ms is None:
             return
-        ended_for_ms = monotonic_ms() - self._ended_ms
-        if ended_for_ms > OUTLIVED_LIMIT_MS:
-            raise TransportError("SOURCE_PROCESS_TERMINATED", ended_for_ms=ended_for_ms)
+        if self._ended_for_ms > OUTLIVED_LIMIT_MS:
+            raise TransportError("SOURCE_PROCESS_TERMINATED", ended_for_ms=self._ended_for_ms)
         time.sleep(OUTLIVED_PAUSE_S)
+
+    @property
+    def _ended_for_ms(self) -> int:
+        """Return the time since the run ended; 0 while it runs."""
+        return 0 if self._ended_ms is None else monotonic_ms() - self._ended_ms
 
     def _end_between_calls(self) -> bool:
         """Whether the run could be ended where the signal came: the main thread has no turn and awaits nothing. An
