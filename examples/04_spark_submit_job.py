@@ -4,7 +4,8 @@ SPARK_CONF_DIR=conf spark-submit examples/04_spark_submit_job.py              an
 SPARK_CONF_DIR=conf spark-submit examples/04_spark_submit_job.py \
     --options my.options --folder orders    your own; conf/connector.options.example shows the options
 
-Spark's file sink and the checkpoint together make the table exact: no row is lost, and none is there twice.
+With Spark's file sink and the checkpoint, each message is in the table exactly once, while this job is the only member
+of its consumer group.
 """
 
 from pathlib import Path

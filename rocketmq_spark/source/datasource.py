@@ -139,7 +139,10 @@ def _check_no_table(options: Mapping[str, str]) -> None:
 
 
 def register(spark: Any) -> None:
-    """Register the source by hand, for sessions whose Python path Spark does not scan (``--py-files``)."""
+    """Register the source in a session that does not discover it.
+
+    Driver and executors must have the package installed: ``--py-files`` is not enough for streaming reads.
+    """
     spark.dataSource.register(RocketMQDataSource)
 
 
