@@ -70,7 +70,7 @@ test-tables: $(STAMP) ## the jobs of Delta and Iceberg, killed, on Sparks below 
 test-long: $(STAMP) ## the long forms of fuzz, soak and kill sweeps
 	$(BIN)/python -m pytest -m long $(TESTS)
 
-mutate: $(STAMP) ## mutation tests of the pure modules, long; ROOM=name: of one room; writes docs/design/mutation.md
+mutate: $(STAMP) ## mutation tests of the pure modules, long; ROOM=name: of one room; writes build/mutation.md
 	$(BIN)/python tools/mutate.py $(ROOM)
 
 mutate-sample: $(STAMP) ## those of a few functions

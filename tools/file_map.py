@@ -39,7 +39,7 @@ def modules(folder: Path) -> list[Path]:
 
 def module_line(file: Path) -> str:
     """One item of the list, with a link."""
-    return f"* [`{file.stem}`](../../{file.relative_to(ROOT).as_posix()}): {first_paragraph(file)}"
+    return f"* [`{file.stem}`](../{file.relative_to(ROOT).as_posix()}): {first_paragraph(file)}"
 
 
 def first_paragraph(file: Path) -> str:

@@ -60,7 +60,16 @@ def main() -> int:
         if not arguments.check:
             (arguments.root / name).parent.mkdir(parents=True, exist_ok=True)
             (arguments.root / name).write_text(text, encoding="utf-8")
+    if not arguments.check:
+        write_built(arguments.root)
     return 1 if stale and arguments.check else 0
+
+
+def write_built(root: Path) -> None:
+    """Write the pages that are not kept, below ``build``."""
+    for name, text in BUILT.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text(""), encoding="utf-8")
 
 
 def stale_pages(root: Path) -> Iterator[tuple[str, str]]:
@@ -225,8 +234,8 @@ def written_columns() -> str:
 
 
 def file_map_page(_: str) -> str:
-    """docs/design/file-map.md."""
-    head = "What each module says of itself, room by room. [DESIGN](../../DESIGN.md) has the picture."
+    """build/file-map.md."""
+    head = "What each module says of itself, room by room. [DESIGN](../DESIGN.md) has the picture."
     return f"# File map\n\n{GENERATED}\n\n{head}\n\n{file_map()}"
 
 
@@ -239,7 +248,7 @@ def with_tables(text: str) -> str:
 
 
 def checkpoint_changes_table() -> str:
-    """For docs/guide/groups-and-offsets.md: what becomes of a checkpoint whose query has other options."""
+    """For docs/offsets.md: what becomes of a checkpoint whose query has other options."""
     head = ("change", "option", "is", "what it loses")
     return table(head, ((one.what, f"`{one.option}`", one.outcome.value, one.loses) for one in CHANGES))
 
@@ -284,7 +293,7 @@ def is_default(column: str) -> str:
 
 
 def pull_actions_table() -> str:
-    """For docs/design/pulling.md: by status and reason, then what ``pull_action`` decides over that."""
+    """For docs/dev/pulling.md: by status and reason, then what ``pull_action`` decides over that."""
     lines = []
     for status, action in BY_STATUS.items():
         reasons = {f"`{reason}`": by_reason for (of, reason), by_reason in BY_REASON.items() if of is status}
@@ -293,7 +302,7 @@ def pull_actions_table() -> str:
 
 
 def pull_offsets_table() -> str:
-    """For docs/design/pulling.md: what the answer's offsets overrule."""
+    """For docs/dev/pulling.md: what the answer's offsets overrule."""
     lines = (
         (by.name, "yes" if is_later else "no", "yes" if is_deleted else "no", action.name)
         for (by, is_later, is_deleted), action in BY_OFFSETS.items()
@@ -304,18 +313,18 @@ def pull_offsets_table() -> str:
 
 
 def queue_life_diagram() -> str:
-    """For docs/design/orderly.md."""
+    """For docs/dev/orderly.md."""
     return state_diagram(queue_life.TRANSITIONS, "a queue that is", queue_life.QueueState, queue_life.QueueEvent)
 
 
 def standing_diagram() -> str:
-    """For docs/design/other-members.md."""
+    """For docs/dev/other-members.md."""
     transitions = {told: step.after for told, step in standing.STEPS.items()}
     return state_diagram(transitions, "a member that is", standing.Standing, standing.Told)
 
 
 def standing_table() -> str:
-    """For docs/design/other-members.md: all that comes of what a member is told."""
+    """For docs/dev/other-members.md: all that comes of what a member is told."""
     lines = (
         (before.name, told.name, step.then.value, *waited_for(step.awaited), ", ".join(step.settled or step.unsaid))
         for (before, told), step in standing.STEPS.items()
@@ -329,7 +338,7 @@ def waited_for(awaited: standing.Awaited | None) -> tuple[str, str]:
 
 
 def drain_diagram() -> str:
-    """For docs/design/processes-threads-locks.md."""
+    """For docs/dev/processes-threads-locks.md."""
     return state_diagram(drain.TRANSITIONS, "which means", drain.DrainState, drain.DrainEvent)
 
 
@@ -388,12 +397,16 @@ PAGES: Final[Mapping[str, Callable[[str], str]]] = {
     "docs/reference/options.md": options_page,
     "docs/reference/errors.md": errors_page,
     "docs/reference/columns.md": columns_page,
-    "docs/design/file-map.md": file_map_page,
-    "docs/design/mutation.md": lambda _: mutation_page(),
-    **dict.fromkeys((f"docs/design/{page}.md" for page in PAGES_OF_DESIGN), with_tables),
-    **dict.fromkeys(("docs/guide/groups-and-offsets.md", "docs/guide/sparks.md", "README.md"), with_tables),
+    **dict.fromkeys((f"docs/dev/{page}.md" for page in PAGES_OF_DESIGN), with_tables),
+    **dict.fromkeys(("docs/offsets.md", "docs/compatibility.md", "README.md"), with_tables),
     "conf/connector.options.example": options_example,
 }
+
+BUILT: Final[Mapping[str, Callable[[str], str]]] = {
+    "build/file-map.md": file_map_page,
+    "build/mutation.md": lambda _: mutation_page(),
+}
+"""For maintainers, written with the others and never compared."""
 
 if __name__ == "__main__":
     sys.exit(main())

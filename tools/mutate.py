@@ -11,7 +11,7 @@ them; the functions of the sample; and the survivors that nothing can or need ki
 when another one survives, and when fewer than 90 % of a room are killed.
 
 What a room has come to is kept when it was run to its end: with its survivors in ``build/mutation/results.json``, its
-counts in ``tools/mutation_counts.json``; and ``docs/design/mutation.md`` is written anew.
+counts in ``tools/mutation_counts.json``; and ``build/mutation.md`` is written again.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from mutation_results import (
     percent_killed,
 )
 
-PAGE: Final = ROOT / "docs" / "design" / "mutation.md"
+PAGE: Final = ROOT / "build" / "mutation.md"
 OWN_MUTMUT: Final = ROOT / "tools" / "own_mutmut.py"
 FOLDER: Final = RESULTS.parent
 WANTED_PERCENT: Final = 90

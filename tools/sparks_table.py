@@ -1,4 +1,4 @@
-"""The table of docs/guide/sparks.md: what each Spark has, and what holds without it."""
+"""The table of docs/compatibility.md: what each Spark has, and what holds without it."""
 
 from __future__ import annotations
 

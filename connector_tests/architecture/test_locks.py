@@ -1,6 +1,6 @@
 """Which locks there are, and what is done while one is held: requests under the turn only, and nothing else waits then.
 
-docs/design/decisions/0001 says why the turn is held across requests.
+docs/dev/decisions/0001 says why the turn is held across requests.
 """
 
 from __future__ import annotations

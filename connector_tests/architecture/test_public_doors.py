@@ -16,8 +16,8 @@ DOORS = {"rocketmq_spark", "rocketmq_spark.embedded", "rocketmq_spark.errors"}
 
 PAGES = [
     ROOT / "README.md",
-    *sorted((ROOT / "docs/guide").glob("*.md")),
-    *sorted((ROOT / "docs/reference").glob("*.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").glob("[!d]*/*.md")),
 ]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 SHELLS_WITH_PYTHON = re.compile(r"python3? -c '([^']*)'")

@@ -26,8 +26,15 @@ from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.model import retry_topic
 
 README: Final = "README.md"
-GUIDE: Final = "docs/guide"
-PAGES: Final = (README, *sorted(page.relative_to(ROOT).as_posix() for page in (ROOT / GUIDE).glob("*.md")))
+GUIDE: Final = "docs"
+USERS_FOLDERS: Final = ("guide", "migration", "reference")
+PAGES: Final = (
+    README,
+    *sorted(page.relative_to(ROOT).as_posix() for page in (ROOT / GUIDE).glob("*.md")),
+    *sorted(
+        page.relative_to(ROOT).as_posix() for folder in USERS_FOLDERS for page in (ROOT / GUIDE / folder).glob("*.md")
+    ),
+)
 DOCUMENTS: Final = sorted(
     page.relative_to(ROOT).as_posix() for page in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"))
 )
@@ -135,11 +142,11 @@ RUN: Final = (
     Page(README, send_as_shown),
     Page(f"{GUIDE}/reading.md", send_books),
     Page(f"{GUIDE}/writing.md", run_commands_of_writing),
-    Page(f"{GUIDE}/groups-and-offsets.md", send_books),
-    Page(f"{GUIDE}/message-granularity.md", send_books, {"proxy": True}),
-    Page(f"{GUIDE}/failed-messages.md", send_good_and_failing, more=COUNT_GOOD_ROWS),
-    Page(f"{GUIDE}/production.md", send_books, more=CALL_THE_TEST),
-    Page(f"{GUIDE}/sparks.md", send_books),
+    Page(f"{GUIDE}/offsets.md", send_books),
+    Page(f"{GUIDE}/message-mode.md", send_books, {"proxy": True}),
+    Page(f"{GUIDE}/error-handling.md", send_good_and_failing, more=COUNT_GOOD_ROWS),
+    Page(f"{GUIDE}/deployment.md", send_books, more=CALL_THE_TEST),
+    Page(f"{GUIDE}/compatibility.md", send_books),
     Page(f"{GUIDE}/security.md", save_options, {"acl": True, "tls": True}),
 )
 
@@ -224,24 +231,24 @@ def test_writing_writes_and_its_readers_find_it(runs: Mapping[str, PageRun]) -> 
 
 
 def test_graceful_stop_leaves_no_lag(runs: Mapping[str, PageRun]) -> None:
-    run = runs[f"{GUIDE}/groups-and-offsets.md"]
+    run = runs[f"{GUIDE}/offsets.md"]
     assert run.messages.lag(f"{run.group}-members") == 0
 
 
 def test_messages_come_from_brokers_and_through_a_proxy(runs: Mapping[str, PageRun]) -> None:
-    printed = runs[f"{GUIDE}/message-granularity.md"].printed
+    printed = runs[f"{GUIDE}/message-mode.md"].printed
     assert [len(re.findall(rf"\| *{body}\|", printed)) for body in BOOKS] == [2, 2, 2]
 
 
 def test_failed_rows_are_sent_back_and_others_written(runs: Mapping[str, PageRun], cluster: EmbeddedCluster) -> None:
-    run = runs[f"{GUIDE}/failed-messages.md"]
+    run = runs[f"{GUIDE}/error-handling.md"]
     assert "3 3 good rows" in run.printed
     with closing(Topic(cluster, retry_topic(f"{run.group}-retrying-group"))) as retried:
         eventually(lambda: sum(held.max_offset for held in retried.bounds().values()) == 2, "2 messages sent back")
 
 
 def test_production_shows_the_lag_and_a_test_that_passes(runs: Mapping[str, PageRun]) -> None:
-    printed = runs[f"{GUIDE}/production.md"].printed
+    printed = runs[f"{GUIDE}/deployment.md"].printed
     assert "lag 0 by queue {" in printed
     assert "the test passes" in printed
 

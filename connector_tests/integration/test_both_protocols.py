@@ -32,7 +32,7 @@ SENT = 10
 INVISIBLE_MS = 12_000
 ALL = StructType([StructField(name, spark_type(column)) for name, column in COLUMNS.items()])
 NOT_OVER_GRPC = ("offsetMsgId", "commitLogOffset", "sysFlag", "flag", "bodyCRC")
-"""docs/guide/message-granularity.md names them."""
+"""docs/message-mode.md names them."""
 
 OF_BROKERS = {"MSG_REGION", "TRACE_ON", "CLUSTER"}
 """Properties of RocketMQ's own, which a proxy leaves out."""

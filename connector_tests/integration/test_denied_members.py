@@ -28,7 +28,7 @@ from rocketmq_spark.security import Security
 
 pytestmark = pytest.mark.broker
 
-ADVICE_RIGHT = "Give it the right, on every broker of the {}; docs/guide/security.md lists what a query needs."
+ADVICE_RIGHT = "Give it the right, on every broker of the {}; docs/security.md lists what a query needs."
 READ = Right("Topic:orders", ("SUB", "GET"))
 JOIN = Right("Group:g", ("SUB",))
 SURVEYS = 3

@@ -25,7 +25,7 @@ from rocketmq_spark.security import Security
 
 pytestmark = [pytest.mark.broker, pytest.mark.full]
 
-ADVICE_RIGHT = "Give it the right, on every broker of the {}; docs/guide/security.md lists what a query needs."
+ADVICE_RIGHT = "Give it the right, on every broker of the {}; docs/security.md lists what a query needs."
 READ = Right("Topic:orders", ("SUB",))
 JOIN = Right("Group:g", ("SUB",))
 AT_ONCE_S = 60 * PATIENCE

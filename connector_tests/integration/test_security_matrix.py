@@ -1,4 +1,4 @@
-"""Queries with the rights that docs/guide/security.md lists, on clusters with ACL, TLS, both or neither.
+"""Queries with the rights that docs/security.md lists, on clusters with ACL, TLS, both or neither.
 
 Spark's calls without Spark; ``spark/test_secured`` has a whole query on a cluster with both.
 """

@@ -28,7 +28,7 @@ MemberOf = Callable[..., Stream]
 
 @pytest.fixture
 def member(spark: SparkSession, cluster: EmbeddedCluster, topic: str, group: str, tmp_path: Path) -> MemberOf:
-    """A query of a user who has the rights that docs/guide/security.md lists."""
+    """A query of a user who has the rights that docs/security.md lists."""
     rights = [Right(f"Topic:{topic}", ("SUB",)), Right(f"Group:{group}", ("SUB",))]
     is_guarded = cluster.security.credentials is not None
     keys = options_of(Security(cluster.create_user(unique_name("user"), *rights))) if is_guarded else {}

@@ -39,7 +39,7 @@ MemberOf = Callable[..., Stream]
 
 @pytest.fixture
 def rights(topic: str, group: str) -> Sequence[Right]:
-    """As docs/guide/security.md lists them."""
+    """As docs/security.md lists them."""
     return [Right(f"Topic:{topic}", ("SUB", "GET")), Right(f"Group:{group}", ("SUB",))]
 
 

@@ -44,7 +44,7 @@ Row = dict[str, Any]
 
 
 class Desk:
-    """See the module. Its user has the rights that docs/guide/security.md lists, and no others.
+    """See the module. Its user has the rights that docs/security.md lists, and no others.
 
     Threads: ``__init__`` is the cluster's one; after it, any one.
     """

@@ -1,4 +1,4 @@
-"""The order in which a member leaves, as docs/design/processes-threads-locks.md writes it down."""
+"""The order in which a member leaves, as docs/dev/processes-threads-locks.md writes it down."""
 
 from __future__ import annotations
 

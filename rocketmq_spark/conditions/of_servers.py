@@ -157,15 +157,15 @@ OF_SERVERS: Final[Mapping[str, Condition]] = MappingProxyType(
         ),
         "TOPIC_DENIED": Condition(
             "{address} refused {request}: the user of 'accessKey' has not the right on topic {topic!r}. {remark}",
-            "Give it the right, on every broker of the topic; docs/guide/security.md lists what a query needs.",
+            "Give it the right, on every broker of the topic; docs/security.md lists what a query needs.",
         ),
         "GROUP_DENIED": Condition(
             "{address} refused {request}: the user of 'accessKey' has not the right on group {group!r}. {remark}",
-            "Give it the right, on every broker of the topics; docs/guide/security.md lists what a query needs.",
+            "Give it the right, on every broker of the topics; docs/security.md lists what a query needs.",
         ),
         "ACCESS_DENIED": Condition(
             "{address} refused {request}: the user of 'accessKey' has not the right to it. {remark}",
-            "Give it the right, or use an administrator's credentials; docs/guide/security.md lists what is needed.",
+            "Give it the right, or use an administrator's credentials; docs/security.md lists what is needed.",
         ),
         "GROUP_NOT_FOUND.BROKER": Condition(
             "{address} refused {request}: the group is not there, and the broker makes none by itself. {remark}",
