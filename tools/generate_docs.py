@@ -26,7 +26,7 @@ from sparks_table import sparks_table
 from rocketmq_spark.conditions import CONDITIONS
 from rocketmq_spark.consumer import queue_life, standing
 from rocketmq_spark.model import RESERVED_PROPERTIES
-from rocketmq_spark.options import USES, ReadOptions
+from rocketmq_spark.options import USES, ReadOptions, WriteOptions
 from rocketmq_spark.options.read_rules import READ_CONFLICTS, READ_NEEDS
 from rocketmq_spark.options.table import Option, Section, rows
 from rocketmq_spark.pull.pull_request import BY_OFFSETS, BY_REASON, BY_STATUS
@@ -254,7 +254,7 @@ def checkpoint_changes_table() -> str:
 
 
 def options_table() -> str:
-    """For README.md: the ones to begin with, first those that are required."""
+    """For docs/reading.md: the ones to begin with, first those that are required."""
     return table(
         ("option", "default", "meaning"),
         (
@@ -263,6 +263,16 @@ def options_table() -> str:
             if option.essential
         ),
     )
+
+
+def write_options_table() -> str:
+    """For docs/writing.md: the options of a write alone."""
+    lines = (
+        (spelling(option), option.kind.expected, default_of(option), option.doc)
+        for _, option in rows(WriteOptions)
+        if option.section is Section.WRITE
+    )
+    return table(("option", "value", "default", "meaning"), lines)
 
 
 def spelling(option: Option) -> str:
@@ -378,6 +388,7 @@ def example_lines(option: Option) -> str:
 
 TABLES: Final[Mapping[str, Callable[[], str]]] = {
     "options": options_table,
+    "write_options": write_options_table,
     "pull_actions": pull_actions_table,
     "pull_offsets": pull_offsets_table,
     "queue_life": queue_life_diagram,
@@ -392,13 +403,14 @@ MARKED: Final = re.compile(
     re.DOTALL,
 )
 
+PAGES_OF_USERS: Final = ("reading", "writing", "offsets", "compatibility")
 PAGES_OF_DESIGN: Final = ("orderly", "other-members", "processes-threads-locks", "pulling")
 PAGES: Final[Mapping[str, Callable[[str], str]]] = {
     "docs/reference/options.md": options_page,
     "docs/reference/errors.md": errors_page,
     "docs/reference/columns.md": columns_page,
     **dict.fromkeys((f"docs/dev/{page}.md" for page in PAGES_OF_DESIGN), with_tables),
-    **dict.fromkeys(("docs/offsets.md", "docs/compatibility.md", "README.md"), with_tables),
+    **dict.fromkeys((f"docs/{page}.md" for page in PAGES_OF_USERS), with_tables),
     "conf/connector.options.example": options_example,
 }
 

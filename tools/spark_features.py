@@ -26,49 +26,49 @@ RUN_TO_THE_END: Final = "rocketmq_spark.run_available_now"
 
 FEATURES: Final = (
     Feature(
-        "`availableNow` reads all that is there, in as many batches as `maxOffsetsPerTrigger` makes",
+        "`availableNow` reads everything up to its start, in micro-batches of `maxOffsetsPerTrigger`",
         "4.2",
-        "One batch of at most `maxOffsetsPerTrigger` offsets; with `loadBalance=message` one batch of what arrives "
-        f"first. A line names what was left. `{RUN_TO_THE_END}(writer)` reads all, on every Spark.",
+        "One micro-batch of at most `maxOffsetsPerTrigger` offsets; with `loadBalance=message` of the messages that "
+        f"arrive first. The query logs how many are left. `{RUN_TO_THE_END}(writer)` reads all, on every Spark.",
     ),
     Feature(
         "the group's lag is 0 after `availableNow`",
         "4.2",
-        "The last batch is committed to the group by the next start. Until then the group's lag includes it, and "
+        "The next start commits the last batch to the group. Until then the group's lag includes it, and "
         f"another member that joins reads it again. `{RUN_TO_THE_END}(writer)` commits it.",
     ),
     Feature(
         "the group's lag is 0 after `once`",
         None,
-        "As above: Spark asks nothing after the batch of `once`. Use `availableNow`.",
+        "As above: Spark sends the source no request after the batch of `once`. Use `availableNow`.",
     ),
     Feature(
-        "an operator's reset during the last batch of a run is obeyed",
+        "an offset reset during the last batch of a run is applied",
         "4.2",
-        "The next start obeys it: a run that ends sets the mark at the broker again. With ACL that takes the right "
-        "UPDATE on topic and group; without it the reset is lost: look at the lag, and reset again.",
+        "The next start applies it: a run that ends sets the mark at the broker again. With ACL that needs UPDATE "
+        "permission on topic and group. Without it the reset is lost: check the lag, and reset again.",
     ),
     Feature(
-        "`spark.sql.streaming.triggerAvailableNowWrapper.enabled` may be set",
+        "`spark.sql.streaming.triggerAvailableNowWrapper.enabled` can be set",
         "4.2",
         "The query fails before anything is read, with `UNSUPPORTED_SPARK_SETTING`.",
     ),
     Feature(
         "`progress_of(query)` has `maxOffsets`, `lagByQueue` and `outages`, and is as of now",
         "4.2",
-        "It has `clientId`, `lag`, `completedAfterRebalance`, `lost` and `control`, as of the last planned batch. Log "
-        "lines name the outages.",
+        "It has `clientId`, `lag`, `lateProofs`, `lost` and `control`, as of the last batch that was planned. The "
+        "log has the servers that the query waits for.",
     ),
     Feature(
         "`rocketmq_spark.stop(query)` before the first batch of a new query",
         "4.2",
-        "`GRACEFUL_STOP_TIMEOUT` after `timeout_s`. Such a query has read nothing: use `query.stop()`. So it is with a "
+        "`GRACEFUL_STOP_TIMEOUT` after `timeout_s`. Such a query has read nothing: use `query.stop()`. The same holds for a "
         "checkpoint whose last batch a newer Spark has planned, until there is a batch.",
     ),
     Feature(
         "streaming writers get Arrow by `DataSourceStreamArrowWriter`",
         "4.1",
-        "Spark 4.0 has no such class, and passes Arrow all the same.",
+        "Spark 4.0 has no such class, and passes Arrow without it.",
     ),
     Feature(
         "Unix domain sockets between the JVM and Python",

@@ -8,6 +8,6 @@ from spark_features import FEATURES, PYTHONS, SPARKS
 
 def sparks_table() -> str:
     """In Markdown."""
-    head = ("", *(f"Spark {spark}" for spark in SPARKS), "where it says no")
+    head = ("", *(f"Spark {spark}" for spark in SPARKS), "without it")
     lines = ((one.name, *map(one.cell, SPARKS), one.instead) for one in FEATURES)
     return table(head, [("Python", *PYTHONS.values(), ""), *lines])

@@ -15,7 +15,10 @@ from rocketmq_spark.wire.remoting.codes import ResponseCode, code_name
 
 ROOT = Path(__file__).parents[2]
 PAGES = (
-    "README.md",
+    "docs/reading.md",
+    "docs/writing.md",
+    "docs/offsets.md",
+    "docs/compatibility.md",
     "docs/reference/options.md",
     "docs/reference/errors.md",
     "docs/reference/columns.md",
@@ -48,16 +51,15 @@ def test_the_pages_are_fresh() -> None:
 
 def test_a_stale_or_missing_page_is_named_and_left_alone_by_a_check(copy: Path) -> None:
     (copy / "docs/reference/errors.md").unlink()
-    readme = (copy / "README.md").read_text(encoding="utf-8")
-    (copy / "README.md").write_text(
-        readme.replace("| `minPartitions` | none |", "| `minPartitions` | 7 |"), encoding="utf-8"
-    )
+    reading = copy / "docs/reading.md"
+    text = reading.read_text(encoding="utf-8")
+    reading.write_text(text.replace("| `minPartitions` | none |", "| `minPartitions` | 7 |"), encoding="utf-8")
     done = generate("--check", "--root", str(copy))
     assert done.returncode == 1
     assert "docs/reference/errors.md is stale" in done.stdout
-    assert "README.md is stale" in done.stdout
+    assert "docs/reading.md is stale" in done.stdout
     assert "docs/reference/options.md" not in done.stdout
-    assert "| `minPartitions` | 7 |" in (copy / "README.md").read_text(encoding="utf-8")
+    assert "| `minPartitions` | 7 |" in reading.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -82,9 +84,10 @@ def test_a_decision_that_is_told_otherwise_than_it_is_made_is_stale(
     assert f"docs/dev/{page}.md is stale" in done.stdout
 
 
-def test_a_table_of_the_readme_that_has_no_end_is_an_error(copy: Path) -> None:
-    readme = (copy / "README.md").read_text(encoding="utf-8")
-    (copy / "README.md").write_text(readme.replace("<!-- end of options -->", ""), encoding="utf-8")
+def test_a_table_that_has_no_end_is_an_error(copy: Path) -> None:
+    reading = copy / "docs/reading.md"
+    text = reading.read_text(encoding="utf-8")
+    reading.write_text(text.replace("<!-- end of options -->", ""), encoding="utf-8")
     done = generate("--check", "--root", str(copy))
     assert done.returncode == 1
     assert "does not end it" in done.stderr

@@ -26,6 +26,7 @@ from rocketmq_spark.embedded.pytest_plugin import unique_name
 from rocketmq_spark.model import retry_topic
 
 README: Final = "README.md"
+STARTED: Final = "docs/getting-started.md"
 GUIDE: Final = "docs"
 USERS_FOLDERS: Final = ("guide", "migration", "reference")
 PAGES: Final = (
@@ -57,9 +58,8 @@ TIMEOUT_S: Final = 2 * PROCESS_S
 RUN_ELSEWHERE: Final = {
     "python3 -m venv .venv",
     ". .venv/bin/activate",
-    "pip install --editable .",
     "pip install --editable '.[dev]'",
-    "python",
+    "python orders.py",
     "SPARK_CONF_DIR=conf spark-submit examples/04_spark_submit_job.py",
     "pip install .",
     "pip install pyspark==4.1.4 .",
@@ -97,6 +97,8 @@ class Page:
     """Of a cluster that is not the session's."""
     more: str = ""
     """Code that is run after the page's own."""
+    has_own_cluster: bool = False
+    """Whether its code starts the cluster that it reads."""
 
 
 @dataclass(frozen=True)
@@ -109,8 +111,8 @@ class PageRun:
 
 
 def send_as_shown(cluster: EmbeddedCluster, messages: Topic, folder: Path) -> None:
-    """The README's ``rocketmq-spark send``."""
-    (command,) = [command for command in commands(README) if command.startswith("rocketmq-spark send")]
+    """The first page's ``rocketmq-spark send``."""
+    (command,) = [command for command in commands(STARTED) if command.startswith("rocketmq-spark send")]
     arguments = [messages.name if word == "orders" else word for word in shlex.split(command)[1:]]
     assert main.main([*arguments, "--namesrv", cluster.namesrv_addr]) == 0
 
@@ -138,14 +140,19 @@ def save_options(cluster: EmbeddedCluster, messages: Topic, folder: Path) -> Non
 COUNT_GOOD_ROWS: Final = """
 print(spark.read.parquet("good-orders").count(), spark.read.parquet("good-shared-orders").count(), "good rows")
 """
+COUNT_ARCHIVED: Final = """
+print(spark.read.parquet("archive").count(), "archived")
+"""
 RUN: Final = (
-    Page(README, send_as_shown),
+    Page(README, send_books, more=COUNT_ARCHIVED),
+    Page(STARTED, send_as_shown),
     Page(f"{GUIDE}/reading.md", send_books),
     Page(f"{GUIDE}/writing.md", run_commands_of_writing),
-    Page(f"{GUIDE}/offsets.md", send_books),
+    Page(f"{GUIDE}/consumer-groups.md", send_books),
     Page(f"{GUIDE}/message-mode.md", send_books, {"proxy": True}),
     Page(f"{GUIDE}/error-handling.md", send_good_and_failing, more=COUNT_GOOD_ROWS),
-    Page(f"{GUIDE}/deployment.md", send_books, more=CALL_THE_TEST),
+    Page(f"{GUIDE}/monitoring.md", send_books),
+    Page(f"{GUIDE}/deployment.md", send_books, more=CALL_THE_TEST, has_own_cluster=True),
     Page(f"{GUIDE}/compatibility.md", send_books),
     Page(f"{GUIDE}/security.md", save_options, {"acl": True, "tls": True}),
 )
@@ -178,8 +185,10 @@ def runs(
             topic, group = unique_name("page"), unique_name("page_group")
             messages = topics.enter_context(closing(Topic(served, served.create_topic(topic))))
             page.prepare(served, messages, base)
-            code = "" if page.name == README else SESSION
-            code += script_of(page.name, served, topic, group) + page.more
+            code = "" if page.name == STARTED else SESSION
+            own = "\n".join(blocks(page.name, "python"))
+            code += own if page.has_own_cluster else script_of(page.name, served, topic, group)
+            code += page.more
             scripts.append(base / f"{Path(page.name).stem}.py")
             scripts[-1].write_text(code, encoding="utf-8")
             given[page.name] = (messages, group)
@@ -210,10 +219,17 @@ def test_every_page_with_something_to_run_is_run() -> None:
 
 
 def test_quick_start_shows_what_it_has_sent(runs: Mapping[str, PageRun]) -> None:
-    run = runs[README]
+    run = runs[STARTED]
     assert [line.count("|books|") for line in run.printed.splitlines() if "book" in line] == [1, 1, 1]
     assert all(f"|{body}" in run.printed for body in BOOKS)
     assert run.messages.lag(f"{run.group}-group") == 0
+
+
+def test_readme_reads_a_topic_and_writes_to_it(runs: Mapping[str, PageRun]) -> None:
+    run = runs[README]
+    assert "3 archived" in run.printed
+    eventually(lambda: sum(held.max_offset for held in run.messages.bounds().values()) == 4, "1 message more")
+    assert run.messages.lag(f"{run.group}-group") == 1
 
 
 def test_reading_shows_bodies_and_sends(runs: Mapping[str, PageRun]) -> None:
@@ -231,7 +247,7 @@ def test_writing_writes_and_its_readers_find_it(runs: Mapping[str, PageRun]) -> 
 
 
 def test_graceful_stop_leaves_no_lag(runs: Mapping[str, PageRun]) -> None:
-    run = runs[f"{GUIDE}/offsets.md"]
+    run = runs[f"{GUIDE}/consumer-groups.md"]
     assert run.messages.lag(f"{run.group}-members") == 0
 
 
@@ -247,10 +263,12 @@ def test_failed_rows_are_sent_back_and_others_written(runs: Mapping[str, PageRun
         eventually(lambda: sum(held.max_offset for held in retried.bounds().values()) == 2, "2 messages sent back")
 
 
-def test_production_shows_the_lag_and_a_test_that_passes(runs: Mapping[str, PageRun]) -> None:
-    printed = runs[f"{GUIDE}/deployment.md"].printed
-    assert "lag 0 by queue {" in printed
-    assert "the test passes" in printed
+def test_monitoring_shows_the_lag(runs: Mapping[str, PageRun]) -> None:
+    assert "lag 0 by queue {" in runs[f"{GUIDE}/monitoring.md"].printed
+
+
+def test_deployment_shows_a_test_that_passes(runs: Mapping[str, PageRun]) -> None:
+    assert "the test passes" in runs[f"{GUIDE}/deployment.md"].printed
 
 
 def test_security_reads_from_servers_with_acl_and_tls(runs: Mapping[str, PageRun]) -> None:
