@@ -4,6 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
+DOCS_STAMP := $(VENV)/.installed-docs
 
 # The Rust twin of wire/arrow. Nothing needs it; what is there is used.
 NATIVE_STAMP := native/target/.installed
@@ -20,7 +21,7 @@ NATIVE_WHERE_CARGO_IS := $(if $(shell command -v cargo 2>/dev/null),native)
 # Where it is set, as in many images, each of some thousand processes of a run would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-rest test-versions test-sparks test-sparks-short test-tables test-long mutate mutate-sample bench bench-quick compiled check docs \
+.PHONY: demo test test-all test-rest test-versions test-sparks test-sparks-short test-tables test-long mutate mutate-sample bench bench-quick compiled check docs site \
 	stubs native wheel check-native fuzz-native clean
 
 $(STAMP): setup.py
@@ -31,6 +32,10 @@ $(STAMP): setup.py
 
 $(BENCH_STAMP): $(STAMP)
 	ROCKETMQ_SPARK_BUILD_NATIVE=0 $(BIN)/python -m pip install --quiet --editable '.[bench]'
+	touch $@
+
+$(DOCS_STAMP): $(STAMP)
+	ROCKETMQ_SPARK_BUILD_NATIVE=0 $(BIN)/python -m pip install --quiet --editable '.[docs]'
 	touch $@
 
 $(CLASSES_STAMP): $(STAMP)
@@ -99,6 +104,9 @@ stubs: $(STAMP) ## compile the messages that a proxy is sent and answers
 
 docs: $(STAMP) ## write the generated parts of the documentation
 	$(BIN)/python tools/generate_docs.py
+
+site: $(DOCS_STAMP) docs ## the documentation as a site; a broken link fails; writes build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 native: $(NATIVE_STAMP) ## build the Rust decoder into the source tree; needs cargo
 

@@ -29,6 +29,8 @@ BENCH = ["matplotlib>=3.9", "psutil>=6", "tqdm>=4.66"]
 MUTATE = ["mutmut==3.8.1"]
 # With types of what speaks gRPC.
 CHECK = ["ruff>=0.15,<0.18", "mypy>=1.15,<3", "import-linter>=2.7,<3", "types-grpcio", "types-protobuf"]
+# The documentation's site: 'make site'.
+DOCS = ["mkdocs-material>=9.6,<10", "mkdocs>=1.6,<2"]
 # What compiles wire/grpc/messaging.proto: 'make stubs'. What another version makes of it is another text.
 STUBS = ["grpcio-tools==1.76.0"]
 
@@ -82,7 +84,7 @@ setup(
         "grpcio>=1.76",
         "protobuf>=6.33.5,<8",
     ],
-    extras_require={"test": TEST, "dev": TEST + CHECK + MUTATE + STUBS, "bench": BENCH},
+    extras_require={"test": TEST, "dev": TEST + CHECK + MUTATE + STUBS, "bench": BENCH, "docs": DOCS},
     entry_points={
         "console_scripts": [
             "rocketmq-spark = rocketmq_spark.cli.main:main",
