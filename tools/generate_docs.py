@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from file_map import file_map
 from markdown_table import table
-from mutation_page import mutation_page
+from mutation_page import mutation_page, mutation_scores
 from sparks_table import sparks_table
 
 from rocketmq_spark.conditions import CONDITIONS
@@ -328,13 +328,13 @@ def queue_life_diagram() -> str:
 
 
 def standing_diagram() -> str:
-    """For docs/dev/other-members.md."""
+    """For docs/dev/group-members.md."""
     transitions = {told: step.after for told, step in standing.STEPS.items()}
     return state_diagram(transitions, "a member that is", standing.Standing, standing.Told)
 
 
 def standing_table() -> str:
-    """For docs/dev/other-members.md: all that comes of what a member is told."""
+    """For docs/dev/group-members.md: all that comes of what a member is told."""
     lines = (
         (before.name, told.name, step.then.value, *waited_for(step.awaited), ", ".join(step.settled or step.unsaid))
         for (before, told), step in standing.STEPS.items()
@@ -397,6 +397,7 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
     "drain": drain_diagram,
     "checkpoint_changes": checkpoint_changes_table,
     "sparks": sparks_table,
+    "mutation_scores": mutation_scores,
 }
 MARKED: Final = re.compile(
     r"(?P<begin><!-- (?P<name>\w+): written by tools/generate_docs\.py -->\n).*?(?P<end><!-- end of (?P=name) -->)",
@@ -404,7 +405,7 @@ MARKED: Final = re.compile(
 )
 
 PAGES_OF_USERS: Final = ("reading", "writing", "offsets", "compatibility")
-PAGES_OF_DESIGN: Final = ("orderly", "other-members", "processes-threads-locks", "pulling")
+PAGES_OF_DESIGN: Final = ("tests", "orderly", "group-members", "processes-threads-locks", "pulling")
 PAGES: Final[Mapping[str, Callable[[str], str]]] = {
     "docs/reference/options.md": options_page,
     "docs/reference/errors.md": errors_page,

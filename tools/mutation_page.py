@@ -6,6 +6,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
+from textwrap import fill
 from typing import Final
 
 from mutation_results import (
@@ -46,6 +47,20 @@ def mutation_page() -> str:
     modules = {name: modules_in(ROOT, room) for name, room in pinned["room"].items()}
     tables = {module for names in modules.values() for module in names if not defines_functions(ROOT, module)}
     return page(modules, kept_counts(), pinned["without_mutants"], tables)
+
+
+def mutation_scores() -> str:
+    """For docs/dev/tests.md: what each room has come to, in few lines."""
+    counts = {name: room for name, room in kept_counts().items() if name in rooms()}
+    days = sorted(room.on for room in counts.values())
+    total = line_of(sum((room.statuses for room in counts.values()), Counter[str]()))
+    scores = ", ".join(f"{name} {percent_killed(room.statuses):.0f} %" for name, room in counts.items())
+    return fill(f"{total}, measured from {days[0]} to {days[-1]}: {scores}.", 120) + "\n"
+
+
+def rooms() -> dict[str, object]:
+    """The rooms that there are now."""
+    return dict(tomllib.loads(PINNED.read_text(encoding="utf-8"))["room"])
 
 
 def kept_results() -> dict[str, Measured]:

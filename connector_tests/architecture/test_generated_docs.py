@@ -23,7 +23,7 @@ PAGES = (
     "docs/reference/errors.md",
     "docs/reference/columns.md",
     "docs/dev/orderly.md",
-    "docs/dev/other-members.md",
+    "docs/dev/group-members.md",
     "docs/dev/processes-threads-locks.md",
     "docs/dev/pulling.md",
     "conf/connector.options.example",

@@ -1,6 +1,6 @@
 """With a single rule left out, the group comes to harm: a short story for each rule.
 
-Each story ends well with the product as it is. docs/dev/two-stores-one-truth.md has the same table in words.
+Each story ends well with the product as it is. docs/dev/offsets.md has the same table in words.
 """
 
 from __future__ import annotations

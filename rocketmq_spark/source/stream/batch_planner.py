@@ -6,7 +6,7 @@
     4. per queue the larger of checkpoint and broker, and raise the broker to it;
     5. plan.
 
-docs/dev/two-stores-one-truth.md says what breaks when a step is left out or moved.
+docs/dev/offsets.md says what breaks when a step is left out or moved.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Planning: from positions and bounds to the ranges of the next micro-batch. Decides; the batch planner does.
 
-The rules are those of docs/dev/two-stores-one-truth.md: every number that the checkpoint or the broker holds is true
+The rules are those of docs/dev/offsets.md: every number that the checkpoint or the broker holds is true
 ("all below is in some member's output"), so the larger of two is true as well, and a plan starts there.
 """
 
