@@ -56,14 +56,14 @@ FEATURES: Final = (
     Feature(
         "`progress_of(query)` has `maxOffsets`, `lagByQueue` and `outages`, and is as of now",
         "4.2",
-        "It has `clientId`, `lag`, `lateProofs`, `lost` and `control`, as of the last batch that was planned. The "
-        "log has the servers that the query waits for.",
+        "It has `clientId`, `lag`, `completedAfterRebalance`, `lost` and `control`, as of the last planned batch. "
+        "The log has the servers that the query waits for.",
     ),
     Feature(
         "`rocketmq_spark.stop(query)` before the first batch of a new query",
         "4.2",
-        "`GRACEFUL_STOP_TIMEOUT` after `timeout_s`. Such a query has read nothing: use `query.stop()`. The same holds for a "
-        "checkpoint whose last batch a newer Spark has planned, until there is a batch.",
+        "`GRACEFUL_STOP_TIMEOUT` after `timeout_s`. Such a query has read nothing: use `query.stop()`. The same holds "
+        "for a checkpoint whose last batch a newer Spark has planned, until there is a batch.",
     ),
     Feature(
         "streaming writers get Arrow by `DataSourceStreamArrowWriter`",

@@ -172,7 +172,7 @@ def test_no_name_or_alias_stands_for_two_options() -> None:
 def test_a_bad_value_is_refused_with_what_is_expected() -> None:
     error = refusal({**REQUIRED, "maxOffsetsPerTrigger": "0"})
     assert str(error) == (
-        "[ROCKETMQ_BAD_OPTION_VALUE] Option 'maxOffsetsPerTrigger' cannot be '0'. "
+        "[ROCKETMQ_INVALID_OPTION_VALUE] Option 'maxOffsetsPerTrigger' cannot be '0'. "
         "It must be an integer from 1 to 9223372036854775807."
     )
 

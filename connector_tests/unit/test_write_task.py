@@ -130,7 +130,7 @@ def test_a_row_with_text_that_is_none_is_named(column: str) -> None:
     columns = Columns({name: position for position, name in enumerate(arrays)})
     options = replace(OPTIONS, topic=None) if column == "topic" else OPTIONS
     sent = Sent()
-    with pytest.raises(LocalProtocolError, match=r"^\[ROCKETMQ_UNSENDABLE_ROW\] Row 1 of partition 3 "):
+    with pytest.raises(LocalProtocolError, match=r"^\[ROCKETMQ_INVALID_ROW\] Row 1 of partition 3 "):
         write_rows([pa.record_batch(arrays)], columns, TASK, options, sent)
     assert sent.batches == []
     dead = replace(options, dead_letter_topic="DEAD")
@@ -190,7 +190,7 @@ def test_a_row_that_no_broker_takes_is_named_and_nothing_else_is_sent(
     with pytest.raises(LocalProtocolError) as raised:
         write_rows([arrow(b"a", b"b"), arrow(b"c", TOO_LARGE, b"")], COLUMNS, TASK, OPTIONS, sent)
     assert str(raised.value).startswith(
-        "[ROCKETMQ_UNSENDABLE_ROW] Row 3 of partition 3 of query q batch 1 cannot be sent: its body has "
+        "[ROCKETMQ_INVALID_ROW] Row 3 of partition 3 of query q batch 1 cannot be sent: its body has "
         "2001 bytes, and 2000 is the most. So it is with 1 others."
     )
     assert [message.body for message in sent.messages()] == [b"a", b"b"]
