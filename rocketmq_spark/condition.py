@@ -1,4 +1,4 @@
-"""What a row of the table of conditions has, see ``conditions``, and how text that others wrote becomes one line."""
+"""The row type of the table of conditions, see ``conditions``, and the conversion of foreign text to one line."""
 
 from __future__ import annotations
 
@@ -29,24 +29,40 @@ def _escaped(char: str) -> str:
 
 
 class _Shown(str):
-    """A value as a template shows it: on one line, unless its format is ``LINES``."""
+    """A value as a template shows it: on one line, unless its format is ``LINES``.
+
+    Any other format is a noun that is counted: ``{count:offset}`` becomes "1 offset" or "2 offsets".
+    """
 
     __slots__ = ()
 
     def __format__(self, layout: str) -> str:
         if layout == LINES:
             return "\n".join(one_line(line.expandtabs(TAB_STOPS)) for line in self.splitlines())
-        return one_line(super().__format__(layout))
+        shown = one_line(self)
+        return f"{shown} {layout}{'' if shown == '1' else 's'}" if layout else shown
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One row of the table: ``what`` is a format string over the error's context, ``advice`` tells what to do."""
+    """One row of the table: ``what`` failed and why, and the ``advice`` to fix it, as format strings over the context.
+
+    The context has values, not sentences.
+    """
 
     what: str
     advice: str
 
+    def summary(self, context: Mapping[str, str | int]) -> str:
+        """Return ``what`` with the parameters in ``context`` filled in, each on one line (see ``one_line``)."""
+        return _filled(self.what, context)
+
     def text(self, context: Mapping[str, str | int]) -> str:
-        """Return both texts with the parameters in ``context`` filled in, each on one line (see ``one_line``)."""
-        shown = {name: _Shown(value) for name, value in context.items()}
-        return f"{self.what} {self.advice}".format(**shown)
+        """Return the summary and the advice."""
+        what = self.summary(context).rstrip()
+        end = "" if what.endswith((".", "!", "?")) else "."  # of a server's remark
+        return f"{what}{end} {_filled(self.advice, context)}"
+
+
+def _filled(template: str, context: Mapping[str, str | int]) -> str:
+    return template.format(**{name: _Shown(value) for name, value in context.items()})

@@ -57,6 +57,11 @@ class RocketMQError(Exception):
         text = CONDITIONS[self.condition].text(self.context)
         return f"[ROCKETMQ_{self.condition}] {text.strip()}"
 
+    @property
+    def summary(self) -> str:
+        """The text without advice, for an error that has this one as its cause and advice of its own."""
+        return f"[ROCKETMQ_{self.condition}] {CONDITIONS[self.condition].summary(self.context).strip()}"
+
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.condition, dict(self.context))
 

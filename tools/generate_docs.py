@@ -132,23 +132,32 @@ def errors_page(_: str) -> str:
     """docs/reference/errors.md."""
     head = (
         f"# Errors\n\n{GENERATED}\n\n"
-        "Every error of the connector begins with its condition, `[ROCKETMQ_...]`, then says what happened and what\n"
-        "to do about it. Words in braces are filled in. [What is tried again](#what-is-tried-again) says what comes\n"
-        "only after other attempts, [What is no error](#what-is-no-error) which answers are none.\n"
+        "Every error of the connector begins with its condition, as in `[ROCKETMQ_TOPIC_NOT_FOUND]`; search this page\n"
+        "for it. A part behind a dot is a sub-condition: alert on `ROCKETMQ_TOPIC_UNAVAILABLE` for all of its kind.\n"
+        "Each section has the message, with parameters in braces, and what to do. The connector retries conditions\n"
+        "with a line *Retries* before it raises them, see [Retries](#retries). Some response codes of servers are\n"
+        "no errors, see [Accepted response codes](#accepted-response-codes).\n"
     )
     sections = (
-        f"## {name}\n\n{row.what}\n\n{row.advice}\n" + outlooks_of(OUTLOOKS.get(name))
+        f"## {name}\n\n{template(row.what)}\n\n**What to do:** {template(row.advice)}\n"
+        + outlooks_of(OUTLOOKS.get(name))
         for name, row in CONDITIONS.items()
     )
     return "\n".join((head, *sections, retry_section(), meanings_section()))
 
 
+def template(text: str) -> str:
+    """One text of a condition without Python's formats: a counted noun is in the plural."""
+    plain = re.sub(r"\{(\w+):lines\}", r"{\1}", text)
+    return re.sub(r"\{(\w+):([\w ]+)\}", r"{\1} \2s", plain)
+
+
 def outlooks_of(outlooks: Outlooks | None) -> str:
-    """A line below a condition that does not end everything at once."""
+    """A line below a condition that is retried."""
     if outlooks is None:
         return ""
     told = (f"{tried} {word(it)}" for tried, it in outlooks._asdict().items() if isinstance(it, Outlook))
-    return f"\nTried again: {', '.join(told)}.\n"
+    return f"\n*Retries:* {', '.join(told)}.\n"
 
 
 def word(cell: object) -> str:
@@ -159,11 +168,11 @@ def word(cell: object) -> str:
 def retry_section() -> str:
     """Of errors.md: the whole table of what may be tried again."""
     head = (
-        "## What is tried again\n\n"
-        "By what failed: a request to a name server or broker, a pull of a planned range, a message that is sent\n"
-        "and may go to another queue, or rows that are written. With `refresh` the next attempt of an executor or a\n"
-        "sender asks the name servers anew where to go; members ask them by a timer. Numbers are RocketMQ's\n"
-        "ResponseCodes, refusals as BROKER_ERROR. What is not in this table is final.\n"
+        "## Retries\n\n"
+        "By operation: a request to a name server or broker, a pull of a planned range, a message that may be sent\n"
+        "to another queue, or rows that are written. With `refresh`, an executor or a sender refreshes the route\n"
+        "before its next attempt; members refresh routes by a timer. Numbers are RocketMQ's ResponseCodes, which\n"
+        "raise BROKER_ERROR. Conditions that are not in this table are not retried.\n"
     )
     meanings = "".join(f"- {word(outlook)}: {outlook.value}\n" for outlook in Outlook)
     lines = ((subject(key), *map(word, outlooks)) for key, outlooks in OUTLOOKS.items())
@@ -173,9 +182,9 @@ def retry_section() -> str:
 def meanings_section() -> str:
     """Of errors.md: the whole table of the codes that requests accept."""
     head = (
-        "## What is no error\n\n"
-        "By request, the codes that a server may answer it with, and how the remark begins where that counts. Every\n"
-        "other code is BROKER_ERROR; a request that is not in this table takes SUCCESS only.\n"
+        "## Accepted response codes\n\n"
+        "By request, the response codes that are no error, and the start of the remark where it is significant. Every\n"
+        "other code raises BROKER_ERROR; a request that is not in this table accepts SUCCESS only.\n"
     )
     lines = (
         (code_name(RequestCode, request), f"{code_name(ResponseCode, code)} ({int(code)})", remark, meaning.value)

@@ -227,7 +227,7 @@ def test_a_conflict_is_told_with_its_reason(conflict: Conflict) -> None:
         "INCOMPATIBLE_OPTIONS",
         *pair,
     )
-    assert str(raised.value).endswith(conflict.why)
+    assert str(raised.value).endswith(f" {conflict.why} Change or remove one of them.")
 
 
 @pytest.mark.parametrize("rule", [*READ_CONFLICTS, *READ_NEEDS], ids=lambda rule: rule.why[:30])

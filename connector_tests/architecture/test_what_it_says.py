@@ -45,12 +45,14 @@ def test_an_error_that_the_guide_shows_reads_as_it_is_raised_now(line: str) -> N
 
 
 def test_an_error_that_reads_otherwise_is_noticed() -> None:
-    known = str(TransportError("CONNECT_FAILED", address="a:1", reason="refused"))
+    error = TransportError("CONNECT_FAILED", address="a:1", reason="refused")
+    known = str(error)
     assert misquoted(f"waiting for {known}") == []
     assert misquoted(known.replace("server", "servers")) == ["CONNECT_FAILED"]
-    around = str(TransportError("CLUSTER_TIMEOUT", doing="It", waited_ms=1, limit_ms=1, cause="%s"))
-    assert misquoted(around.replace("%s", known)) == []
-    assert misquoted(around.replace("%s", known.replace("server", "host"))) == ["CONNECT_FAILED"]
+    around = str(TransportError("CLUSTER_TIMEOUT", subject="It", waited_ms=1, limit_ms=1, cause="%s"))
+    assert misquoted(around.replace("%s", error.summary)) == []
+    assert misquoted(around.replace("%s", error.summary.replace("connect", "talk"))) == ["CONNECT_FAILED"]
+    assert misquoted(around.replace("%s", known)) == ["CONNECT_FAILED"]
     raised = f"rocketmq_spark.errors.TransportError: {known}"
     assert misquoted(raised) == []
     assert misquoted(f"{raised} Do something else.") == ["CONNECT_FAILED"]

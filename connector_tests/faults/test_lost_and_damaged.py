@@ -93,12 +93,11 @@ def test_what_was_deleted_after_it_was_planned_is_an_error_with_its_exact_range(
     with pytest.raises(DataLossError) as raised:
         read(store, stored)
     assert str(raised.value) == (
-        f"[ROCKETMQ_DATA_LOSS.OFFSETS_UNAVAILABLE] {min_offset} offsets are not in the brokers any more: [0, "
-        f"{min_offset}) of "
-        f"{queue_of(stored)}: the broker deleted them (retention). Set 'failOnDataLoss' to false to go on without "
-        "them, or begin anew: with a new checkpoint location (and, for a file sink, a "
-        "new path), and 'groupOffsets' set to 'ignore', which moves the "
-        "group to 'startingOffsets' unless others are in it."
+        f"[ROCKETMQ_DATA_LOSS.OFFSETS_UNAVAILABLE] {min_offset} offsets no longer available in the brokers: [0, "
+        f"{min_offset}) of {queue_of(stored)}: the broker deleted them (retention). Set 'failOnDataLoss' to false "
+        "to continue without them. To start over, use a new checkpoint location (for a file sink also a new "
+        "path) and set 'groupOffsets' to 'ignore'. This resets the group to 'startingOffsets', unless it has "
+        "other members."
     )
 
 

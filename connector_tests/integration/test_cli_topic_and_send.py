@@ -98,8 +98,8 @@ def stored(cluster: EmbeddedCluster, topic: str, count: int) -> list[tuple[bytes
         (["send", "--topic", "nowhere", "x"], 1, "TOPIC_NOT_FOUND.*rocketmq-spark topic create nowhere"),
         (["topic", "delete", "nowhere"], 1, "TOPIC_NOT_FOUND"),
         (["topic", "create", "what?"], 1, "illegal characters"),
-        (["send", "--namesrv", "here", "--topic", "t", "x"], 1, "'namesrvAddr' cannot be 'here'"),
-        (["send", "--namesrv", "127.0.0.1:1", "--topic", "t", "x"], 1, "No connection to 127.0.0.1:1"),
+        (["send", "--namesrv", "here", "--topic", "t", "x"], 1, "Invalid value 'here' for 'namesrvAddr'"),
+        (["send", "--namesrv", "127.0.0.1:1", "--topic", "t", "x"], 1, "Cannot connect to 127.0.0.1:1"),
         (["send", "--topic", "t", ""], 1, "INVALID_MESSAGE.*without a body"),
     ],
 )

@@ -28,7 +28,11 @@ from rocketmq_spark.security import Security
 
 pytestmark = pytest.mark.broker
 
-ADVICE_RIGHT = "Give it the right, on every broker of the {}; docs/security.md lists what a query needs."
+TOPIC_ADVICE = "Grant it on every broker of the topic. Reading needs SUB and GET on Topic:orders, writing PUB."
+GROUP_ADVICE = (
+    "Grant it on every broker of the topics. Reading needs SUB on Group:{}, and GET for 'retryTopic' and to check "
+    "other members."
+)
 READ = Right("Topic:orders", ("SUB", "GET"))
 JOIN = Right("Group:g", ("SUB",))
 SURVEYS = 3
@@ -93,8 +97,8 @@ def test_who_has_the_rights_is_let_in(guarded: EmbeddedCluster, user: User) -> N
 def test_a_missing_key(guarded: EmbeddedCluster) -> None:
     unsigned = {name: text for name, text in guarded.security_options.items() if "Key" not in name}
     assert told(guarded, **unsigned) == (
-        f"[ROCKETMQ_CREDENTIALS_MISSING] {guarded.broker_addr()} answers only requests that are signed, and "
-        "GET_CONSUMER_LIST_BY_GROUP was not: username cannot be null. Set 'accessKey' and 'secretKey'."
+        f"[ROCKETMQ_CREDENTIALS_MISSING] {guarded.broker_addr()} requires signed requests, and "
+        "GET_CONSUMER_LIST_BY_GROUP was not signed: username cannot be null. Set 'accessKey' and 'secretKey'."
     )
 
 
@@ -105,9 +109,9 @@ def test_a_missing_key(guarded: EmbeddedCluster) -> None:
 def test_a_wrong_key(guarded: EmbeddedCluster, wrong: dict[str, str], remark: str) -> None:
     said = told(guarded, **guarded.security_options | wrong)
     assert said == (
-        f"[ROCKETMQ_CREDENTIALS_REJECTED] {guarded.broker_addr()} does not accept the credentials with which "
-        f"GET_CONSUMER_LIST_BY_GROUP was signed: {remark} Check 'accessKey' and 'secretKey', and whether this broker "
-        "knows the user: each broker has users of its own."
+        f"[ROCKETMQ_CREDENTIALS_REJECTED] {guarded.broker_addr()} rejected the credentials of "
+        f"GET_CONSUMER_LIST_BY_GROUP: {remark} Check 'accessKey' and 'secretKey', and that the user exists on "
+        "this broker: each broker has its own users."
     )
     assert guarded.security_options["secretKey"] not in said
 
@@ -124,18 +128,18 @@ def test_a_missing_right_on_the_topic(
     guarded: EmbeddedCluster, user: User, name: str, rights: tuple[Right, ...], request_name: str
 ) -> None:
     assert re.fullmatch(
-        rf"\[ROCKETMQ_TOPIC_DENIED\] {guarded.broker_addr()} refused ({request_name}): the user of 'accessKey' has "
-        rf"not the right on topic 'orders'. User:{name} has no permission to access Topic:orders from 127.0.0.1, no "
-        rf"matched policies. {ADVICE_RIGHT.format('topic')}",
+        rf"\[ROCKETMQ_TOPIC_DENIED\] {guarded.broker_addr()} denied ({request_name}): the user of 'accessKey' "
+        rf"lacks a permission on topic 'orders'. User:{name} has no permission to access Topic:orders from "
+        rf"127.0.0.1, no matched policies. {TOPIC_ADVICE}",
         told(guarded, **user(name, *rights)),
     )
 
 
 def test_a_missing_right_on_the_group(guarded: EmbeddedCluster, user: User) -> None:
     assert told(guarded, **user("no-group", READ)) == (
-        f"[ROCKETMQ_GROUP_DENIED] {guarded.broker_addr()} refused GET_CONSUMER_LIST_BY_GROUP: the user of "
-        "'accessKey' has not the right on group 'g'. User:no-group has no permission to access Group:g from 127.0.0.1, "
-        f"no matched policies. {ADVICE_RIGHT.format('topics')}"
+        f"[ROCKETMQ_GROUP_DENIED] {guarded.broker_addr()} denied GET_CONSUMER_LIST_BY_GROUP: the user of "
+        "'accessKey' lacks a permission on group 'g'. User:no-group has no permission to access Group:g from "
+        f"127.0.0.1, no matched policies. {GROUP_ADVICE.format('g')}"
     )
 
 
@@ -174,16 +178,17 @@ def test_a_right_of_operators(guarded: EmbeddedCluster, user: User) -> None:
 
 def test_plain_to_a_port_of_tls(guarded: EmbeddedCluster) -> None:
     assert told(guarded) == (
-        f"[ROCKETMQ_TLS_REQUIRED] {guarded.namesrv_addr} takes no connection without TLS: it ended a plain one without "
-        "an answer, and speaks TLS. Set 'useTLS' to true, and 'tlsTrustCertPath' unless the system trusts its "
+        f"[ROCKETMQ_TLS_REQUIRED] {guarded.namesrv_addr} requires TLS: it closed a plain connection without a "
+        "response, and accepts TLS. Set 'useTLS' to true, and 'tlsTrustCertPath' unless the system trusts its "
         "certificate."
     )
 
 
 def test_a_certificate_that_nobody_vouches_for(guarded: EmbeddedCluster) -> None:
     assert told(guarded, useTLS="true") == (
-        f"[ROCKETMQ_TLS_CERTIFICATE_UNTRUSTED] The certificate of {guarded.namesrv_addr} is not trusted: self-signed "
-        "certificate. Set 'tlsTrustCertPath' to a PEM file with it, or with the certificate of who has signed it."
+        f"[ROCKETMQ_TLS_CERTIFICATE_UNTRUSTED] The certificate of {guarded.namesrv_addr} is not trusted: "
+        "self-signed certificate. Set 'tlsTrustCertPath' to a PEM file with this certificate, or with the "
+        "certificate that signed it."
     )
 
 
@@ -208,21 +213,18 @@ def strict() -> Iterator[EmbeddedCluster]:
 def test_tls_to_a_plain_port(strict: EmbeddedCluster) -> None:
     said = told(strict, useTLS="true")
     assert said.startswith(
-        f"[ROCKETMQ_TLS_NOT_SUPPORTED] {strict.namesrv_addr} does not speak TLS: it answers what is not encrypted. The "
-        "handshake ended with: "
+        f"[ROCKETMQ_TLS_NOT_SUPPORTED] {strict.namesrv_addr} does not support TLS: it responds to plain requests. "
+        "The handshake failed: "
     )
-    assert said.endswith(
-        "Set 'useTLS' to false, or let the server accept TLS with 'tls.server.mode' permissive or enforcing."
-    )
+    assert said.endswith("Set 'useTLS' to false, or set the server's 'tls.server.mode' to permissive or enforcing.")
 
 
 @pytest.mark.parametrize("given", [{}, {"consumeOrderly": "true"}, {"retryTopic": "true"}])
 def test_a_group_that_is_not_there(strict: EmbeddedCluster, given: dict[str, str]) -> None:
     assert told(strict, **given) == (
-        f"[ROCKETMQ_GROUP_NOT_FOUND.BROKER] {strict.broker_addr()} refused PULL_MESSAGE: the group is not there, and "
-        "the "
-        "broker makes none by itself. subscription group [g] does not exist, "
-        "\\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details. Make it, on every broker of "
+        f"[ROCKETMQ_GROUP_NOT_FOUND.BROKER] {strict.broker_addr()} rejected PULL_MESSAGE: the consumer group does "
+        "not exist, and the broker does not create it. subscription group [g] does not exist, \\nSee "
+        "https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details. Create it on every broker of "
         "the topics: 'mqadmin updateSubGroup -g <group> -c <cluster>'."
     )
 

@@ -25,7 +25,11 @@ from rocketmq_spark.security import Security
 
 pytestmark = [pytest.mark.broker, pytest.mark.full]
 
-ADVICE_RIGHT = "Give it the right, on every broker of the {}; docs/security.md lists what a query needs."
+TOPIC_ADVICE = "Grant it on every broker of the topic. Reading needs SUB and GET on Topic:orders, writing PUB."
+GROUP_ADVICE = (
+    "Grant it on every broker of the topics. Reading needs SUB on Group:{}, and GET for 'retryTopic' and to check "
+    "other members."
+)
 READ = Right("Topic:orders", ("SUB",))
 JOIN = Right("Group:g", ("SUB",))
 AT_ONCE_S = 60 * PATIENCE
@@ -96,8 +100,8 @@ def user(cluster: EmbeddedCluster, name: str, *rights: Right) -> Options:
 def test_a_missing_key(way: str, request_name: str, guarded: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:
     unsigned = {name: text for name, text in guarded.security_options.items() if "Key" not in name}
     assert told({**unsigned, **server(guarded, way)}, caplog) == (
-        f"[ROCKETMQ_CREDENTIALS_MISSING] {asked(guarded, way)} answers only requests that are signed, and "
-        f"{request_name} was not: username cannot be null. Set 'accessKey' and 'secretKey'."
+        f"[ROCKETMQ_CREDENTIALS_MISSING] {asked(guarded, way)} requires signed requests, and {request_name} was "
+        "not signed: username cannot be null. Set 'accessKey' and 'secretKey'."
     )
 
 
@@ -116,9 +120,9 @@ def test_a_wrong_key(
 ) -> None:
     said = told({**guarded.security_options, **wrong, **server(guarded, way)}, caplog)
     assert said == (
-        f"[ROCKETMQ_CREDENTIALS_REJECTED] {asked(guarded, way)} does not accept the credentials with which "
-        f"{request_name} was signed: {remark} Check 'accessKey' and 'secretKey', and whether this broker knows the "
-        "user: each broker has users of its own."
+        f"[ROCKETMQ_CREDENTIALS_REJECTED] {asked(guarded, way)} rejected the credentials of {request_name}: "
+        f"{remark} Check 'accessKey' and 'secretKey', and that the user exists on this broker: each broker has "
+        "its own users."
     )
     assert guarded.security_options["secretKey"] not in said
 
@@ -129,9 +133,9 @@ def test_a_missing_right_on_the_topic(
 ) -> None:
     name = unique_name("no_topic")
     assert told({**user(guarded, name, JOIN), **server(guarded, way)}, caplog) == (
-        f"[ROCKETMQ_TOPIC_DENIED] {asked(guarded, way)} refused {request_name}: the user of 'accessKey' has not the "
-        f"right on topic 'orders'. User:{name} has no permission to access Topic:orders from 127.0.0.1, no matched "
-        f"policies. {ADVICE_RIGHT.format('topic')}"
+        f"[ROCKETMQ_TOPIC_DENIED] {asked(guarded, way)} denied {request_name}: the user of 'accessKey' lacks a "
+        f"permission on topic 'orders'. User:{name} has no permission to access Topic:orders from 127.0.0.1, no "
+        f"matched policies. {TOPIC_ADVICE}"
     )
 
 
@@ -141,9 +145,9 @@ def test_a_missing_right_on_the_group(
 ) -> None:
     name = unique_name("no_group")
     assert told({**user(guarded, name, READ), **server(guarded, way)}, caplog) == (
-        f"[ROCKETMQ_GROUP_DENIED] {asked(guarded, way)} refused {request_name}: the user of 'accessKey' has not the "
-        f"right on group 'g'. User:{name} has no permission to access Group:g from 127.0.0.1, no matched policies. "
-        f"{ADVICE_RIGHT.format('topics')}"
+        f"[ROCKETMQ_GROUP_DENIED] {asked(guarded, way)} denied {request_name}: the user of 'accessKey' lacks a "
+        f"permission on group 'g'. User:{name} has no permission to access Group:g from 127.0.0.1, no matched "
+        f"policies. {GROUP_ADVICE.format('g')}"
     )
 
 
@@ -160,18 +164,18 @@ def test_a_missing_right_on_what_a_broker_takes_for_a_group(
         one = desk.member()
         eventually(lambda: one.counts.received == 1, "the message again")
         assert end_of(one, caplog) == (
-            f"[ROCKETMQ_GROUP_DENIED] {guarded.broker_addr()} refused CHANGE_MESSAGE_INVISIBLETIME: the user of "
-            f"'accessKey' has not the right on group '{desk.group}_{desk.topic}'. User:{name} has no permission to "
-            f"access Group:{desk.group}_{desk.topic} from 127.0.0.1, no matched policies. "
-            f"{ADVICE_RIGHT.format('topics')}"
+            f"[ROCKETMQ_GROUP_DENIED] {guarded.broker_addr()} denied CHANGE_MESSAGE_INVISIBLETIME: the user of "
+            f"'accessKey' lacks a permission on group '{desk.group}_{desk.topic}'. User:{name} has no permission "
+            f"to access Group:{desk.group}_{desk.topic} from 127.0.0.1, no matched policies. "
+            f"{GROUP_ADVICE.format(f'{desk.group}_{desk.topic}')}"
         )
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_plain_to_a_port_of_tls(way: str, guarded: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:
     assert told(server(guarded, way), caplog) == (
-        f"[ROCKETMQ_TLS_REQUIRED] {first_asked(guarded, way)} takes no connection without TLS: it ended a plain one "
-        "without an answer, and speaks TLS. Set 'useTLS' to true, and 'tlsTrustCertPath' unless the system trusts its "
+        f"[ROCKETMQ_TLS_REQUIRED] {first_asked(guarded, way)} requires TLS: it closed a plain connection without "
+        "a response, and accepts TLS. Set 'useTLS' to true, and 'tlsTrustCertPath' unless the system trusts its "
         "certificate."
     )
 
@@ -182,8 +186,8 @@ def test_a_certificate_that_nobody_vouches_for(
 ) -> None:
     assert told({"useTLS": "true", **server(guarded, way)}, caplog) == (
         f"[ROCKETMQ_TLS_CERTIFICATE_UNTRUSTED] The certificate of {first_asked(guarded, way)} is not trusted: "
-        "self-signed "
-        "certificate. Set 'tlsTrustCertPath' to a PEM file with it, or with the certificate of who has signed it."
+        "self-signed certificate. Set 'tlsTrustCertPath' to a PEM file with this certificate, or with the "
+        "certificate that signed it."
     )
 
 
@@ -191,11 +195,10 @@ def test_a_certificate_of_another_host(guarded: EmbeddedCluster, caplog: pytest.
     """A proxy listens on all interfaces, and its certificate names one. Over remoting: test_tls_broker.py."""
     elsewhere = guarded.endpoints.replace("127.0.0.1", "127.0.0.2")
     assert told({**guarded.security_options, "endpoints": elsewhere}, caplog) == (
-        f"[ROCKETMQ_TLS_HOSTNAME_MISMATCH] The certificate of {elsewhere} is trusted, and it is another host's: IP "
-        "address "
-        "mismatch, certificate is not valid for '127.0.0.2'. Connect by a name that it has: 'namesrvAddr' has the name "
-        "servers', 'brokerIP1' of broker.conf a broker's, 'endpoints' a proxy's; or set 'tlsCheckHostName' to false to "
-        "trust every host with a certificate of this authority."
+        f"[ROCKETMQ_TLS_HOSTNAME_MISMATCH] The certificate of {elsewhere} is trusted, but not valid for this "
+        "host: IP address mismatch, certificate is not valid for '127.0.0.2'. Use a host name from the "
+        "certificate in 'namesrvAddr' or 'endpoints', or correct the broker's 'brokerIP1'. To accept any host "
+        "with a trusted certificate, set 'tlsCheckHostName' to false."
     )
 
 
@@ -213,9 +216,9 @@ def strict(grpc_library: None) -> Iterator[EmbeddedCluster]:
 @pytest.mark.parametrize("way", WAYS)
 def test_tls_to_a_plain_port(way: str, strict: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:
     assert re.fullmatch(
-        rf"\[ROCKETMQ_TLS_NOT_SUPPORTED\] {first_asked(strict, way)} does not speak TLS: it answers what is not "
-        r"encrypted\. The handshake ended with: [^.]+\.c:\d+\)\. Set 'useTLS' to false, or let the server accept TLS "
-        r"with 'tls\.server\.mode' permissive or enforcing\.",
+        rf"\[ROCKETMQ_TLS_NOT_SUPPORTED\] {first_asked(strict, way)} does not support TLS: it responds to plain "
+        r"requests\. The handshake failed: [^.]+\.c:\d+\)\. Set 'useTLS' to false, or set the server's "
+        r"'tls\.server\.mode' to permissive or enforcing\.",
         told({"useTLS": "true", **server(strict, way)}, caplog),
     )
 
@@ -223,11 +226,10 @@ def test_tls_to_a_plain_port(way: str, strict: EmbeddedCluster, caplog: pytest.L
 def test_a_group_that_is_not_there(strict: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:
     """By the broker's word, which has all groups at hand. A proxy has to ask for them: see the next."""
     assert told(server(strict, REMOTING), caplog) == (
-        f"[ROCKETMQ_GROUP_NOT_FOUND.BROKER] {strict.broker_addr()} refused POP_MESSAGE: the group is not there, and "
-        "the "
-        "broker makes none by itself. subscription group [g] does not exist, \\nSee "
-        "https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details. Make it, on every broker of the "
-        "topics: 'mqadmin updateSubGroup -g <group> -c <cluster>'."
+        f"[ROCKETMQ_GROUP_NOT_FOUND.BROKER] {strict.broker_addr()} rejected POP_MESSAGE: the consumer group does "
+        "not exist, and the broker does not create it. subscription group [g] does not exist, \\nSee "
+        "https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details. Create it on every broker of "
+        "the topics: 'mqadmin updateSubGroup -g <group> -c <cluster>'."
     )
 
 
@@ -267,10 +269,9 @@ def receiving(cluster: EmbeddedCluster, way: str, group: str) -> Iterator[Receiv
 def test_endpoints_that_are_no_proxy(strict: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:
     for address in (strict.namesrv_addr, strict.broker_addr()):
         assert told({"endpoints": address}, caplog) == (
-            f"[ROCKETMQ_NOT_A_GRPC_PROXY] {address} is no RocketMQ 5 proxy that speaks gRPC: it speaks RocketMQ's "
-            "remoting "
-            "protocol. Set 'endpoints' to a proxy's gRPC address, whose port is 8081 by default. Name servers are "
-            "'namesrvAddr'."
+            f"[ROCKETMQ_NOT_A_GRPC_PROXY] {address} is not the gRPC address of a RocketMQ 5 proxy: it uses "
+            "RocketMQ's remoting protocol. Set 'endpoints' to a proxy's gRPC address (port 8081 by default). "
+            "Name servers belong in 'namesrvAddr'."
         )
 
 
@@ -279,12 +280,12 @@ def test_a_name_server_that_is_a_proxy(strict: EmbeddedCluster, caplog: pytest.L
     exception's text."""
     reasons = {
         strict.proxy_addr: "its remoting port hands out no messages one by one",
-        strict.endpoints: "it speaks HTTP/2",
+        strict.endpoints: "it uses HTTP/2",
     }
     for address, reason in reasons.items():
         assert told({"namesrvAddr": address}, caplog) == (
-            f"[ROCKETMQ_PROXY_REQUIRES_ENDPOINTS] {address} is no name server or broker, but a RocketMQ 5 proxy: "
-            f"{reason}. For "
-            "'loadBalance' 'message' set 'endpoints' to the proxy's gRPC address, port 8081 by default, and leave "
-            "'namesrvAddr' out. Queues are read at its remoting port, 8080 by default, as 'namesrvAddr'."
+            f"[ROCKETMQ_PROXY_REQUIRES_ENDPOINTS] {address} is a RocketMQ 5 proxy, not a name server or broker: "
+            f"{reason}. For loadBalance=message, set 'endpoints' to the proxy's gRPC address (port 8081 by "
+            "default) and remove 'namesrvAddr'. For loadBalance=queue, set 'namesrvAddr' to its remoting address "
+            "(port 8080 by default)."
         )

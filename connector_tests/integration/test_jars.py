@@ -65,9 +65,9 @@ def test_the_locks_name_no_host_and_are_those_that_are_offered() -> None:
 
 
 def test_a_version_without_a_lock_is_named() -> None:
-    with pytest.raises(EmbeddedBrokerError, match=r"RocketMQ 5\.9\.9 .*there are locks for 4\.9\.7"):
+    with pytest.raises(EmbeddedBrokerError, match=r"RocketMQ 5\.9\.9: .*there are locks for 4\.9\.7"):
         jars.rocketmq_class_path("5.9.9", environ={})
-    with pytest.raises(EmbeddedBrokerError, match=r"RocketMQ 5\.1\.4 .*no lock pins a proxy's; .*for 5\.5\.0"):
+    with pytest.raises(EmbeddedBrokerError, match=r"RocketMQ 5\.1\.4: .*no lock pins a proxy's; .*for 5\.5\.0"):
         jars.rocketmq_class_path("5.1.4", environ={}, proxy=True)
 
 

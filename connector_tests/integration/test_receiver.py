@@ -370,11 +370,10 @@ def test_a_poll_that_came_late_by_the_brokers_clock_is_refused_and_passes(
     (outcome,) = outcomes
     assert isinstance(outcome, BrokerError)
     assert str(outcome) == (
-        f"[ROCKETMQ_POLL_REQUEST_EXPIRED] {cluster.broker_addr()} came to a request for messages too late, by its "
-        "own clock: "
-        f"the broker[127.0.0.1] pop message is timeout too much. Either the clock of the driver's machine is behind "
-        "this broker's, where two seconds are enough: have both set by NTP. Or the broker has too much to do: look at "
-        "its load, and at its log."
+        f"[ROCKETMQ_POLL_REQUEST_EXPIRED] {cluster.broker_addr()} rejected a poll request as expired: the "
+        "broker[127.0.0.1] pop message is timeout too much. The driver's clock is about 2 s or more behind the "
+        "broker's, or the broker is overloaded. Synchronize both clocks with NTP, and check the broker's load "
+        "and log."
     )
     assert outlook_of_pull(outcome) is Outlook.PASSES
 

@@ -116,10 +116,10 @@ def test_a_host_name_is_checked_unless_tls_check_host_name_says_otherwise(
     with pytest.raises(TransportError) as raised:
         brokers_known(elsewhere, **trusting)
     assert str(raised.value) == (
-        f"[ROCKETMQ_TLS_HOSTNAME_MISMATCH] The certificate of {elsewhere.namesrv_addr} is trusted, and it is another "
-        "host's: IP address mismatch, certificate is not valid for '127.0.0.1'. Connect by a name that it has: "
-        "'namesrvAddr' has the name servers', 'brokerIP1' of broker.conf a broker's, 'endpoints' a proxy's; or set "
-        "'tlsCheckHostName' to false to trust every host with a certificate of this authority."
+        f"[ROCKETMQ_TLS_HOSTNAME_MISMATCH] The certificate of {elsewhere.namesrv_addr} is trusted, but not valid "
+        "for this host: IP address mismatch, certificate is not valid for '127.0.0.1'. Use a host name from the "
+        "certificate in 'namesrvAddr' or 'endpoints', or correct the broker's 'brokerIP1'. To accept any host "
+        "with a trusted certificate, set 'tlsCheckHostName' to false."
     )
 
 
@@ -128,8 +128,9 @@ def test_a_certificate_is_checked_unless_tls_auth_server_says_otherwise(elsewher
     with pytest.raises(TransportError) as raised:
         brokers_known(elsewhere, useTLS="true")
     assert str(raised.value) == (
-        f"[ROCKETMQ_TLS_CERTIFICATE_UNTRUSTED] The certificate of {elsewhere.namesrv_addr} is not trusted: self-signed "
-        "certificate. Set 'tlsTrustCertPath' to a PEM file with it, or with the certificate of who has signed it."
+        f"[ROCKETMQ_TLS_CERTIFICATE_UNTRUSTED] The certificate of {elsewhere.namesrv_addr} is not trusted: "
+        "self-signed certificate. Set 'tlsTrustCertPath' to a PEM file with this certificate, or with the "
+        "certificate that signed it."
     )
 
 
@@ -147,9 +148,8 @@ def test_a_client_proves_who_it_is_with_tls_cert_path_and_tls_key_path(mutual: E
     mine = {"tlsCertPath": str(CERTIFICATE), "tlsKeyPath": str(CERTIFICATE.with_suffix(".key"))}
     assert brokers_known(mutual, **mine) == {"broker-a"}
     assert told_why(mutual) == (
-        f"[ROCKETMQ_TLS_CLIENT_CERTIFICATE_REJECTED] {mutual.namesrv_addr} wants to know by a certificate who its "
-        "clients "
-        "are, and did not accept us: SSLV3_ALERT_BAD_CERTIFICATE. Set 'tlsCertPath' and 'tlsKeyPath' to a certificate "
+        f"[ROCKETMQ_TLS_CLIENT_CERTIFICATE_REJECTED] {mutual.namesrv_addr} requires a client certificate, and "
+        "rejected this client: SSLV3_ALERT_BAD_CERTIFICATE. Set 'tlsCertPath' and 'tlsKeyPath' to a certificate "
         "that the server trusts."
     )
 

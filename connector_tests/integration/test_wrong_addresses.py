@@ -32,9 +32,9 @@ def test_a_broker_that_is_given_as_a_name_server_is_said_at_once_and_once(
     with member.turn() as membership, pytest.raises(OptionError) as raised:
         membership.survey()
     assert str(raised.value) == (
-        f"[ROCKETMQ_NOT_A_NAME_SERVER] {cluster.broker_addr()} is no name server: it is asked for "
-        "GET_ROUTEINFO_BY_TOPIC and does not know such a request. It is a broker, most likely. Set 'namesrvAddr' to "
-        "the name server's address; its port is 9876 unless somebody has changed that, a broker's is 10911."
+        f"[ROCKETMQ_NOT_A_NAME_SERVER] {cluster.broker_addr()} is not a name server, but probably a broker: it "
+        "does not support GET_ROUTEINFO_BY_TOPIC. Set 'namesrvAddr' to the name server's address. Its port is "
+        "9876 by default, a broker's is 10911."
     )
     member.stop()
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []

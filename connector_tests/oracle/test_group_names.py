@@ -32,8 +32,8 @@ def is_refused(group: str) -> bool:
     assert (as_consumer is None) == (as_producer is None)
     for option, told in (("consumerGroup", as_consumer), ("producerGroup", as_producer)):
         assert told is None or told == (
-            f"[ROCKETMQ_INVALID_OPTION_VALUE] Option {option!r} cannot be {group!r}. It must be a group name (letters, "
-            "digits and %|_-), and none of RocketMQ's own, such as CID_RMQ_SYS_... or TOOLS_CONSUMER."
+            f"[ROCKETMQ_INVALID_OPTION_VALUE] Invalid value {group!r} for {option!r}. Set it to a group name "
+            "(letters, digits and %|_-), and none of RocketMQ's own, such as CID_RMQ_SYS_... or TOOLS_CONSUMER."
         )
     return as_consumer is not None
 

@@ -158,7 +158,7 @@ def test_without_a_dead_letter_topic_the_first_bad_row_is_named_and_nothing_is_s
     assume(first_bad is not None)
     wire = Wire()
     options = WriteOptions.parse({"namesrvAddr": "n:9876", "maxMessageBytes": str(BODY_LIMIT_BYTES)})
-    with pytest.raises(LocalProtocolError, match=f"Row {first_bad} of partition 0 of any rows cannot be sent: "):
+    with pytest.raises(LocalProtocolError, match=f"Invalid row {first_bad} in partition 0 of any rows: "):
         write_rows([pa.RecordBatch.from_pylist(rows, schema=SCHEMA)], COLUMNS, TASK, options, wire)
     assert wire.by_id() == {}
 

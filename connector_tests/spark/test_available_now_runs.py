@@ -91,7 +91,7 @@ def test_wrapper_of_available_now_is_refused_by_its_name(
     sent += messages.send(10)
     with pytest.raises(StreamingQueryException) as raised:
         query_of.start(availableNow=True).awaitTermination()
-    assert f"[ROCKETMQ_UNSUPPORTED_SPARK_SETTING] This query cannot run with '{WRAPPER}'" in str(raised.value)
+    assert f"[ROCKETMQ_UNSUPPORTED_SPARK_SETTING] Setting '{WRAPPER}' is not supported with Spark " in str(raised.value)
     assert query_of.bodies() == before
     spark.conf.set(WRAPPER, "false")
     run(query_of)

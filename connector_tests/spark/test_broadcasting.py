@@ -55,5 +55,5 @@ def test_without_its_checkpoint_a_query_goes_on_from_its_file_and_with_it_from_t
 
 
 def test_what_shares_queues_is_refused_in_load(stream: StreamOf) -> None:
-    with pytest.raises(AnalysisException, match="'messageModel' and 'consumeOrderly' contradict"):
+    with pytest.raises(AnalysisException, match="'messageModel' and 'consumeOrderly' are incompatible"):
         stream(messageModel="BROADCASTING", instanceName="one", consumeOrderly="true").load()

@@ -131,7 +131,8 @@ def test_a_checkpoint_of_another_group_is_an_error(messages: Topic, stream: Stre
     stream().run_to_end()
     query = stream(consumerGroup="another_group").start(availableNow=True)
     with pytest.raises(
-        StreamingQueryException, match=r"CHECKPOINT_OPTION_CHANGED.*'consumerGroup'.*now it is 'another_group'"
+        StreamingQueryException,
+        match=r"CHECKPOINT_OPTION_CHANGED.*consumerGroup='.*now has consumerGroup='another_group'",
     ):
         query.awaitTermination(int(TIMEOUT_S))
 
@@ -146,7 +147,7 @@ def test_listed_starting_offsets_begin_each_queue_where_they_say(messages: Topic
 
 
 def test_options_that_say_different_starts_fail_in_load(stream: StreamOf) -> None:
-    with pytest.raises(AnalysisException, match="'startingTimestamp' and 'consumeFromWhere' contradict each other"):
+    with pytest.raises(AnalysisException, match="'startingTimestamp' and 'consumeFromWhere' are incompatible"):
         stream(startingTimestamp="5", consumeFromWhere="CONSUME_FROM_FIRST_OFFSET").load()
 
 

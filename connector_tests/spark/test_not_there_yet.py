@@ -13,9 +13,11 @@ from connector_tests.support.patience import STORY_S
 NOWHERE = "127.0.0.1:1"
 GIVEN = {"namesrvAddr": NOWHERE, "consumerGroup": "g", "subscribe": "t"}
 SQL_OPTIONS = f"OPTIONS (namesrvAddr '{NOWHERE}', consumerGroup 'g', subscribe 't')"
-NO_READ = r"ROCKETMQ_UNSUPPORTED_OPERATION.*no spark\.read.*readStream with trigger\(availableNow=True\)"
+NO_READ = (
+    r"ROCKETMQ_UNSUPPORTED_OPERATION.*spark\.read or SELECT is not.*readStream.* with trigger\(availableNow=True\)"
+)
 NO_OPTIONS = r"ROCKETMQ_MISSING_OPTION.*'namesrvAddr'"
-NO_TABLE = r"ROCKETMQ_UNSUPPORTED_OPERATION.*no CREATE TABLE.*spark\.readStream"
+NO_TABLE = r"ROCKETMQ_UNSUPPORTED_OPERATION.*CREATE TABLE is not.*spark\.readStream"
 TIMEOUT_S = int(STORY_S)
 
 

@@ -113,7 +113,7 @@ def test_a_batch_whose_broker_is_killed_for_good_is_given_up_by_name_and_the_res
         failed.awaitTermination(int(TIMEOUT_S))
     query.before_each_batch = lambda: None
     try:
-        named = re.search(r"is to be given up: (\S+)", str(raised.value))
+        named = re.search(r"messages are then lost: (\S+)", str(raised.value))
         assert named is not None, raised.value
         assert set(re.findall("@([^:]+):", named[1])) == {VICTIM}
         resumed = stream(**GONE_FOR_GOOD, skipRanges=named[1])

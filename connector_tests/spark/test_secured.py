@@ -128,5 +128,5 @@ def test_who_lacks_the_right_is_told_so_by_the_query(
         pytest.skip("a cluster without users")
     messages.send(1)
     query = stream(**user_options(cluster, rights[0])).start(availableNow=True)
-    with pytest.raises(StreamingQueryException, match=r"ROCKETMQ_GROUP_DENIED.*has not the right on group"):
+    with pytest.raises(StreamingQueryException, match=r"ROCKETMQ_GROUP_DENIED.*lacks a permission on group"):
         query.awaitTermination(int(TIMEOUT_S))

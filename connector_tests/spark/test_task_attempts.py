@@ -58,7 +58,7 @@ def test_a_batch_that_nobody_can_read_fails_within_one_limit_and_is_given_up_by_
         failed = run_to_end(folder, SETTINGS, options)
         assert "ROCKETMQ_CLUSTER_TIMEOUT" in failed.error
         assert LIMIT_S <= failed.seconds <= LIMIT_S + SLACK_S
-        named = re.search(r"is to be given up: (\S+)", failed.error)
+        named = re.search(r"messages are then lost: (\S+)", failed.error)
         assert named is not None
         assert messages.members(group) == []
     given_up = run_to_end(folder, SETTINGS, options | {"skipRanges": named[1]})

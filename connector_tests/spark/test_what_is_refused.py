@@ -19,9 +19,9 @@ from rocketmq_spark.embedded import EmbeddedCluster
 
 FAILURE_TIMEOUT_S = int(STORY_S)
 NAME_SERVERS_UNAVAILABLE = (
-    "[ROCKETMQ_NOT_A_NAME_SERVER] {address} is no name server: it is asked for GET_ROUTEINFO_BY_TOPIC and does not "
-    "know such a request. It is a broker, most likely. Set 'namesrvAddr' to the name server's address; its port is "
-    "9876 unless somebody has changed that, a broker's is 10911."
+    "[ROCKETMQ_NOT_A_NAME_SERVER] {address} is not a name server, but probably a broker: it does not support "
+    "GET_ROUTEINFO_BY_TOPIC. Set 'namesrvAddr' to the name server's address. Its port is 9876 by default, a "
+    "broker's is 10911."
 )
 
 
@@ -29,8 +29,9 @@ def test_a_group_of_rocketmqs_own(stream: StreamOf) -> None:
     with pytest.raises(AnalysisException) as raised:
         stream(consumerGroup="CID_RMQ_SYS_TRANS").load()
     assert (
-        "[ROCKETMQ_INVALID_OPTION_VALUE] Option 'consumerGroup' cannot be 'CID_RMQ_SYS_TRANS'. It must be a group name "
-        "(letters, digits and %|_-), and none of RocketMQ's own, such as CID_RMQ_SYS_... or TOOLS_CONSUMER."
+        "[ROCKETMQ_INVALID_OPTION_VALUE] Invalid value 'CID_RMQ_SYS_TRANS' for 'consumerGroup'. Set it to a "
+        "group name (letters, digits and %|_-), and none of RocketMQ's own, such as CID_RMQ_SYS_... or "
+        "TOOLS_CONSUMER."
     ) in str(raised.value)
 
 
@@ -79,11 +80,10 @@ def test_two_streams_of_one_application_with_one_group_and_different_topics(
     assert first.bodies() == sorted(sent)
     told = re.sub(r"%RETRY%\S+ \(\*\), ", "", str(raised.value))
     assert (
-        f"[ROCKETMQ_INCONSISTENT_SUBSCRIPTION] Members of group {group!r} subscribe to different things: "
-        f"'{host}@second' to "
-        f"{other_topic} (*); '{host}@first' to {messages.name} (*). Give all members the same topics and expressions, "
-        "or this one another group. Each stream is a member by itself: two streams of one application that read "
-        "different topics want a group each."
+        f"[ROCKETMQ_INCONSISTENT_SUBSCRIPTION] Members of group {group!r} have different subscriptions: "
+        f"'{host}@second' subscribes to {other_topic} (*); '{host}@first' subscribes to {messages.name} (*). Set "
+        "the same topics and expressions on all members, or use another group. Each stream is a member of its "
+        "own: two streams of one application that read different topics need a group each."
     ) in told
 
 

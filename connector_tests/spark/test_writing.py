@@ -192,7 +192,7 @@ def test_what_cannot_be_sent_fails_with_its_row_and_nothing_is_sent(
     frame = spark.range(100).selectExpr("IF(id = 57, '', CAST(id AS STRING)) AS body").coalesce(1)
     writer = frame.write.format("rocketmq").mode("append").option("namesrvAddr", cluster.namesrv_addr)
     with pytest.raises(
-        PythonException, match=r"INVALID_ROW\] Row 57 of partition 0 of write \S+.*body is empty"
+        PythonException, match=r"INVALID_ROW\] Invalid row 57 in partition 0 of write \S+.*body is empty"
     ) as raised:
         writer.option("topic", messages.name).save()
     assert str(raised.value).count("INVALID_ROW") == 1

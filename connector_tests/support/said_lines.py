@@ -84,19 +84,24 @@ _RAISED: Final = re.compile(rf"rocketmq_spark\.errors\.\w+: {ERROR.pattern}")
 
 
 def misquoted(line: str) -> list[str]:
-    """Conditions of errors in ``line``, one in another perhaps, whose text is not what the table says now."""
-    first = _RAISED.match(line)
-    whole = [] if first is None or _reads_as_now(first, line, whole=True) else [first["condition"]]
-    inner = ERROR.finditer(line, first.end() if first else 0)
-    return whole + [found["condition"] for found in inner if not _reads_as_now(found, line)]
+    """Return the conditions of errors in ``line`` whose text is not that of the table.
+
+    The first has its advice, and no more if it was raised; its causes, which are inside it, have none of their own.
+    """
+    raised = _RAISED.match(line)
+    outer, *causes = [raised, *ERROR.finditer(line, raised.end())] if raised else [*ERROR.finditer(line)]
+    wrong = [] if _reads(outer, line, has_advice=True, is_all=raised is not None) else [outer["condition"]]
+    return wrong + [
+        found["condition"] for found in causes if not _reads(found, line) or _reads(found, line, has_advice=True)
+    ]
 
 
-def _reads_as_now(begin: re.Match[str], line: str, *, whole: bool = False) -> bool:
+def _reads(begin: re.Match[str], line: str, *, has_advice: bool = False, is_all: bool = False) -> bool:
     row = CONDITIONS.get(begin["condition"])
     if row is None:
         return False
-    text = re.compile("".join(_patterns(f"{row.what} {row.advice}".strip())))
-    return (text.fullmatch if whole else text.match)(line, begin.end()) is not None
+    text = re.compile("".join(_patterns(f"{row.what} {row.advice}" if has_advice else row.what)))
+    return (text.fullmatch if is_all else text.match)(line, begin.end()) is not None
 
 
 def _patterns(template: str) -> Iterator[str]:

@@ -20,7 +20,8 @@ MAY_FAIL_WITH: Final = frozenset(
         "NOT_REGISTERED_IN_GROUP",
         "DUPLICATE_CLIENT_ID",
         "TOPIC_UNAVAILABLE.NO_READABLE_QUEUE",
-        "QUEUES_UNAVAILABLE",
+        "QUEUES_UNAVAILABLE.FAIL",
+        "QUEUES_UNAVAILABLE.TIMEOUT",
     }
 )
 """What a query may report when something was the matter for its whole limit."""

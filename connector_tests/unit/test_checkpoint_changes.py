@@ -111,19 +111,19 @@ def test_another_group_is_an_error_that_says_what_would_be_lost() -> None:
     with pytest.raises(OptionError) as raised:
         warnings_of(CHECKPOINT, options(consumerGroup="h"))
     assert str(raised.value) == (
-        "[ROCKETMQ_CHECKPOINT_OPTION_CHANGED] The checkpoint was written with 'consumerGroup' 'g', and now it is 'h'. "
-        "The larger of the checkpoint's and the group's offsets counts: where the new group has read further, this "
-        "query would skip what it has never read, and where it has not, the group what its members have never read. "
-        "Set it back, or start with a new checkpoint location (and, for a file sink, a new path): the query then "
-        "goes on where the group is, or, with "
-        "'groupOffsets' set to 'ignore', begins at 'startingOffsets' and moves the group there."
+        "[ROCKETMQ_CHECKPOINT_OPTION_CHANGED] The checkpoint was written with consumerGroup='g'; the query now "
+        "has consumerGroup='h'. Its offsets do not apply to the new value: resuming could skip or repeat "
+        "messages. Restore the old value, or use a new checkpoint location (for a file sink also a new path). "
+        "With a new one, the query resumes from the group's committed offsets. With loadBalance=queue, "
+        "groupOffsets=ignore resets these to 'startingOffsets'. With loadBalance=message, messages of an "
+        "incomplete batch are redelivered."
     )
 
 
 def test_a_query_that_read_by_itself_cannot_share_from_now_on() -> None:
     alone = replace(CHECKPOINT, planned_with=BEFORE._replace(message_model="BROADCASTING"))
     with pytest.raises(
-        OptionError, match=r"'messageModel' 'BROADCASTING', and now it is 'CLUSTERING'\. As with another"
+        OptionError, match=r"with messageModel='BROADCASTING'; the query now has messageModel='CLUSTERING'\."
     ):
         warnings_of(alone, options())
 

@@ -136,7 +136,7 @@ def test_a_callback_is_called_once_when_the_result_is_there(connection: Connecti
 
 def test_a_server_that_accepts_and_never_answers_is_a_timeout_that_names_it(connection: Connection) -> None:
     with pytest.raises(
-        TransportError, match=rf"RESPONSE_TIMED_OUT.*{ADDRESS} did not answer PULL_MESSAGE within 20 ms"
+        TransportError, match=rf"RESPONSE_TIMED_OUT.*{ADDRESS} did not respond to PULL_MESSAGE within 20 ms"
     ):
         connection.request(RemotingCommand(SILENT), 20)
     assert connection.is_open

@@ -65,7 +65,7 @@ def test_options_that_say_different_things_are_both_named(given: dict[str, str])
         meaning_of(**given)
     assert raised.value.condition == "INCOMPATIBLE_OPTIONS"
     assert {raised.value.context["first"], raised.value.context["second"]} == given.keys()
-    assert raised.value.context["reason"] == "Each says where to begin, and not the same; give one of them."
+    assert raised.value.context["reason"] == "They set different start positions."
 
 
 def test_offsets_of_topics_that_are_not_subscribed_are_all_named() -> None:
@@ -75,12 +75,13 @@ def test_offsets_of_topics_that_are_not_subscribed_are_all_named() -> None:
     assert raised.value.context == {
         "first": "startingOffsets",
         "second": "subscribe",
-        "reason": "No offset can be given for apples, zebras, which is not subscribed.",
+        "reason": "'startingOffsets' has topics that are not subscribed: apples, zebras.",
     }
 
 
 def test_consume_from_timestamp_needs_a_time() -> None:
-    with pytest.raises(OptionError, match=r"MISSING_OPTION.*'consumeTimestamp'.*CONSUME_FROM_TIMESTAMP"):
+    expected = r"OPTION_REQUIRES_OPTION.*'consumeFromWhere' requires option 'consumeTimestamp'\. CONSUME_FROM_TIMESTAMP"
+    with pytest.raises(OptionError, match=expected):
         meaning_of(consumeFromWhere="CONSUME_FROM_TIMESTAMP")
 
 

@@ -44,6 +44,6 @@ def test_a_server_is_given_up_at_the_limit_of_its_silence_and_not_before() -> No
 def test_a_frame_is_read_and_a_damaged_one_names_its_sender() -> None:
     command = RemotingCommand(RequestCode.HEART_BEAT, opaque=7)
     assert command_from(ADDRESS, memoryview(encode(command))[4:]) == command
-    with pytest.raises(RemoteProtocolError, match=r"MALFORMED_FRAME.*a:1.*its header cannot be read") as raised:
+    with pytest.raises(RemoteProtocolError, match=r"MALFORMED_FRAME.*a:1.*cannot decode its header") as raised:
         command_from(ADDRESS, memoryview(DAMAGED)[4:])
     assert isinstance(raised.value.__cause__, RemoteProtocolError)

@@ -27,12 +27,12 @@ def test_a_failure_names_all_ranges_with_their_causes_and_what_to_do() -> None:
     with pytest.raises(DataLossError) as raised:
         report_losses(LOST, is_failure=True)
     assert str(raised.value) == (
-        "[ROCKETMQ_DATA_LOSS.OFFSETS_UNAVAILABLE] 222 offsets are not in the brokers any more: "
-        "[0, 100) of orders@broker-a:0, [3, 120) of orders@broker-a:1: the broker deleted them (retention); "
-        "[0, 5) of orders@broker-a:2: the topic was deleted and created again, or its queue was emptied. "
-        "Set 'failOnDataLoss' to false to go on without them, or begin anew: with a new checkpoint location (and, for "
-        "a file sink, a new path), and 'groupOffsets' set to 'ignore', which moves the group to 'startingOffsets' "
-        "unless others are in it."
+        "[ROCKETMQ_DATA_LOSS.OFFSETS_UNAVAILABLE] 222 offsets no longer available in the brokers: [0, 100) of "
+        "orders@broker-a:0, [3, 120) of orders@broker-a:1: the broker deleted them (retention); [0, 5) of "
+        "orders@broker-a:2: the topic was deleted and created again, or its queue was emptied. Set "
+        "'failOnDataLoss' to false to continue without them. To start over, use a new checkpoint location (for a "
+        "file sink also a new path) and set 'groupOffsets' to 'ignore'. This resets the group to "
+        "'startingOffsets', unless it has other members."
     )
 
 
@@ -170,7 +170,7 @@ def test_a_line_and_an_error_count_each_offset_once(caplog: pytest.LogCaptureFix
     overlapping = [LostRange(A, 0, 10, RETENTION), LostRange(A, 5, 12, RETENTION)]
     report_losses(overlapping, is_failure=False)
     assert caplog.messages[0].startswith("12 offsets are lost")
-    with pytest.raises(DataLossError, match="12 offsets are not in the brokers any more"):
+    with pytest.raises(DataLossError, match="12 offsets no longer available in the brokers"):
         report_losses(overlapping, is_failure=True)
 
 

@@ -113,9 +113,8 @@ def test_a_plain_connection_that_ends_unanswered_says_that_tls_is_wanted(
         with pytest.raises(TransportError) as raised:
             _ = stream.recv_into(memoryview(bytearray(9)), TIMEOUT_MS) if is_into else stream.recv(9, TIMEOUT_MS)
     assert str(raised.value) == (
-        f"[ROCKETMQ_TLS_REQUIRED] {address} takes no connection without TLS: it ended a plain one without an answer, "
-        "and "
-        "speaks TLS. Set 'useTLS' to true, and 'tlsTrustCertPath' unless the system trusts its certificate."
+        f"[ROCKETMQ_TLS_REQUIRED] {address} requires TLS: it closed a plain connection without a response, and "
+        "accepts TLS. Set 'useTLS' to true, and 'tlsTrustCertPath' unless the system trusts its certificate."
     )
 
 
@@ -128,10 +127,10 @@ def test_a_plain_connection_to_who_speaks_http2_says_that_grpc_is_wanted(
     with closing(connect_with(None)(address, TIMEOUT_MS)) as stream, pytest.raises(TransportError) as raised:
         _ = stream.recv_into(room, TIMEOUT_MS) if is_into else stream.recv(99, TIMEOUT_MS)
     assert str(raised.value) == (
-        f"[ROCKETMQ_PROXY_REQUIRES_ENDPOINTS] {address} is no name server or broker, but a RocketMQ 5 proxy: it "
-        "speaks HTTP/2. For "
-        "'loadBalance' 'message' set 'endpoints' to the proxy's gRPC address, port 8081 by default, and leave "
-        "'namesrvAddr' out. Queues are read at its remoting port, 8080 by default, as 'namesrvAddr'."
+        f"[ROCKETMQ_PROXY_REQUIRES_ENDPOINTS] {address} is a RocketMQ 5 proxy, not a name server or broker: it "
+        "uses HTTP/2. For loadBalance=message, set 'endpoints' to the proxy's gRPC address (port 8081 by "
+        "default) and remove 'namesrvAddr'. For loadBalance=queue, set 'namesrvAddr' to its remoting address "
+        "(port 8080 by default)."
     )
 
 
@@ -199,11 +198,11 @@ def test_a_handshake_that_ends_with_who_answers_plain_says_that_tls_is_not_spoke
         connect_with(TRUSTING)(address, TIMEOUT_MS)
     assert raised.value.condition == "TLS_NOT_SUPPORTED"
     assert str(raised.value).startswith(
-        f"[ROCKETMQ_TLS_NOT_SUPPORTED] {address} does not speak TLS: it answers what is not encrypted. The handshake "
-        f"ended "
+        f"[ROCKETMQ_TLS_NOT_SUPPORTED] {address} does not support TLS: it responds to plain requests. The "
+        "handshake failed: "
     )
     assert str(raised.value).endswith(
-        "Set 'useTLS' to false, or let the server accept TLS with 'tls.server.mode' permissive or enforcing."
+        "Set 'useTLS' to false, or set the server's 'tls.server.mode' to permissive or enforcing."
     )
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import builtins
 import copy
 import pickle
+import re
 from string import Formatter
 
 import pytest
@@ -24,6 +25,8 @@ from rocketmq_spark.errors import (
     RouteError,
     TransportError,
 )
+from rocketmq_spark.options import USES
+from rocketmq_spark.options.table import rows
 
 LEAVES: list[type[RocketMQError]] = [
     BrokerError,
@@ -69,6 +72,56 @@ def test_every_condition_names_the_address_broker_queue_or_thing_that_it_is_abou
     assert parameters_of(CONDITIONS[condition])
 
 
+NOT_OF_THE_FIELD = re.compile(
+    r"\b(says?|said|tells?|told|knows?|hears?|asks?|asked|believes?|looks?|speaks?|answers?|"
+    r"whoever|nobody|somebody|anew|so many|goes? on|away|comes? again|hands? out|gives? (?:up|back)|yet)\b",
+    re.IGNORECASE,
+)
+SENTENCE_WORDS = 25
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_a_condition_has_short_sentences_in_the_words_of_the_field(condition: str) -> None:
+    row = CONDITIONS[condition]
+    for text in (row.what, row.advice):
+        assert NOT_OF_THE_FIELD.findall(text) == []
+        assert all(len(sentence.split()) <= SENTENCE_WORDS for sentence in re.split(r"(?<=[.:;])\s", text))
+
+
+OPTIONS = {name for table in USES.values() for _, row in rows(table) for name in row.spellings}
+OF_BROKERS = {"brokerIP1", "fileReservedTime", "rejectPullConsumerEnable"}
+OTHERS = {"availableNow", "brokerName", "deadLetter"}
+"""A trigger, a column and the value of an option."""
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_a_condition_names_options_that_are_there(condition: str) -> None:
+    row = CONDITIONS[condition]
+    named = set(re.findall(r"'([a-z]+[A-Z]\w*)'|\b([a-z]+[A-Z]\w*)=", f"{row.what} {row.advice}"))
+    assert {name for pair in named for name in pair if name} <= OPTIONS | OF_BROKERS | OTHERS
+
+
+def test_a_counted_noun_has_its_number() -> None:
+    counted = Condition("{count:offset} lost.", "Find {count}.")
+    assert counted.text({"count": 1}) == "1 offset lost. Find 1."
+    assert counted.text({"count": 2}) == "2 offsets lost. Find 2."
+
+
+def test_a_remark_without_an_end_is_ended_before_the_advice() -> None:
+    refused = Condition("It returned {remark}", "Stop.")
+    assert [refused.text({"remark": remark}) for remark in ("no", "No.", "No!")] == [
+        "It returned no. Stop.",
+        "It returned No. Stop.",
+        "It returned No! Stop.",
+    ]
+
+
+def test_a_summary_has_no_advice() -> None:
+    error = TransportError("CONNECT_FAILED", address="a:1", reason="refused")
+    assert error.summary == "[ROCKETMQ_CONNECT_FAILED] Cannot connect to a:1: refused."
+    assert str(error).startswith(f"{error.summary} ")
+
+
 def test_parameters_are_those_of_both_texts() -> None:
     assert parameters_of(Condition("{first!r} and {second:>3}", "do {third}")) == {"first", "second", "third"}
 
@@ -100,7 +153,7 @@ def test_every_condition_reads_the_same_in_another_process(condition: str) -> No
 
 
 def test_what_a_peer_says_is_not_taken_for_a_template() -> None:
-    assert "NO_PERMISSION (16): {forbidden}" in str(REFUSAL)
+    assert "NO_PERMISSION (16) for PULL_MESSAGE: {forbidden}" in str(REFUSAL)
 
 
 def test_a_refusal_knows_its_code_as_a_number() -> None:
@@ -144,8 +197,8 @@ def test_an_error_stays_one_line_whatever_a_peer_wrote(condition: str) -> None:
 def test_an_error_with_log_lines_keeps_their_breaks_only() -> None:
     error = EmbeddedBrokerError("EMBEDDED_JVM_FAILED", problem="a\nb", log_tail="first\x1b[2J\r\n\tat a.B\tc")
     assert str(error) == (
-        "[ROCKETMQ_EMBEDDED_JVM_FAILED] The embedded broker's JVM failed: a\\nb. Its log ends:\nfirst\\x1b[2J\n    "
-        "at a.B  c"
+        "[ROCKETMQ_EMBEDDED_JVM_FAILED] The embedded broker's JVM failed: a\\nb. Check the end of its log:\n"
+        "first\\x1b[2J\n    at a.B  c"
     )
 
 

@@ -235,8 +235,8 @@ def test_name_servers_that_are_down_are_told_by_name_and_not_raised(cluster: Scr
     error = told(client)
     assert isinstance(error, TransportError)
     assert str(error).startswith(
-        "[ROCKETMQ_NAME_SERVERS_UNAVAILABLE] No name server says where topic 'T' is, of ns:9876;other:9876: "
-        "[ROCKETMQ_CONNECT_FAILED] No connection to ns:9876: refused."
+        "[ROCKETMQ_NAME_SERVERS_UNAVAILABLE] Cannot get the route of topic 'T': no name server of ns:9876;other:9876 "
+        "responds. Last error: [ROCKETMQ_CONNECT_FAILED] Cannot connect to ns:9876: refused. Start a name server"
     )
 
 

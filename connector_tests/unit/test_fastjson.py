@@ -58,7 +58,7 @@ def test_what_fastjson_writes_is_read(body: bytes, value: object) -> None:
     ],
 )
 def test_what_is_not_fastjson_is_the_peers_error(body: bytes) -> None:
-    with pytest.raises(RemoteProtocolError, match="The body of a test cannot be read") as caught:
+    with pytest.raises(RemoteProtocolError, match="Cannot decode the body of a test") as caught:
         parse_fastjson(body, "test")
     assert caught.value.condition == "MALFORMED_RESPONSE.BODY"
     assert len(str(caught.value)) < 300

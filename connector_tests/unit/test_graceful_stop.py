@@ -106,9 +106,9 @@ def test_a_query_without_a_source_of_ours_is_told_at_once() -> None:
         stop_query(query, timeout_s=60)
     assert not query.is_stopped
     assert str(raised.value) == (
-        "[ROCKETMQ_NOT_A_ROCKETMQ_QUERY] Query 'orders' reads nothing from RocketMQ: no source of its last progress "
-        "is a "
-        "'rocketmq'. Stop it by its own stop(): it has no group to commit to and no queues to hand over."
+        "[ROCKETMQ_NOT_A_ROCKETMQ_QUERY] Query 'orders' has no RocketMQ source: its last progress lists no "
+        "'rocketmq' source. Stop it with its own stop(): it has no group offsets to commit and no queues to "
+        "release."
     )
 
 

@@ -92,7 +92,7 @@ def test_who_keeps_a_member_from_being_alone_is_named_and_of_many_some() -> None
     (wait,) = member.publish().waits
     assert (wait.what, wait.until_ms) == (ALONE, group.clock() + NAMESAKE_LIMIT_MS)
     assert (
-        f"moves group 'g' before anything is read, and others are in the group: {', '.join(others[:MOST_NAMED])}. Stop"
+        f"offsets of group 'g', because the group has other members: {', '.join(others[:MOST_NAMED])}. Stop"
         in wait.cause
     )
     group.cluster.set_others()

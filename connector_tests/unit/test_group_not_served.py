@@ -50,10 +50,9 @@ def receiving(proxy: ScriptedProxy, **more: str) -> Iterator[Receiver]:
 def told(proxy: ScriptedProxy) -> str:
     """The whole message."""
     return (
-        f"[ROCKETMQ_GROUP_NOT_FOUND.PROXY] Proxy {proxy.address} knows no broker that has the group, and refused "
-        "Telemetry: "
-        f"{REMARK} Make it, on every broker of the topics, 'mqadmin updateSubGroup -g <group> -c <cluster>', or bring "
-        "these back, within 'missingTopicTimeoutMs'."
+        f"[ROCKETMQ_GROUP_NOT_FOUND.PROXY] Proxy {proxy.address} rejected Telemetry: no broker has the consumer "
+        f"group. {REMARK} Create it on every broker of the topics, 'mqadmin updateSubGroup -g <group> -c "
+        "<cluster>', or start these brokers, within 'missingTopicTimeoutMs'."
     )
 
 

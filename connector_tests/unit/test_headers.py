@@ -48,7 +48,7 @@ def test_what_must_be_there_and_is_not_is_named(kind: type[Header]) -> None:
     for name in required:
         fields = filled(kind).to_fields()
         del fields[name]
-        with pytest.raises(RemoteProtocolError, match=f"{kind.__name__} cannot be read: '{name}' is missing"):
+        with pytest.raises(RemoteProtocolError, match=f"header of a {kind.__name__}: '{name}' is missing"):
             kind.from_fields(fields)
 
 

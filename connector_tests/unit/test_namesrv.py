@@ -187,9 +187,9 @@ NOT_SUPPORTED = answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark="request 
 def test_a_server_that_knows_no_such_request_is_no_name_server(two: TwoServers) -> None:
     two.on_route(NOT_SUPPORTED, NOT_SUPPORTED)
     assert str(failure(two)) == (
-        f"[ROCKETMQ_NOT_A_NAME_SERVER] {FIRST} is no name server: it is asked for GET_ROUTEINFO_BY_TOPIC and does not "
-        "know such a request. It is a broker, most likely. Set 'namesrvAddr' to the name server's address; its port is "
-        "9876 unless somebody has changed that, a broker's is 10911."
+        f"[ROCKETMQ_NOT_A_NAME_SERVER] {FIRST} is not a name server, but probably a broker: it does not support "
+        "GET_ROUTEINFO_BY_TOPIC. Set 'namesrvAddr' to the name server's address. Its port is 9876 by default, a "
+        "broker's is 10911."
     )
 
 

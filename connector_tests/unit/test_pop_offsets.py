@@ -84,19 +84,22 @@ def test_only_a_query_that_reads_queues_is_told_to_move_its_group() -> None:
     with pytest.raises(OptionError) as sharing:
         PopOffset.from_json(SourceOffset().to_json(), OPTIONS)
     assert str(sharing.value) == (
-        "[ROCKETMQ_CHECKPOINT_OPTION_CHANGED] The checkpoint was written with 'loadBalance' 'queue', and now it is "
-        "'message'. It has positions in queues, of which whoever shares messages knows nothing. Set it back, or start "
-        "with a new checkpoint location (and, for a file sink, a new path): the query then goes on where the group is; "
-        "what its last batch held comes again, unless it was done."
+        "[ROCKETMQ_CHECKPOINT_OPTION_CHANGED] The checkpoint was written with loadBalance='queue'; the query now "
+        "has loadBalance='message'. Its offsets do not apply to the new value: resuming could skip or repeat "
+        "messages. Restore the old value, or use a new checkpoint location (for a file sink also a new path). "
+        "With a new one, the query resumes from the group's committed offsets. With loadBalance=queue, "
+        "groupOffsets=ignore resets these to 'startingOffsets'. With loadBalance=message, messages of an "
+        "incomplete batch are redelivered."
     )
     with pytest.raises(OptionError) as reading_queues:
         SourceOffset.from_json(VALUE)
     assert str(reading_queues.value) == (
-        "[ROCKETMQ_CHECKPOINT_OPTION_CHANGED] The checkpoint was written with 'loadBalance' 'message', and now it is "
-        "'queue'. It has the handles of messages, and no positions in queues; the group has moved past all that was "
-        "handed out, so whoever reads its queues misses what of that was not done. Set it back, or start with a new "
-        "checkpoint location (and, for a file sink, a new path): the query then goes on where the group is, or, "
-        "with 'groupOffsets' set to 'ignore', begins at 'startingOffsets' and moves the group there."
+        "[ROCKETMQ_CHECKPOINT_OPTION_CHANGED] The checkpoint was written with loadBalance='message'; the query "
+        "now has loadBalance='queue'. Its offsets do not apply to the new value: resuming could skip or repeat "
+        "messages. Restore the old value, or use a new checkpoint location (for a file sink also a new path). "
+        "With a new one, the query resumes from the group's committed offsets. With loadBalance=queue, "
+        "groupOffsets=ignore resets these to 'startingOffsets'. With loadBalance=message, messages of an "
+        "incomplete batch are redelivered."
     )
 
 

@@ -69,9 +69,9 @@ def test_a_second_batch_from_one_start_is_an_error(has_one_before: bool) -> None
             run.latest_offset(start, ALL)
         skipped = 1 + has_one_before
         assert str(raised.value) == (
-            f"[ROCKETMQ_BATCH_SKIPPED] Spark asks for another batch, and batch {skipped} of this start of the query, "
-            "which it was given before, is not completed: its messages would be acknowledged, and be in no sink. Start "
-            "the query again from its checkpoint: nothing is lost. Report this with the version of Spark."
+            f"[ROCKETMQ_BATCH_SKIPPED] Spark requested another batch before batch {skipped} of this run was "
+            "completed. Its messages would be acknowledged without being in a sink. Restart the query from its "
+            "checkpoint: no data is lost. Report this error with the version of Spark."
         )
         assert in_batch(run) == len(end.handles), "none was acknowledged"
 
@@ -113,10 +113,9 @@ def test_undelivered_messages_that_retention_deleted_end_the_query(retaining: Sh
         with pytest.raises(DataLossError) as raised:
             batch_after(run, PopOffset("g"))
         assert str(raised.value) == (
-            "[ROCKETMQ_DATA_LOSS.UNDELIVERED_MESSAGES] 10 messages were deleted before group 'g' was delivered them: "
-            "[30, 40) of "
-            "T@a:0: the broker deleted them (retention). Set 'failOnDataLoss' to false to go on without them, and have "
-            "brokers keep messages for longer ('fileReservedTime') than a query may stand still."
+            "[ROCKETMQ_DATA_LOSS.UNDELIVERED_MESSAGES] 10 messages deleted before delivery to group 'g': [30, "
+            "40) of T@a:0: the broker deleted them (retention). Set 'failOnDataLoss' to false to continue "
+            "without them. Set the brokers' retention ('fileReservedTime') above the longest downtime of the query."
         )
         assert retaining.brokers["a"].messages == 3, "a pop moves the group on"
 

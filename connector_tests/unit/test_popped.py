@@ -121,7 +121,7 @@ def test_a_skipped_message_keeps_its_handle_from_its_namesake() -> None:
 )
 def test_a_message_without_a_handle_is_an_error(starts: str | None, offsets: str | None) -> None:
     with pytest.raises(
-        RemoteProtocolError, match=r"MALFORMED_RESPONSE\.HEADER.*PopMessageResponse cannot be read: .*OffsetInfo"
+        RemoteProtocolError, match=r"MALFORMED_RESPONSE\.HEADER.*header of a PopMessageResponse: .*OffsetInfo"
     ):
         received(starts, offsets, Record(queue_id=7, queue_offset=100))
 

@@ -160,8 +160,8 @@ def test_a_handle_of_a_broker_that_is_away_is_no_invalid_one() -> None:
 def test_that_nothing_is_said_is_said() -> None:
     error = refused(Code.BAD_REQUEST, "")
     assert str(error) == (
-        "[ROCKETMQ_PROXY_ERROR] p:8081 answered ReceiveMessage with BAD_REQUEST (40000): (no remark) "
-        "See Code BAD_REQUEST of RocketMQ's gRPC protocol, and the proxy's log."
+        "[ROCKETMQ_PROXY_ERROR] Proxy p:8081 returned BAD_REQUEST (40000) for ReceiveMessage: (no remark). Check "
+        "the proxy's log for BAD_REQUEST."
     )
 
 

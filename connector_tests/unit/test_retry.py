@@ -35,7 +35,7 @@ LIMIT_MS = 60_000
 PASSES, UNSERVED, FINAL = Outlook.PASSES, Outlook.UNSERVED, Outlook.FINAL
 MASTER_UNAVAILABLE = RouteError("MASTER_UNAVAILABLE", broker="broker-a", topic="orders")
 GARBAGE = RemoteProtocolError("MALFORMED_FRAME", peer="a:1", problem="garbage")
-UNREACHABLE = TransportError("CLUSTER_TIMEOUT", doing="Reaching a", waited_ms=1, limit_ms=1, cause="cut")
+UNREACHABLE = TransportError("CLUSTER_TIMEOUT", subject="a", waited_ms=1, limit_ms=1, cause="cut")
 
 
 @pytest.mark.parametrize(
@@ -192,10 +192,10 @@ def test_the_error_says_what_was_tried_for_how_long_and_the_last_failure() -> No
     with pytest.raises(TransportError) as raised:
         patience.check(LIMIT_MS + 5)
     assert raised.value.context == {
-        "doing": "Reaching broker broker-a",
+        "subject": "broker broker-a",
         "waited_ms": LIMIT_MS + 5,
         "limit_ms": LIMIT_MS,
-        "cause": str(REFUSED),
+        "cause": REFUSED.summary,
     }
     assert raised.value.__cause__ is REFUSED
 

@@ -74,15 +74,15 @@ def test_a_column_that_is_declared_not_null_is_refused() -> None:
     with pytest.raises(OptionError) as raised:
         check_schema(schema_class([default_schema()["body"], tags]))
     assert str(raised.value) == (
-        "[ROCKETMQ_NON_NULLABLE_COLUMN] Column 'Tags' is declared NOT NULL, and columns of this source may be null. "
-        "Declare it without NOT NULL, and filter rows with 'Tags IS NOT NULL'."
+        "[ROCKETMQ_NON_NULLABLE_COLUMN] Column 'Tags' is declared NOT NULL, but columns of the RocketMQ source "
+        "can be null. Declare it without NOT NULL, and filter rows with 'Tags IS NOT NULL'."
     )
 
 
 def test_a_schema_without_columns_is_refused() -> None:
     """It read no row, and the group's offsets moved on."""
     with pytest.raises(
-        OptionError, match=r"EMPTY_SCHEMA.*Leave out the schema, or name columns; there are: topic STRING"
+        OptionError, match=r"EMPTY_SCHEMA.*Omit the schema, or name at least one of these columns: topic STRING"
     ):
         check_schema(schema_class([]))
 

@@ -116,9 +116,9 @@ def test_so_does_who_is_told_so_by_what_fails(proxy: ScriptedProxy, known: Sessi
     no_settings = status(pb.Code.INTERNAL_SERVER_ERROR, 'because "settings" is null. NullPointerException.')
     proxy.answers["ReceiveMessage"] = lambda _: [pb.ReceiveMessageResponse(status=no_settings)]
     assert str(failure(lambda: receive(known))) == (
-        f"[ROCKETMQ_PROXY_UNAVAILABLE] {proxy.address} could not carry out ReceiveMessage, which may pass: "
-        'INTERNAL_SERVER_ERROR (50001): because "settings" is null. NullPointerException. '
-        "Look at the proxy's log, and at the brokers behind it."
+        f"[ROCKETMQ_PROXY_UNAVAILABLE] Proxy {proxy.address} could not process ReceiveMessage for now: "
+        'INTERNAL_SERVER_ERROR (50001): because "settings" is null. NullPointerException. Check the proxy\'s log, '
+        "and the brokers behind it."
     )
     known.keep()
     assert proxy.methods_asked() == ["Telemetry", "ReceiveMessage", "Telemetry"]
@@ -133,10 +133,10 @@ def test_a_group_that_is_not_there_is_said_so_with_what_to_do(proxy: ScriptedPro
     error = failure(session(proxy.address).keep)
     assert isinstance(error, BrokerError)
     assert str(error) == (
-        f"[ROCKETMQ_GROUP_NOT_FOUND.PROXY] Proxy {proxy.address} knows no broker that has the group, and refused "
-        "Telemetry: "
-        "process client telemetryCommand failed. group not found Make it, on every broker of the topics, 'mqadmin "
-        "updateSubGroup -g <group> -c <cluster>', or bring these back, within 'missingTopicTimeoutMs'."
+        f"[ROCKETMQ_GROUP_NOT_FOUND.PROXY] Proxy {proxy.address} rejected Telemetry: no broker has the consumer "
+        "group. process client telemetryCommand failed. group not found. Create it on every broker of the "
+        "topics, 'mqadmin updateSubGroup -g <group> -c <cluster>', or start these brokers, within "
+        "'missingTopicTimeoutMs'."
     )
 
 
@@ -145,8 +145,8 @@ def test_a_group_that_is_to_be_read_in_order_is_refused(proxy: ScriptedProxy, se
     proxy.answers["Telemetry"] = lambda _: [pb.TelemetryCommand(status=OK, settings=in_order)]
     error = failure(session(proxy.address).keep)
     assert str(error) == (
-        "[ROCKETMQ_FIFO_NOT_SUPPORTED] Group 'g' is FIFO, and shared messages come in no order. Use 'loadBalance' "
-        "'queue'."
+        "[ROCKETMQ_FIFO_NOT_SUPPORTED] Group 'g' is FIFO, but loadBalance=message does not preserve the order of "
+        "messages. Set 'loadBalance' to 'queue'."
     )
 
 
@@ -260,8 +260,8 @@ def test_responses_beyond_the_limit_are_an_error(
 ) -> None:
     proxy.answers["ReceiveMessage"] = lambda _: answers
     assert str(failure(lambda: receive(known))) == (
-        f"[ROCKETMQ_RESPONSE_TOO_LARGE] {proxy.address} answered ReceiveMessage with more than was asked for, or with "
-        "more than 134217728 bytes. Check that the address is a RocketMQ 5 proxy, and not another service."
+        f"[ROCKETMQ_RESPONSE_TOO_LARGE] {proxy.address} returned more messages for ReceiveMessage than requested, "
+        "or more than 134217728 bytes. Check that the address is that of a RocketMQ 5 proxy."
     )
 
 
@@ -358,8 +358,8 @@ def test_a_changed_message_is_known_by_another_handle_or_no_more(proxy: Scripted
 def test_where_nobody_listens_it_says_so_and_asks_at_the_next_address(proxy: ScriptedProxy, session: SessionOf) -> None:
     one = session("127.0.0.1:1", proxy.address)
     assert str(failure(one.keep)) == (
-        "[ROCKETMQ_CONNECT_FAILED] No connection to 127.0.0.1:1: Connection refused. "
-        "Check the address and that the server is up."
+        "[ROCKETMQ_CONNECT_FAILED] Cannot connect to 127.0.0.1:1: Connection refused. Check the address, and "
+        "that the server is running."
     )
     one.keep()
     assert proxy.methods_asked() == ["Telemetry"]
@@ -427,10 +427,9 @@ def test_a_grpc_server_of_something_else_is_said_to_be_no_proxy(proxy: ScriptedP
 
     proxy.answers["QueryRoute"] = refuse
     assert str(failure(lambda: session(proxy.address).find("T"))) == (
-        f"[ROCKETMQ_NOT_A_GRPC_PROXY] {proxy.address} is no RocketMQ 5 proxy that speaks gRPC: it answered "
-        "QueryRoute with "
-        "unknown service. Set 'endpoints' to a proxy's gRPC address, whose port is 8081 by default. Name servers are "
-        "'namesrvAddr'."
+        f"[ROCKETMQ_NOT_A_GRPC_PROXY] {proxy.address} is not the gRPC address of a RocketMQ 5 proxy: it returned "
+        "unknown service for QueryRoute. Set 'endpoints' to a proxy's gRPC address (port 8081 by default). Name "
+        "servers belong in 'namesrvAddr'."
     )
 
 

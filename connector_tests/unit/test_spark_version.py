@@ -47,12 +47,11 @@ def test_spark_without_python_sources_names_the_version_needed(path_of_3_5: str,
     )
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
-        "rocketmq_spark.errors.OptionError: [ROCKETMQ_UNSUPPORTED_SPARK_VERSION] PySpark 3.5.9 runs on "
-        f"{platform.node()}, by "
-        f"Python {platform.python_version()} ({sys.executable}), and it has no pyspark.sql.datasource: Python data "
-        "sources came with Spark 4.0. On the driver and on every executor rocketmq_spark needs Spark 4.0 to 4.3 and "
-        "Python 3.11 to 3.13: pip install 'pyspark>=4.0,<4.4' for the Python that 'spark.pyspark.python' or "
-        "PYSPARK_PYTHON names. There is no version for Spark 3.5."
+        "rocketmq_spark.errors.OptionError: [ROCKETMQ_UNSUPPORTED_SPARK_VERSION] PySpark 3.5.9 is not supported: "
+        f"it has no pyspark.sql.datasource, which Spark 4.0 introduced. It runs on {platform.node()} with Python "
+        f"{platform.python_version()} ({sys.executable}). On the driver and on every executor, install Spark 4.0 "
+        "to 4.3 and Python 3.11 to 3.13. For the Python of 'spark.pyspark.python' or PYSPARK_PYTHON, run pip "
+        "install 'pyspark>=4.0,<4.4'. No version supports Spark 3.5."
     )
 
 

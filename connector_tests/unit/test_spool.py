@@ -94,9 +94,9 @@ def test_a_disk_that_refuses_is_named(spool: Spool, tmp_path: Path) -> None:
     with pytest.raises(OptionError) as raised:
         spool.keep(START, 1, messages(0))
     assert str(raised.value) == (
-        f"[ROCKETMQ_SPOOL_DIR_UNUSABLE] Batches are kept in {folder} until they are done, which cannot be used: "
-        f"[Errno 20] Not a directory: '{folder / START}'. Make it a folder that the driver may write to, with room for "
-        "some batches, or change 'spoolDir'. The checkpoint has no batch that is not kept: nothing is lost."
+        f"[ROCKETMQ_SPOOL_DIR_UNUSABLE] Cannot use the spool directory {folder}: [Errno 20] Not a directory: "
+        f"'{folder / START}'. Make it writable for the driver, with space for several batches, or change "
+        "'spoolDir'. No data is lost: each batch is spooled before the checkpoint logs it."
     )
     with pytest.raises(OptionError, match="SPOOL_DIR_UNUSABLE"):
         Spool(folder)

@@ -155,10 +155,9 @@ def test_others_that_stay_are_an_error_that_names_them() -> None:
     with pytest.raises(MembershipError) as raised:
         case.look()
     assert str(raised.value) == (
-        "[ROCKETMQ_GROUP_HAS_OTHER_MEMBERS] 'groupOffsets' moves group 'g' before anything is read, and others are "
-        "in the "
-        "group: her, you. Stop them, or take a group of your own, or set 'groupOffsets' to 'resume' to go on where the "
-        "group is."
+        "[ROCKETMQ_GROUP_HAS_OTHER_MEMBERS] Cannot reset the offsets of group 'g', because the group has other "
+        "members: her, you. Stop them, use another group, or set 'groupOffsets' to 'resume' to start from the "
+        "group's committed offsets."
     )
 
 

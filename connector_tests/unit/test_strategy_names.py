@@ -126,29 +126,29 @@ def test_a_users_own_strategy_works_within_machine_rooms() -> None:
     ],
 )
 def test_what_names_no_strategy_is_refused_with_the_reason(name: str, complaint: str) -> None:
-    with pytest.raises(OptionError, match="'allocateStrategy' cannot be") as caught:
+    with pytest.raises(OptionError, match="for 'allocateStrategy'") as caught:
         strategy_named(name, SETTINGS)
     assert complaint in str(caught.value)
     assert caught.value.context["value"] == ("" if name == "MACHINE_ROOM_NEARBY-" else name)
 
 
-CONFIG_HINT = "CONFIG divides nothing, it takes the queues given there."
+CONFIG_HINT = "CONFIG reads exactly the queues listed there."
 
 
 @pytest.mark.parametrize(
-    ("name", "option", "hint"),
+    ("name", "needed", "reason"),
     [
         ("CONFIG", "messageQueueList", CONFIG_HINT),
-        ("MACHINE_ROOM", "consumeridcs", "MACHINE_ROOM reads brokers called 'room@name' in these rooms."),
-        ("MACHINE_ROOM_NEARBY-AVG", "machineRoomResolver", "It says where brokers and clients run."),
+        ("MACHINE_ROOM", "consumeridcs", "MACHINE_ROOM reads brokers named 'room@name' in these rooms."),
+        ("MACHINE_ROOM_NEARBY-AVG", "machineRoomResolver", "It maps brokers and clients to machine rooms."),
         ("MACHINE_ROOM_NEARBY-CONFIG", "messageQueueList", CONFIG_HINT),
     ],
 )
-def test_a_strategy_names_the_option_that_it_needs(name: str, option: str, hint: str) -> None:
+def test_a_strategy_names_the_option_that_it_needs(name: str, needed: str, reason: str) -> None:
     with pytest.raises(OptionError) as raised:
         strategy_named(name)
-    assert raised.value.condition == "MISSING_OPTION"
-    assert raised.value.context == {"option": option, "hint": hint}
+    assert raised.value.condition == "OPTION_REQUIRES_OPTION"
+    assert raised.value.context == {"option": "allocateStrategy", "needed": needed, "reason": reason}
 
 
 def test_a_resolver_must_know_brokers_and_clients() -> None:
@@ -163,7 +163,7 @@ def test_a_resolver_must_know_brokers_and_clients() -> None:
 
 
 def test_a_resolver_that_is_not_there_is_a_wrong_resolver() -> None:
-    with pytest.raises(OptionError, match="'machineRoomResolver' cannot be 'no_such_module:X'"):
+    with pytest.raises(OptionError, match="Invalid value 'no_such_module:X' for 'machineRoomResolver'"):
         strategy_named("MACHINE_ROOM_NEARBY-AVG", StrategySettings(machine_room_resolver="no_such_module:X"))
 
 

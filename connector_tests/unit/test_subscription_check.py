@@ -177,10 +177,10 @@ def test_the_error_names_both_and_says_that_each_stream_wants_a_group_of_its_own
     subject = check(tags("orders"))
     answer(subject, {"10.0.0.1@7#1": [tags("payments", "TagA")]})
     assert str(subject.difference()) == (
-        "[ROCKETMQ_INCONSISTENT_SUBSCRIPTION] Members of group 'g' subscribe to different things: 'me' to orders (*); "
-        "'10.0.0.1@7#1' to payments (TagA). Give all members the same topics and expressions, or this one another "
-        "group. Each stream is a member by itself: two streams of one application that read different topics want a "
-        "group each."
+        "[ROCKETMQ_INCONSISTENT_SUBSCRIPTION] Members of group 'g' have different subscriptions: 'me' subscribes "
+        "to orders (*); '10.0.0.1@7#1' subscribes to payments (TagA). Set the same topics and expressions on all "
+        "members, or use another group. Each stream is a member of its own: two streams of one application that "
+        "read different topics need a group each."
     )
 
 
@@ -205,10 +205,10 @@ def test_a_member_with_our_checkpoint_is_named_and_asked_again() -> None:
     subject.to_ask(["a", "10.0.0.5@8#2"])
     told(subject, {"a": {}, "10.0.0.5@8#2": OURS})
     assert str(subject.difference()) == (
-        "[ROCKETMQ_CHECKPOINT_SHARED] Members '10.0.0.1@7#1' and '10.0.0.5@8#2' of group 'g' run from one checkpoint, "
-        "or from a copy of it. A sink that skips batch numbers of a query that it has already, such as Delta's or "
-        "Iceberg's, loses rows. Stop one of them, and start it with a new checkpoint location (and, for a file "
-        "sink, a new path). If one is a former run of this query, wait until it has ended."
+        "[ROCKETMQ_CHECKPOINT_SHARED] Members '10.0.0.1@7#1' and '10.0.0.5@8#2' of group 'g' run from one "
+        "checkpoint, or from a copy of it. A sink that skips batch numbers it already has, such as Delta's or "
+        "Iceberg's, loses rows. Stop one of them, and start it with a new checkpoint location (for a file sink "
+        "also a new path). If one is an earlier run of this query, wait until it has ended."
     )
     assert subject.to_ask(["a", "10.0.0.5@8#2", "b"]) == {"10.0.0.5@8#2", "b"}
     subject.to_ask(["a", "b"])

@@ -175,8 +175,8 @@ def test_a_broker_that_is_back_in_time_has_its_rows(cluster: ScriptedCluster, ca
     assert subject.looks.problems([AT_B], first_only=True) == {}
     assert 4_000 <= subject.now_ms < 7_000
     assert caplog.messages[0] == (
-        "waiting for topic T (at most 9 s more): [ROCKETMQ_UNKNOWN_BROKER] The name servers know nothing of "
-        "topic 'T' on broker 'b'. Bring the broker back, or mend the column 'brokerName'."
+        "waiting for topic T (at most 9 s more): [ROCKETMQ_UNKNOWN_BROKER] Broker 'b' is not in the route of "
+        "topic 'T'. Start the broker, or correct column 'brokerName'."
     )
 
 

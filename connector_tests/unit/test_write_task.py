@@ -153,9 +153,9 @@ def test_rows_for_a_topic_that_nobody_serves_are_named_before_anything_of_their_
         write_rows([batch], columns, TASK, options, sent)
     with pytest.raises(LocalProtocolError) as raised:
         write_rows([batch.slice(0, 3)], columns, TASK, options, sent)
-    assert "Row 2 of partition 3 of query q batch 1 cannot be sent: nobody serves it. So it is with 0" in str(
-        raised.value
-    )
+    assert (
+        "Invalid row 2 in partition 3 of query q batch 1: nobody serves it. This Arrow batch has 1 invalid row;"
+    ) in str(raised.value)
     assert sent.batches == []
 
     write_rows([batch], columns, TASK, replace(options, dead_letter_topic="DEAD"), sent)
@@ -174,8 +174,8 @@ def test_a_dead_letter_topic_that_takes_nothing_is_told_before_anything_is_sent(
     with pytest.raises(LocalProtocolError) as raised:
         write_rows([batch], columns, TASK, replace(options, dead_letter_topic="missing"), sent)
     assert (
-        "Row 1 of partition 3 of query q batch 1 cannot be sent: its body is empty, which no broker takes; nor can it "
-        "go to 'deadLetterTopic': nobody serves it. So it is with 0 others."
+        "Invalid row 1 in partition 3 of query q batch 1: its body is empty, which no broker takes; and "
+        "'deadLetterTopic' cannot be used: nobody serves it. This Arrow batch has 1 invalid row;"
     ) in str(raised.value)
     assert sent.batches == []
 
@@ -190,8 +190,8 @@ def test_a_row_that_no_broker_takes_is_named_and_nothing_else_is_sent(
     with pytest.raises(LocalProtocolError) as raised:
         write_rows([arrow(b"a", b"b"), arrow(b"c", TOO_LARGE, b"")], COLUMNS, TASK, OPTIONS, sent)
     assert str(raised.value).startswith(
-        "[ROCKETMQ_INVALID_ROW] Row 3 of partition 3 of query q batch 1 cannot be sent: its body has "
-        "2001 bytes, and 2000 is the most. So it is with 1 others."
+        "[ROCKETMQ_INVALID_ROW] Invalid row 3 in partition 3 of query q batch 1: its body has 2001 bytes, and "
+        "2000 is the most. This Arrow batch has 2 invalid rows; none of its rows was sent."
     )
     assert [message.body for message in sent.messages()] == [b"a", b"b"]
     assert not sent.is_finished

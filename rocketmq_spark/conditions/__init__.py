@@ -1,4 +1,4 @@
-"""The one table of conditions: what errors say, and what a user can do. Code raises them by name, see ``errors``.
+"""The one table of error conditions. Code raises them by name, see ``errors``. A dot separates a sub-condition.
 
 The reference page ``docs/reference/errors.md`` is generated from this table.
 """

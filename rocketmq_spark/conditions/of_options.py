@@ -1,4 +1,4 @@
-"""What is wrong with options, schemas, checkpoints and what is installed. See the package."""
+"""Conditions of options, schemas, checkpoints and the installation. See the package."""
 
 from __future__ import annotations
 
@@ -10,97 +10,113 @@ from rocketmq_spark.condition import Condition
 
 OF_OPTIONS: Final[Mapping[str, Condition]] = MappingProxyType(
     {
-        "UNKNOWN_OPTION": Condition(
-            "Unknown option {option!r}.",
-            "{suggestion} docs/reference/options.md lists every option. Names are not case-sensitive, and Spark hands "
-            "them over in lower case.",
+        "UNKNOWN_OPTION": Condition("Unknown option '{option}'.", "{suggestion} Option names are not case-sensitive."),
+        "MISSING_OPTION": Condition("Required option '{option}' is not set.", "Set it to {expected}."),
+        "OPTION_REQUIRES_OPTION": Condition(
+            "Option '{option}' requires option '{needed}'. {reason}", "Set '{needed}', or remove '{option}'."
         ),
-        "MISSING_OPTION": Condition("Option {option!r} is required and was not given.", "{hint}"),
-        "INVALID_OPTION_VALUE": Condition("Option {option!r} cannot be {value!r}.", "It must be {expected}."),
-        "INCOMPATIBLE_OPTIONS": Condition("Options {first!r} and {second!r} contradict each other.", "{reason}"),
+        "INVALID_OPTION_VALUE": Condition("Invalid value '{value}' for '{option}'.", "Set it to {expected}."),
+        "INCOMPATIBLE_OPTIONS": Condition(
+            "Options '{first}' and '{second}' are incompatible. {reason}", "Change or remove one of them."
+        ),
+        # ---- schemas and columns
         "UNKNOWN_COLUMN": Condition(
-            "The schema names columns that RocketMQ messages do not have: {columns}.",
-            "There are: {available}. Properties are columns too where 'propertyColumns' names them.",
+            "The schema has columns that the RocketMQ source does not have: {columns}.",
+            "Use these columns: {available}. To read message properties as columns, name them in 'propertyColumns'.",
         ),
         "UNSUPPORTED_SINK_COLUMN": Condition(
-            "Rows have columns that are nothing of a message to send: {columns}.",
-            "Choose with select(...); there are: {available}. Beside them may only be what 'messageIdColumns' names.",
+            "Columns not supported by the RocketMQ sink: {columns}.",
+            "Remove them with select(). Supported columns: {available}. Columns in 'messageIdColumns' are allowed too.",
         ),
         "UNSUPPORTED_COLUMN_TYPE": Condition(
-            "Column {column!r} cannot be read as {given}.", "Declare it as {expected}; there are: {available}."
+            "Column '{column}' of the schema has type {given}; expected {expected}.",
+            "Change its type in the schema. Columns of the source: {available}.",
         ),
         "EMPTY_SCHEMA": Condition(
-            "The schema has no column, so no row could be read.",
-            "Leave out the schema, or name columns; there are: {available}.",
+            "The schema has no columns.", "Omit the schema, or name at least one of these columns: {available}."
         ),
         "NON_NULLABLE_COLUMN": Condition(
-            "Column {column!r} is declared NOT NULL, and columns of this source may be null.",
+            "Column '{column}' is declared NOT NULL, but columns of the RocketMQ source can be null.",
             "Declare it without NOT NULL, and filter rows with '{column} IS NOT NULL'.",
         ),
         "MISSING_SEND_BACK_COLUMN": Condition(
-            "Rows cannot be sent back without {missing}.",
-            "Name {needed} in the reader's schema, and keep them in the rows.",
+            "Rows cannot be sent back: missing columns {missing}.",
+            "Include {needed} in the reader's schema, and keep them in the rows.",
         ),
         "UNSUPPORTED_SINK_COLUMN_TYPE": Condition(
-            "Column {column!r} is {given}, and cannot be sent as that.", "Make it {expected}; there are: {available}."
+            "Column '{column}' has type {given}; expected {expected}.",
+            "Cast it. Columns of the sink: {available}.",
         ),
         "DUPLICATE_COLUMN_ALIAS": Condition(
-            "Columns {first!r} and {second!r} both say {meaning!r} of a message.", "Drop one of them."
+            "Columns '{first}' and '{second}' are both the sink column '{column}'.", "Keep one of them."
         ),
         "AMBIGUOUS_COLUMN": Condition(
-            "Column {column!r} is ambiguous: the rows have {columns}.", "Rename or drop all but one."
+            "Column '{column}' is ambiguous: the rows have {columns}.", "Rename or drop all but one."
         ),
-        "MISSING_SINK_COLUMN": Condition("Rows cannot be sent without {missing}.", "There are: {available}."),
+        "MISSING_SINK_COLUMN": Condition(
+            "Rows cannot be sent: missing {missing}.", "Add it. Columns of the sink: {available}."
+        ),
         "UNSUPPORTED_SAVE_MODE": Condition(
-            "Topic {topic!r} cannot be overwritten: what is written comes behind what is there.", "Use mode('append')."
+            "Save mode 'overwrite' is not supported for topic '{topic}': RocketMQ topics are append-only.",
+            "Use mode('append').",
         ),
+        # ---- checkpoints
         "INCOMPATIBLE_CHECKPOINT": Condition(
-            "The checkpoint holds an offset that this version cannot read: {problem}.",
-            "Use the version of rocketmq_spark that wrote it, or start with a new checkpoint location (and, for a file "
-            "sink, a new path); the consumer group's offsets then say where to go on.",
+            "The checkpoint contains an offset that this version cannot read: {problem}.",
+            "Use the version of rocketmq_spark that wrote it, or a new checkpoint location (for a file sink also a new "
+            "path). With a new one, the query resumes from the group's committed offsets.",
         ),
         "CHECKPOINT_OPTION_CHANGED": Condition(
-            "The checkpoint was written with {option!r} {before!r}, and now it is {now!r}. {loses}",
-            "Set it back, or start with a new checkpoint location (and, for a file sink, a new path): the query then "
-            "goes on where the group is{or_else}.",
+            "The checkpoint was written with {option}='{before}'; the query now has {option}='{now}'. Its offsets do "
+            "not apply to the new value: resuming could skip or repeat messages.",
+            "Restore the old value, or use a new checkpoint location (for a file sink also a new path). With a new "
+            "one, the query resumes from the group's committed offsets. With loadBalance=queue, groupOffsets=ignore "
+            "resets these to 'startingOffsets'. With loadBalance=message, messages of an incomplete batch are "
+            "redelivered.",
         ),
         "OFFSET_FILE_UNUSABLE": Condition(
-            "The offsets of this query are kept in {file}, which cannot be used: {problem}.",
-            "Make it readable and writable, or change 'localOffsetStoreDir'. If it is damaged, remove it and its "
-            "'.bak': the query then goes on from its checkpoint, or begins anew without one.",
+            "Cannot use {file}, the file with the offsets of this query: {problem}.",
+            "Make it readable and writable, or change 'localOffsetStoreDir'. If it is damaged, delete it and its "
+            "'.bak': the query then resumes from its checkpoint, or without one from its start position.",
         ),
         "SPOOL_DIR_UNUSABLE": Condition(
-            "Batches are kept in {folder} until they are done, which cannot be used: {problem}.",
-            "Make it a folder that the driver may write to, with room for some batches, or change 'spoolDir'. The "
-            "checkpoint has no batch that is not kept: nothing is lost.",
+            "Cannot use the spool directory {folder}: {problem}.",
+            "Make it writable for the driver, with space for several batches, or change 'spoolDir'. No data is lost: "
+            "each batch is spooled before the checkpoint logs it.",
         ),
+        # ---- what is installed
         "TLS_FILE_UNUSABLE": Condition(
-            "Option {option!r} is {path}, which cannot be used on {host}: {problem}.",
-            "It must be a PEM file that can be read at this path on the driver and on every executor; an encrypted key "
-            "needs 'tlsKeyPassword'.",
+            "Cannot use {path}, the file of option '{option}', on {host}: {problem}.",
+            "Provide a readable PEM file at this path on the driver and on every executor. For an encrypted key, set "
+            "'tlsKeyPassword'.",
         ),
         "UNSUPPORTED_SPARK_VERSION": Condition(
-            "PySpark {version} runs on {host}, by {python}, and it has no {missing}: Python data sources came with "
-            "Spark 4.0.",
-            "On the driver and on every executor rocketmq_spark needs Spark 4.0 to 4.3 and Python 3.11 to 3.13: pip "
-            "install 'pyspark>=4.0,<4.4' for the Python that 'spark.pyspark.python' or PYSPARK_PYTHON names. There is "
-            "no version for Spark 3.5.",
+            "PySpark {version} is not supported: it has no {missing}, which Spark 4.0 introduced. It runs on {host} "
+            "with {python}.",
+            "On the driver and on every executor, install Spark 4.0 to 4.3 and Python 3.11 to 3.13. For the Python of "
+            "'spark.pyspark.python' or PYSPARK_PYTHON, run pip install 'pyspark>=4.0,<4.4'. No version supports Spark "
+            "3.5.",
         ),
         "UNSUPPORTED_SPARK_SETTING": Condition(
-            "This query cannot run with 'spark.sql.streaming.triggerAvailableNowWrapper.enabled': Spark {version} then "
-            "fixes where the run ends before it reads the checkpoint, and its call {call} does not show where the "
-            "batch begins.",
-            "Unset that setting. To read all that is there in several batches, call rocketmq_spark.run_available_now, "
-            "or use Spark 4.2 or newer. Nothing was read; the checkpoint remains valid.",
+            "Setting 'spark.sql.streaming.triggerAvailableNowWrapper.enabled' is not supported with Spark {version}. "
+            "Spark then fixes the end of the run before it reads the checkpoint, and its call {call} does not show the "
+            "start of the batch.",
+            "Unset it. To read all available messages in several batches, call rocketmq_spark.run_available_now, or "
+            "use Spark 4.2 or newer. No message was read, and the checkpoint remains valid.",
         ),
         "MESSAGE_ID_UNAVAILABLE": Condition(
-            "Ids need query and batch, of which Spark says {query} and {batch}.", "Set 'messageIdColumns'."
+            "Cannot generate message IDs: Spark provided no query ID or batch ID (query {query}, batch {batch}).",
+            "Set 'messageIdColumns' to columns that identify a row.",
         ),
-        "UNSUPPORTED_OPERATION": Condition("format('rocketmq') reads streams; it has no {subject} yet.", "{instead}"),
+        "UNSUPPORTED_OPERATION": Condition(
+            "The RocketMQ source supports streaming reads only; {operation} is not supported.",
+            "Use spark.readStream.format('rocketmq') with trigger(availableNow=True): it reads all available messages "
+            "and stops. To query the rows, write them to files or to a table.",
+        ),
         "NATIVE_DECODER_UNAVAILABLE": Condition(
-            "{variable} asks for the native decoder, which cannot be loaded: {problem}.",
-            "Install a wheel that has it, or build it with 'make native'; without the variable the decoder in Python "
-            "is used, which reads the same, slower.",
+            "Cannot load the native decoder that {variable} selects: {problem}.",
+            "Install a wheel that contains it, or build it with 'make native'. To use the Python decoder, unset "
+            "{variable}: it returns the same rows, more slowly.",
         ),
     }
 )

@@ -56,7 +56,9 @@ class BrokerNames:
         """Raises TransportError[CONNECTION_LOST] where it is not: the connection by which it was known is gone."""
         if not self.is_known(broker_name):
             address = _address(self.link(broker_name))
-            raise TransportError("CONNECTION_LOST", address=address, reason="before the broker could be asked over it")
+            raise TransportError(
+                "CONNECTION_LOST", address=address, reason="it closed before a request to the broker was sent"
+            )
 
     def is_elsewhere(self, broker_name: str) -> bool:
         """Whether another broker was found in its place, and it has not answered since: then others' answers from there

@@ -37,7 +37,7 @@ def starting_point(options: ReadOptions) -> StartingPoint:
     """What ``startingOffsets``, ``startingTimestamp``, ``consumeFromWhere`` and ``consumeTimestamp`` mean together; the
     end of the topic where none of them is given.
 
-    Raises OptionError[INCOMPATIBLE_OPTIONS] when two of them mean different things, and OptionError[MISSING_OPTION]
+    Raises OptionError[INCOMPATIBLE_OPTIONS] when two of them differ, and OptionError[OPTION_REQUIRES_OPTION]
     for CONSUME_FROM_TIMESTAMP without a time.
 
     Source: ``client/consumer/DefaultMQPushConsumer.java``; differs: its default time, half an hour before each start,
@@ -46,7 +46,7 @@ def starting_point(options: ReadOptions) -> StartingPoint:
     said = list(_said(options))
     for (first, meant), (second, meant_too) in pairwise(said):
         if meant != meant_too:
-            reason = "Each says where to begin, and not the same; give one of them."
+            reason = "They set different start positions."
             raise OptionError("INCOMPATIBLE_OPTIONS", first=first, second=second, reason=reason)
     return said[0][1] if said else StartingPoint(ConsumeFromWhere.LAST_OFFSET)
 
@@ -68,7 +68,7 @@ def _of_starting_offsets(options: ReadOptions) -> StartingPoint:
         return StartingPoint(OF_STARTING_OFFSETS[options.starting_offsets])
     offsets = options.starting_offsets or ()
     if others := {queue.topic for queue, _ in offsets} - set(options.topics):
-        reason = f"No offset can be given for {', '.join(sorted(others))}, which is not subscribed."
+        reason = f"'startingOffsets' has topics that are not subscribed: {', '.join(sorted(others))}."
         raise OptionError("INCOMPATIBLE_OPTIONS", first="startingOffsets", second="subscribe", reason=reason)
     return StartingPoint(ConsumeFromWhere.FIRST_OFFSET, offsets=offsets)
 
@@ -80,6 +80,6 @@ def _of_consume_from_where(options: ReadOptions) -> StartingPoint:
     times = (options.consume_timestamp_ms, options.starting_timestamp_ms)
     given = [timestamp_ms for timestamp_ms in times if timestamp_ms is not None]
     if not given:
-        hint = f"'consumeFromWhere' is {where.value}: say from when on."
-        raise OptionError("MISSING_OPTION", option="consumeTimestamp", hint=hint)
+        reason = f"{where.value} has no default time."
+        raise OptionError("OPTION_REQUIRES_OPTION", option="consumeFromWhere", needed="consumeTimestamp", reason=reason)
     return StartingPoint(where, given[0])

@@ -54,7 +54,7 @@ def strategy_named(name: str, settings: StrategySettings = NO_SETTINGS) -> Strat
     """The strategy that RocketMQ calls ``name``, in any case; or the user's own, ``module:Class``.
 
     Classes of users are called without arguments. OptionError[INVALID_OPTION_VALUE] for what names no strategy,
-    OptionError[MISSING_OPTION] when ``settings`` lack what it needs.
+    OptionError[OPTION_REQUIRES_OPTION] when ``settings`` lack what it needs.
     """
     if name.upper().startswith(NEARBY_PREFIX):
         return _nearby(name, settings)
@@ -74,15 +74,13 @@ def strategy_of(options: ReadOptions) -> Strategy:
 
 
 def _by_config(settings: StrategySettings) -> Strategy:
-    queues = _required(
-        settings.message_queues, QUEUES_OPTION, "CONFIG divides nothing, it takes the queues given there."
-    )
+    queues = _required(settings.message_queues, QUEUES_OPTION, "CONFIG reads exactly the queues listed there.")
     return AllocateMessageQueueByConfig(tuple(queues))
 
 
 def _by_machine_room(settings: StrategySettings) -> Strategy:
     rooms = _required(
-        settings.consumer_idcs, IDCS_OPTION, "MACHINE_ROOM reads brokers called 'room@name' in these rooms."
+        settings.consumer_idcs, IDCS_OPTION, "MACHINE_ROOM reads brokers named 'room@name' in these rooms."
     )
     return AllocateMessageQueueByMachineRoom(frozenset(rooms))
 
@@ -101,7 +99,7 @@ def _nearby(name: str, settings: StrategySettings) -> Strategy:
     inner = strategy_named(name[len(NEARBY_PREFIX) :], settings)
     if not isinstance(inner, AllocateMessageQueueStrategy):
         raise _unusable(name, f"{NEARBY_PREFIX} and a strategy for single topics, which {inner.name} is not")
-    path = _required(settings.machine_room_resolver, RESOLVER_OPTION, "It says where brokers and clients run.")
+    path = _required(settings.machine_room_resolver, RESOLVER_OPTION, "It maps brokers and clients to machine rooms.")
     return AllocateMachineRoomNearby(inner, _resolver(path))
 
 
@@ -128,9 +126,9 @@ def _made_from(path: str, option: str) -> Any:
         raise _unusable(path, expected, option) from problem
 
 
-def _required(value: T, option: str, hint: str) -> T:
+def _required(value: T, needed: str, reason: str) -> T:
     if not value:
-        raise OptionError("MISSING_OPTION", option=option, hint=hint)
+        raise OptionError("OPTION_REQUIRES_OPTION", option=STRATEGY_OPTION, needed=needed, reason=reason)
     return value
 
 

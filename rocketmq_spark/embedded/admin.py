@@ -75,7 +75,7 @@ def mqadmin(*arguments: str, version: str | None = None, security: Security = UN
         )
     if done.returncode != 0 or "SubCommandException" in done.stderr:
         raise EmbeddedBrokerError(
-            "EMBEDDED_CLUSTER_INVALID_STATE", problem=f"mqadmin failed: {done.stderr}", hint=done.stdout
+            "EMBEDDED_CLUSTER_INVALID_STATE", problem=f"mqadmin failed: {done.stderr} {done.stdout}"
         )
     return done.stdout
 

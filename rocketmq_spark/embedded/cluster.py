@@ -306,9 +306,7 @@ class EmbeddedCluster:
 
     def _the_proxy(self) -> ProxyServer:
         if self._proxy is None:
-            raise EmbeddedBrokerError(
-                "EMBEDDED_CLUSTER_INVALID_STATE", problem="There is no proxy", hint="Pass proxy=True."
-            )
+            raise EmbeddedBrokerError("EMBEDDED_CLUSTER_INVALID_STATE", problem="it has no proxy; pass proxy=True")
         return self._proxy
 
     def _await_registration(self, names: Sequence[str], topic: str = SYSTEM_TOPIC, queues: int = 1) -> None:
@@ -316,10 +314,10 @@ class EmbeddedCluster:
         deadline = time.monotonic() + READY_TIMEOUT_MS / 1000
         while missing := self._unregistered(names, topic, queues):
             if time.monotonic() > deadline:
-                problem = f"{', '.join(missing)} did not register within {READY_TIMEOUT_MS} ms"
-                raise EmbeddedBrokerError(
-                    "EMBEDDED_CLUSTER_INVALID_STATE", problem=problem, hint="The machine may be overloaded."
+                problem = (
+                    f"{', '.join(missing)} did not register within {READY_TIMEOUT_MS} ms; the host may be overloaded"
                 )
+                raise EmbeddedBrokerError("EMBEDDED_CLUSTER_INVALID_STATE", problem=problem)
             for name in missing:
                 self._brokers[name].register()
             time.sleep(POLL_S)

@@ -51,8 +51,7 @@ def pyspark_jars() -> Path:
             return folder
     raise EmbeddedBrokerError(
         "EMBEDDED_CLUSTER_INVALID_STATE",
-        problem="PySpark's jars are not there",
-        hint="Install the full 'pyspark' package.",
+        problem="PySpark's jars are missing; install the full 'pyspark' package",
     )
 
 

@@ -69,8 +69,7 @@ class ServerJvms:
         if name == SHARED_JVM:
             raise EmbeddedBrokerError(
                 "EMBEDDED_CLUSTER_INVALID_STATE",
-                problem=f"{server} has no JVM of its own",
-                hint="Pass separate_jvms=True.",
+                problem=f"{server} has no JVM of its own; pass separate_jvms=True",
             )
         return self._jvms[name]
 

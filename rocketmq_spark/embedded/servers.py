@@ -257,9 +257,7 @@ def free_port(jvm: ChildJvm) -> int:
         except Py4JJavaError:
             continue
         return port
-    raise EmbeddedBrokerError(
-        "EMBEDDED_CLUSTER_INVALID_STATE", problem="no port is free", hint="Stop what listens on this machine."
-    )
+    raise EmbeddedBrokerError("EMBEDDED_CLUSTER_INVALID_STATE", problem="no port is free; stop servers on this host")
 
 
 def announce_version(jvm: ChildJvm) -> None:
@@ -286,5 +284,4 @@ def await_free_port(jvm: ChildJvm, port: int) -> None:
     raise EmbeddedBrokerError(
         "EMBEDDED_CLUSTER_INVALID_STATE",
         problem=f"port {port} did not become free within {FREE_PORT_TIMEOUT_MS} ms",
-        hint="Try again.",
     )

@@ -82,7 +82,7 @@ class MessageReturner:
                     self._failures.succeeded(subject, topic)
                     problems[place] = outcome
                 elif (over := self._failures.failed(subject, topic, outcome)) is not None:
-                    problems[place] = str(over)
+                    problems[place] = over.summary
                 else:
                     left.append(place)
             if not left:

@@ -63,5 +63,5 @@ class MessageSender:
         try:
             self._failures.retrying(lambda: client.call(queue, send_back), subject, message.topic, self._sleep)
         except RocketMQError as error:
-            return str(error)
+            return error.summary
         return None

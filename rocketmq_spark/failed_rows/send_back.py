@@ -33,11 +33,12 @@ NEEDED_OF_SHARED: Final = ("topic", "brokerName", "receiptHandle", "msgId", "rec
 PROBLEM: Final = "problem"
 NAMED_IN_AN_ERROR: Final = 10
 RETRY_TOPIC_EXPECTED: Final = (
-    "'true' for a query that sends rows back, or the group never reads them again; "
-    "a delay level of -1 sends them to the dead letter queue instead"
+    "'true', or the group never reads the rows again; to send them to the dead-letter topic instead, use delay_level=-1"
 )
-NOT_NOW: Final = "0 or more where messages are shared: what comes again too often is moved there by itself"
-NOT_OURS: Final = "nothing where messages are shared: the group's retryMaxTimes decides"
+NOT_NOW: Final = (
+    "0 or more with loadBalance=message, where messages beyond retryMaxTimes move to the dead-letter topic anyway"
+)
+NOT_OURS: Final = "None with loadBalance=message, where the group's retryMaxTimes applies"
 
 
 def send_back(

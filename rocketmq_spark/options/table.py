@@ -98,9 +98,9 @@ class Need:
     why: str
 
     def check(self, options: object) -> None:
-        """Raises OptionError[MISSING_OPTION]."""
+        """Raises OptionError[OPTION_REQUIRES_OPTION]."""
         if self.when(options):
-            raise OptionError("MISSING_OPTION", option=self.needed, hint=self.why)
+            raise OptionError("OPTION_REQUIRES_OPTION", option=self.option, needed=self.needed, reason=self.why)
 
 
 def option(
@@ -162,7 +162,7 @@ def _in_lower_case(given: Mapping[str, str]) -> dict[str, str]:
     for name, text in given.items():
         first = spelt.setdefault(name.lower(), name)
         if given[first] != text:
-            reason = "Both are spellings of one option and have different values. Set only one of them."
+            reason = "They are two spellings of one option and have different values."
             raise OptionError("INCOMPATIBLE_OPTIONS", first=first, second=name, reason=reason)
     return {lower: given[name] for lower, name in spelt.items()}
 
@@ -187,28 +187,27 @@ def _take(row: Option, wanted: dict[str, str]) -> str | None:
     """Remove the row's text from ``wanted``, whichever spelling it has; the default where there is none."""
     found = [(spelling, wanted.pop(spelling.lower())) for spelling in row.spellings if spelling.lower() in wanted]
     if len(found) > 1 and found[0][1] != found[1][1]:
-        reason = f"Both are names of one option and have different values. Set only '{row.name}'."
+        reason = "They are two names of one option and have different values."
         raise OptionError("INCOMPATIBLE_OPTIONS", first=found[0][0], second=found[1][0], reason=reason)
     if found:
         return found[0][1]
     if row.required:
-        raise OptionError("MISSING_OPTION", option=row.name, hint=f"Set it to {row.kind.expected}.")
+        raise OptionError("MISSING_OPTION", option=row.name, expected=row.kind.expected)
     return row.default
 
 
-def _suggestion(name: str, known: Mapping[str, str]) -> str:
-    """Return what to do about a name that is none of ``known``, the spellings by their lower case."""
-    elsewhere = {
-        spelling.lower(): (spelling, " and ".join(calls))
-        for other, calls in TAKEN_BY.items()
-        for _, row in rows(other)
-        for spelling in row.spellings
-    }
-    if name.lower() in elsewhere:
-        spelling, calls = elsewhere[name.lower()]
-        return f"{spelling!r} is an option of {calls}, and not of this call."
-    hint = hint_for(name, known, {lower: calls for lower, (_, calls) in elsewhere.items()})
-    if hint is not None:
-        return hint
-    nearest = difflib.get_close_matches(name.lower(), known, n=1, cutoff=SIMILARITY)
-    return f"Did you mean {known[nearest[0]]!r}?" if nearest else "No option has a similar name."
+def _meant(name: str, known: Mapping[str, str]) -> str:
+    """What to do about a name that is none of ``known``, the spellings by what they are in lower case. What has the
+    name as its last word comes before what is spelled like it."""
+    lower = name.lower()
+    if lower in NOT_OPTIONS:
+        return NOT_OPTIONS[lower]
+    for other, calls in TAKEN_BY.items():
+        spellings = (spelling for _, row in rows(other) for spelling in row.spellings)
+        elsewhere = next((spelling for spelling in spellings if spelling.lower() == lower), None)
+        if elsewhere is not None:
+            return f"{elsewhere!r} is an option of {' and '.join(calls)}, and not of this call."
+    last_word = name[:1].upper() + name[1:].lower()
+    nearest = difflib.get_close_matches(lower, known, cutoff=0.5)
+    meant = [spelling for spelling in known.values() if spelling.endswith(last_word)] or [known[one] for one in nearest]
+    return f"Did you mean {meant[0]!r}?" if meant else "No option has a similar name."

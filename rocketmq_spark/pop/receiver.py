@@ -8,6 +8,7 @@ to polls arrive on reader threads and are only put into the inbox there.
 from __future__ import annotations
 
 import logging
+import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -201,7 +202,7 @@ class Receiver:
         while self.count(State.DISOWNED):
             self.check()
             if self._stopping.is_set():
-                raise TransportError("SOURCE_PROCESS_TERMINATED", ended_for_ms=self._clock() - self._stopped_ms)
+                raise TransportError("SOURCE_PROCESS_TERMINATED", host=socket.gethostname())
             with self._news:
                 self._news.wait(TICK_S)
         self.expect_again()

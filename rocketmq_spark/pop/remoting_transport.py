@@ -100,13 +100,13 @@ class RemotingTransport:
         names = {queue.broker_name for queue in route.read_queues()}
         addresses = [address for name in sorted(names) if (address := route.master_address(name)) is not None]
         if any(address.broker_name is not None for address in addresses):
-            reason = "its remoting port hands out no messages one by one"
+            reason = "its remoting port does not support loadBalance=message"
             return TransportError("PROXY_REQUIRES_ENDPOINTS", address=addresses[0].server, reason=reason)
         failure: RocketMQError | None = None
         for address in addresses:
             try:
                 if self._pop_broker(address).is_in_order(topic):
-                    return OptionError("FIFO_NOT_SUPPORTED", what=f"Topic {topic!r}")
+                    return OptionError("FIFO_NOT_SUPPORTED", subject=f"Topic {topic!r}")
             except RocketMQError as error:
                 failure = error
                 if outlook_of_request(error) is not Outlook.FINAL:

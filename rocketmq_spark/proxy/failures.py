@@ -44,9 +44,9 @@ def failure_of(error: grpc.RpcError, address: str, request: str, timeout_ms: int
     if _TOO_LARGE in details:
         return too_large(address, request)
     if _COMPRESSED.search(details):
-        problem = "it is compressed, which we do not accept"
+        problem = "it is compressed, which is not supported"
         return RemoteProtocolError(
-            "MALFORMED_RESPONSE.BODY", subject=f"answer of {address} to {request}", problem=problem
+            "MALFORMED_RESPONSE.BODY", subject=f"response of {address} to {request}", problem=problem
         )
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return TransportError("RESPONSE_TIMED_OUT", address=address, request=request, timeout_ms=timeout_ms)
@@ -55,7 +55,7 @@ def failure_of(error: grpc.RpcError, address: str, request: str, timeout_ms: int
             return TransportError("CONNECT_FAILED", address=address, reason=_reason(details))
         return TransportError("CONNECTION_LOST", address=address, reason=details)
     if code is grpc.StatusCode.UNIMPLEMENTED:
-        return OptionError("NOT_A_GRPC_PROXY", address=address, reason=f"it answered {request} with {details}")
+        return OptionError("NOT_A_GRPC_PROXY", address=address, reason=f"it returned {details} for {request}")
     return refusal(address, request, Status(code=_CODES.get(code, Code.BAD_REQUEST), message=details))
 
 
@@ -92,7 +92,7 @@ def _try_plain(address: str) -> None:
         if doors == Doors(plain=False, tls=True):
             raise TransportError("TLS_REQUIRED", address=address)
         if doors.plain:
-            raise OptionError("NOT_A_GRPC_PROXY", address=address, reason="it speaks RocketMQ's remoting protocol")
+            raise OptionError("NOT_A_GRPC_PROXY", address=address, reason="it uses RocketMQ's remoting protocol")
 
 
 def _try_secured(address: str, tls: Tls) -> None:

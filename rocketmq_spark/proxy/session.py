@@ -85,7 +85,7 @@ class Session:
         known = [split_address(address) for address in self.addresses]
         answer = self._ask("QueryRoute", route(topic, known), pb.QueryRouteResponse, topic)
         if is_ordered(answer.message_queues):
-            raise OptionError("FIFO_NOT_SUPPORTED", what=f"Topic {topic!r}")
+            raise OptionError("FIFO_NOT_SUPPORTED", subject=f"Topic {topic!r}")
         brokers = brokers_of(answer.message_queues)
         if not brokers:
             raise RouteError("TOPIC_UNAVAILABLE.NO_READABLE_QUEUE", topic=topic)
@@ -123,7 +123,7 @@ class Session:
             _check(connection, TELEMETRY, answer)
         self._is_forgotten = False
         if answer.settings.subscription.fifo:
-            raise OptionError("FIFO_NOT_SUPPORTED", what=f"Group {self._subscription.group!r}")
+            raise OptionError("FIFO_NOT_SUPPORTED", subject=f"Group {self._subscription.group!r}")
 
     def _ask(self, method: str, request: Message, answer: type[A], topic: str = "") -> A:
         with self._explaining():
@@ -230,7 +230,7 @@ class Session:
 
     def _connection_now(self) -> Connection:
         if self._connection is None:
-            raise TransportError("CONNECT_FAILED", address=self.addresses[0], reason="there was none before")
+            raise TransportError("CONNECT_FAILED", address=self.addresses[0], reason="no connection was open")
         return self._connection
 
     @contextmanager

@@ -35,7 +35,7 @@ def gone_silent(address: str, silence_ms: int) -> TransportError | None:
     """Whether a server that is late, and was last heard ``silence_ms`` ago, is to be given up: with what error."""
     if silence_ms < SILENCE_LIMIT_MS:
         return None
-    reason = f"requests were sent and nothing was heard for {silence_ms} ms"
+    reason = f"no response to any request for {silence_ms} ms"
     return TransportError("CONNECTION_LOST", address=address, reason=reason)
 
 
@@ -44,5 +44,5 @@ def command_from(address: str, frame: memoryview) -> RemotingCommand:
     try:
         return decode(frame)
     except RemoteProtocolError as error:
-        problem = f"its header cannot be read: {error.context['problem']}"
+        problem = f"cannot decode its header: {error.context['problem']}"
         raise RemoteProtocolError("MALFORMED_FRAME", peer=address, problem=problem) from error

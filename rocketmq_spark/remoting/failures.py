@@ -171,10 +171,10 @@ class FailureTracker:
             return trouble.error
         over = TransportError(
             "CLUSTER_TIMEOUT",
-            doing=f"Reaching {subject}",
+            subject=subject,
             waited_ms=now_ms - trouble.since_ms,
             limit_ms=trouble.limit_ms,
-            cause=str(trouble.error),
+            cause=trouble.error.summary,
         )
         over.__cause__ = trouble.error
         return over

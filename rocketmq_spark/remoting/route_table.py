@@ -167,7 +167,7 @@ class RouteTable:
             )
         elif not isinstance(error, RouteError) and outlook_of_request(error) is not Outlook.FINAL:
             addresses = self._source.addresses
-            failure = TransportError("NAME_SERVERS_UNAVAILABLE", topic=topic, addresses=addresses, cause=str(error))
+            failure = TransportError("NAME_SERVERS_UNAVAILABLE", topic=topic, addresses=addresses, cause=error.summary)
         if failure is not error:
             failure.__cause__ = error
         return failure

@@ -91,7 +91,7 @@ class PlainStream:
     def _settle(self, first: Buffer) -> None:
         self._is_settled = True
         if is_http2(first):
-            raise TransportError("PROXY_REQUIRES_ENDPOINTS", address=self.address, reason="it speaks HTTP/2")
+            raise TransportError("PROXY_REQUIRES_ENDPOINTS", address=self.address, reason="it uses HTTP/2")
 
     def _check_doors(self, cause: TransportError | None) -> None:
         is_cut_off = self._is_asked and not self._is_settled

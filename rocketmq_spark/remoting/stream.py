@@ -61,7 +61,7 @@ def failure_to_connect(address: str) -> Iterator[None]:
 
 def not_taken(address: str, timeout_ms: int) -> TransportError:
     """A peer that does not read: its buffers, and ours, have been full for ``timeout_ms``."""
-    reason = f"it has taken no data for {timeout_ms} ms"
+    reason = f"it accepted no data for {timeout_ms} ms"
     return TransportError("CONNECTION_LOST", address=address, reason=reason)
 
 

@@ -115,7 +115,7 @@ def resolve_columns(
     for position, spelling, given_type in given:
         name = _BY_SPELLING[spelling.lower()]
         if name in positions:
-            raise OptionError("DUPLICATE_COLUMN_ALIAS", first=spelt[name], second=spelling, meaning=name)
+            raise OptionError("DUPLICATE_COLUMN_ALIAS", first=spelt[name], second=spelling, column=name)
         if name == BODY or given_type != _VOID:
             _check_type(spelling, given_type, SINK_COLUMNS[name].types)
         spelt[name], positions[name] = spelling, position
@@ -134,7 +134,7 @@ def id_positions(fields: Sequence[tuple[str, str]], id_columns: Sequence[str]) -
     for name in id_columns:
         position = position_of(name, names)
         if position is None:
-            expected = f"names of columns in the rows: {', '.join(names)}"
+            expected = f"columns of the rows: {', '.join(names)}"
             raise OptionError("INVALID_OPTION_VALUE", option="messageIdColumns", value=name, expected=expected)
         _check_type(name, fields[position][1], HASHED_TYPES)
         positions.append(position)
@@ -155,10 +155,10 @@ def position_of(name: str, names: Sequence[str]) -> int | None:
 
 def _check_complete(positions: Mapping[str, int], has_topic: bool) -> None:
     missing = {
-        "a column 'body'": BODY not in positions,
-        "a column 'topic' or option 'topic'": TOPIC not in positions and not has_topic,
-        "a column 'brokerName' beside 'queueId'": QUEUE_ID in positions and BROKER_NAME not in positions,
-        "a column 'queueId' beside 'brokerName'": BROKER_NAME in positions and QUEUE_ID not in positions,
+        "column 'body'": BODY not in positions,
+        "column 'topic' or option 'topic'": TOPIC not in positions and not has_topic,
+        "column 'brokerName', required with 'queueId'": QUEUE_ID in positions and BROKER_NAME not in positions,
+        "column 'queueId', required with 'brokerName'": BROKER_NAME in positions and QUEUE_ID not in positions,
     }
     for what, is_missing in missing.items():
         if is_missing:

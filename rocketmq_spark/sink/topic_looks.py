@@ -138,7 +138,7 @@ class TopicLooks:
     def _problem(self, wanted: Wanted) -> str | None:
         topic = wanted.topic
         if topic in self._unserved:
-            return str(self._unserved[topic])
+            return self._unserved[topic].summary
         if topic not in self._routed:
             return None
         if wanted.broker_name in self._strangers[topic] - self._routes.known_brokers(topic):

@@ -121,7 +121,7 @@ def _sendable(pieces: list[_Piece], task: Task, options: WriteOptions, look: Loo
         if options.dead_letter_topic is None:
             raise _unsendable(pieces, problems, task)
         for refusal in look([Wanted(options.dead_letter_topic)], first_only=True).values():
-            raise _unsendable(pieces, problems, task, f"; nor can it go to 'deadLetterTopic': {refusal}")
+            raise _unsendable(pieces, problems, task, f"; and 'deadLetterTopic' cannot be used: {refusal}")
     for piece, wrong in zip(pieces, problems, strict=True):
         yield from _parted(piece, wrong, task, options) if wrong else [piece]
 
@@ -171,7 +171,7 @@ def _unsendable(pieces: list[_Piece], problems: list[dict[int, str]], task: Task
         partition=task.partition_id,
         job=task.job,
         problem=(problem.removesuffix(".") + also).removesuffix("."),
-        others=sum(map(len, problems)) - 1,
+        count=sum(map(len, problems)),
     )
 
 

@@ -43,7 +43,7 @@ class RocketMQWriter(DataSourceArrowWriter):
 
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
         if overwrite:
-            raise OptionError("UNSUPPORTED_SAVE_MODE", topic=options.topic or "of each row")
+            raise OptionError("UNSUPPORTED_SAVE_MODE", topic=options.topic or "(column 'topic')")
         self._options = options
         self._columns = columns_in(schema, options)
         self._job = f"write {uuid.uuid4()}"

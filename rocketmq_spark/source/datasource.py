@@ -31,15 +31,6 @@ SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})
 ADDED_BY_CREATE_TABLE: Final = "provider"
 """Spark puts it among the options of CREATE TABLE, and of nothing else."""
 
-INSTEAD_OF_BATCH_READ: Final = (
-    "Use spark.readStream with trigger(availableNow=True): it reads what is there, and ends. What its sink has written "
-    "can be queried."
-)
-INSTEAD_OF_TABLES: Final = (
-    "Spark would not hand a table's options to who reads it. Give them to spark.readStream.format('rocketmq'); what "
-    "its sink has written can be a table."
-)
-
 
 class RocketMQDataSource(DataSource):
     """Apache RocketMQ as a streaming source, and as a sink of batches and streams.
@@ -89,7 +80,7 @@ class RocketMQDataSource(DataSource):
         return StartTrackingReader(_limited_reader(self._checked, schema))
 
     def reader(self, schema: StructType) -> NoReturn:
-        raise OptionError("UNSUPPORTED_OPERATION", subject="spark.read and no SELECT", instead=INSTEAD_OF_BATCH_READ)
+        raise OptionError("UNSUPPORTED_OPERATION", operation="spark.read or SELECT")
 
     @raising_alone
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -135,7 +126,7 @@ def _checked(options: Mapping[str, str]) -> ReadOptions | OptionError:
 
 def _check_no_table(options: Mapping[str, str]) -> None:
     if ADDED_BY_CREATE_TABLE in (name.lower() for name in options):
-        raise OptionError("UNSUPPORTED_OPERATION", subject="CREATE TABLE", instead=INSTEAD_OF_TABLES)
+        raise OptionError("UNSUPPORTED_OPERATION", operation="CREATE TABLE")
 
 
 def register(spark: Any) -> None:

@@ -258,8 +258,8 @@ class _RangeReader:
             at_this_broker = self._logged_at_this_broker()
             raise TransportError(
                 "LOGGED_BATCH_UNREADABLE",
-                wanted=str(self._wanted),
-                cause=str(error),
+                range=str(self._wanted),
+                cause=error.summary,
                 give_up=as_option(at_this_broker or [self._wanted]),
             ) from error
 
@@ -336,7 +336,7 @@ class _RangeReader:
             "CORRUPT_MESSAGE.QUEUE",
             queue=str(self._wanted.queue),
             offset=pulled.begin_offset,
-            problem=str(problem),
+            problem=problem.summary if isinstance(problem, RocketMQError) else str(problem),
         )
 
     def _first_damaged(self, gathered: Sequence[PulledRange]) -> PulledRange:

@@ -53,7 +53,7 @@ def _check_property_columns(property_columns: Sequence[str]) -> None:
     """None may have the name of another column."""
     for name in property_columns:
         if name.lower() in _BY_LOWER:
-            expected = f"names of properties, not of built-in columns in any case: {_listed(COLUMNS)}"
+            expected = f"names other than those of the source's columns, in any case: {_listed(COLUMNS)}"
             raise OptionError("INVALID_OPTION_VALUE", option="propertyColumns", value=name, expected=expected)
 
 

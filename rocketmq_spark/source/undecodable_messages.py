@@ -123,7 +123,7 @@ class BadSharedMessages:
         ``fail``; with ``deadLetter`` too, which brokers' messages alone meet, unless a spool has kept those of a
         proxy."""
         if self._options.bad_messages == "deadLetter":
-            problem += "; it came through a proxy, so only 'null' leads past it"
+            problem += "; it was received through a proxy, so only 'badMessages' 'null' can skip it"
         if self._options.bad_messages != "null":
             raise RemoteProtocolError("UNDECODABLE_MESSAGE_BODY", queue=str(queue), offset=offset, problem=problem)
         log.warning("bad message read without body: queue=%s offset=%d: %s", queue, offset, problem)

@@ -25,13 +25,6 @@ VERSION: Final = 1
 _EPOCH: Final = re.compile("[0-9a-f]*")
 KIND: Final = {"v": VERSION, "loadBalance": BY_MESSAGE}
 
-ANOTHER_GROUP: Final = "The messages of its last batch can be acknowledged in their own group only."
-OVER_GRPC_BEFORE: Final = "Its server spells what it knows messages by in its own way, which brokers do not understand."
-OR_ELSE: Final = "; what its last batch held comes again, unless it was done"
-"""Of a new checkpoint location: a query that shares messages cannot move its group."""
-
-QUEUES_BEFORE: Final = "It has positions in queues, of which whoever shares messages knows nothing."
-
 
 @dataclass(frozen=True, slots=True)
 class PopOffset:
@@ -55,7 +48,7 @@ class PopOffset:
         value = without_shown(value)
         try:
             if "queues" in value:
-                raise _of_another("loadBalance", BY_QUEUE, options.load_balance, QUEUES_BEFORE)
+                raise _of_another("loadBalance", BY_QUEUE, options.load_balance)
             handles = tuple(handles_from_json(value["handles"]))
             offset = cls(value["consumerGroup"], value["epoch"], value["n"], handles)
             if type(offset.number) is not int or not _EPOCH.fullmatch(offset.epoch):
@@ -69,11 +62,11 @@ class PopOffset:
                 raise
             raise OptionError("INCOMPATIBLE_CHECKPOINT", problem=f"{problem} in {str(value)[:200]}") from None
         if offset.consumer_group != options.consumer_group:
-            raise _of_another("consumerGroup", offset.consumer_group, options.consumer_group, ANOTHER_GROUP)
+            raise _of_another("consumerGroup", offset.consumer_group, options.consumer_group)
         if options.endpoints is None and not all(isinstance(one, Handle) for one in offset.handles):
-            raise _of_another("endpoints", "given", "not given", OVER_GRPC_BEFORE)
+            raise _of_another("endpoints", "set", "not set")
         return offset
 
 
-def _of_another(option: str, before: str, now: str, loses: str) -> OptionError:
-    return OptionError("CHECKPOINT_OPTION_CHANGED", option=option, before=before, now=now, loses=loses, or_else=OR_ELSE)
+def _of_another(option: str, before: str, now: str) -> OptionError:
+    return OptionError("CHECKPOINT_OPTION_CHANGED", option=option, before=before, now=now)

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.options import BROADCASTING, ReadOptions
-from rocketmq_spark.source.stream.offsets import OR_ELSE, PlannedWith, SourceOffset
+from rocketmq_spark.source.stream.offsets import PlannedWith, SourceOffset
 
 
 class Outcome(Enum):
@@ -168,8 +168,6 @@ def warnings_of(offset: SourceOffset, options: ReadOptions) -> list[str]:
                 option=change.option,
                 before=before,
                 now=now,
-                loses=change.loses,
-                or_else=OR_ELSE,
             )
         told.append(f"{_was_and_is(change.option, difference)}. What that loses: {change.loses}")
     return told

@@ -59,9 +59,10 @@ class MissingQueues:
 
     def see(self, away: Mapping[MessageQueue, str], start: SourceOffset, now_ms: int) -> None:
         """``away`` are all the queues that are away now, with their brokers' last addresses; their positions are in
-        ``start``. Raises RouteError[QUEUES_UNAVAILABLE] for those that have been away for the whole limit."""
+        ``start``. Raises RouteError[QUEUES_UNAVAILABLE.TIMEOUT | QUEUES_UNAVAILABLE.FAIL] for those that have been away
+        for the whole limit."""
         places = {
-            queue: f"{queue} at offset {start.queues[queue].end_offset}, last at {address}"
+            queue: f"{queue} at offset {start.queues[queue].end_offset}, last broker address {address}"
             for queue, address in away.items()
         }
         self._seen_ms = now_ms
@@ -69,18 +70,16 @@ class MissingQueues:
             self._since_ms = {queue: self._since_ms.get(queue, now_ms) for queue in away}
             self.waits = tuple(self._wait(of_broker, away, start) for of_broker in _by_topic_and_broker(away))
         if overdue := self._overdue(now_ms):
-            raise RouteError(
-                "QUEUES_UNAVAILABLE",
-                queues="; ".join(places[queue] for queue in sorted(overdue, key=MessageQueue.sort_key)),
-                lasting="Now" if self._is_failing else f"For {max(overdue.values())} ms",
-                patience=self._patience(),
-            )
+            named = "; ".join(places[queue] for queue in sorted(overdue, key=MessageQueue.sort_key))
+            raise self._unavailable(len(overdue), named, max(overdue.values()))
 
-    def _patience(self) -> str:
-        """What to do for them to be waited for longer."""
+    def _unavailable(self, count: int, queues: str, waited_ms: int) -> RouteError:
         if self._is_failing:
-            return "set 'missingQueues' to 'wait' to give them time"
-        return f"raise 'missingQueuesTimeoutMs' ({self._limit_ms} ms now)"
+            return RouteError("QUEUES_UNAVAILABLE.FAIL", count=count, queues=queues)
+        limit_ms = self._limit_ms
+        return RouteError(
+            "QUEUES_UNAVAILABLE.TIMEOUT", count=count, queues=queues, waited_ms=waited_ms, limit_ms=limit_ms
+        )
 
     def _wait(self, queues: Collection[MessageQueue], away: Mapping[MessageQueue, str], start: SourceOffset) -> Wait:
         first = min(queues, key=MessageQueue.sort_key)

@@ -40,14 +40,6 @@ VERSION: Final = 4
 CHECKPOINT: Final = "checkpoint"
 
 
-MESSAGES_BEFORE: Final = (
-    "It has the handles of messages, and no positions in queues; the group has moved past all that was handed out, so "
-    "whoever reads its queues misses what of that was not done."
-)
-OR_ELSE: Final = ", or, with 'groupOffsets' set to 'ignore', begins at 'startingOffsets' and moves the group there"
-"""What a query that reads queues can do beside going on where its group is."""
-
-
 class QueueProgress(NamedTuple):
     """One queue in an offset. ``last_store_timestamp_ms`` is the queue's newest message's when the batch was planned;
     0: not known; 1: there was none left."""
@@ -185,8 +177,6 @@ def _queues(value: Any) -> Iterator[tuple[MessageQueue, QueueProgress]]:
             option="loadBalance",
             before=BY_MESSAGE,
             now=BY_QUEUE,
-            loses=MESSAGES_BEFORE,
-            or_else=OR_ELSE,
         )
     if value["v"] not in (WITHOUT_OPTIONS, *_OPTIONS):
         raise ValueError(f"version {value['v']!r}, not {WITHOUT_OPTIONS} to {VERSION},")

@@ -14,6 +14,7 @@ from __future__ import annotations
 import atexit
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -76,8 +77,8 @@ class Run:
         not end too."""
         if self._ended_ms is None:
             return
-        if self._ended_for_ms > OUTLIVED_LIMIT_MS:
-            raise TransportError("SOURCE_PROCESS_TERMINATED", ended_for_ms=self._ended_for_ms)
+        if monotonic_ms() - self._ended_ms > OUTLIVED_LIMIT_MS:
+            raise TransportError("SOURCE_PROCESS_TERMINATED", host=socket.gethostname())
         time.sleep(OUTLIVED_PAUSE_S)
 
     @property
