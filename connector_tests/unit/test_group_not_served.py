@@ -51,7 +51,7 @@ def told(proxy: ScriptedProxy) -> str:
     """The whole message."""
     return (
         f"[ROCKETMQ_GROUP_NOT_FOUND.PROXY] Proxy {proxy.address} rejected Telemetry: no broker has the consumer "
-        f"group. {REMARK} Create it on every broker of the topics, 'mqadmin updateSubGroup -g <group> -c "
+        f"group. {REMARK}. Create it on every broker of the topics, 'mqadmin updateSubGroup -g <group> -c "
         "<cluster>', or start these brokers, within 'missingTopicTimeoutMs'."
     )
 

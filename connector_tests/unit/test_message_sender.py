@@ -131,7 +131,7 @@ def test_a_topic_that_had_a_route_is_waited_for_as_its_brokers_are(
     assert subject.problem_with(MESSAGE) is None
     assert len(answers.asked) == 3
     assert clock.now_ms >= 30_000
-    assert "[ROCKETMQ_TOPIC_UNAVAILABLE.NO_ROUTE] Name server" in caplog.text
+    assert "[ROCKETMQ_TOPIC_UNAVAILABLE.NO_ROUTE] Topic 'T' is unavailable: name server" in caplog.text
 
 
 def test_name_servers_that_stay_silent_are_named_and_not_waited_for_anew_by_each_message(

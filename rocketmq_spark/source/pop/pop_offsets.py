@@ -64,7 +64,7 @@ class PopOffset:
         if offset.consumer_group != options.consumer_group:
             raise _of_another("consumerGroup", offset.consumer_group, options.consumer_group)
         if options.endpoints is None and not all(isinstance(one, Handle) for one in offset.handles):
-            raise _of_another("endpoints", "set", "not set")
+            raise _of_another("endpoints", "(set)", "(not set)")
         return offset
 
 
