@@ -55,12 +55,12 @@ class Condition:
 
     def summary(self, context: Mapping[str, str | int]) -> str:
         """Return ``what`` with the parameters in ``context`` filled in, each on one line (see ``one_line``)."""
-        return _filled(self.what, context)
+        return _filled(self.what, context).rstrip(" :")  # a server's remark may be empty
 
     def text(self, context: Mapping[str, str | int]) -> str:
         """Return the summary and the advice."""
-        what = self.summary(context).rstrip()
-        end = "" if what.endswith((".", "!", "?")) else "."  # of a server's remark
+        what = self.summary(context)
+        end = "" if what.endswith((".", "!", "?")) else "."  # a remark may have no end
         return f"{what}{end} {_filled(self.advice, context)}"
 
 

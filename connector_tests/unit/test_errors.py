@@ -109,10 +109,11 @@ def test_a_counted_noun_has_its_number() -> None:
 
 def test_a_remark_without_an_end_is_ended_before_the_advice() -> None:
     refused = Condition("It returned {remark}", "Stop.")
-    assert [refused.text({"remark": remark}) for remark in ("no", "No.", "No!")] == [
+    assert [refused.text({"remark": remark}) for remark in ("no", "No.", "No!", "")] == [
         "It returned no. Stop.",
         "It returned No. Stop.",
         "It returned No! Stop.",
+        "It returned. Stop.",
     ]
 
 

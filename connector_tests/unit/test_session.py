@@ -268,7 +268,7 @@ def test_responses_beyond_the_limit_are_an_error(
 def test_compressed_responses_are_not_unpacked(session: SessionOf) -> None:
     """700 kB of gzip are 2.3 GB; we ask for none. On a busy machine gRPC passes the bytes on, still packed, before it
     refuses them."""
-    refused, still_packed = "it is compressed, which we do not accept", "Error parsing message with type"
+    refused, still_packed = "it is compressed, which is not supported", "Error parsing message with type"
     with ScriptedProxy(compression=grpc.Compression.Gzip) as proxy:
         error = failure(session(proxy.address).keep)
         assert error.condition == "MALFORMED_RESPONSE.BODY"

@@ -47,7 +47,7 @@ def test_a_column_may_be_null_in_every_row_but_the_body() -> None:
     fields = [("body", "binary"), *((name, "void") for name in SINK_COLUMNS if name != "body")]
     assert len(resolve_columns(fields, has_topic=False)) == len(SINK_COLUMNS)
     assert resolve_columns([("body", "string"), ("keys", "array<void>")], has_topic=True) == {"body": 0, "keys": 1}
-    assert "Column 'value' is VOID" in refused([("value", "void")])
+    assert "Column 'value' has type VOID" in refused([("value", "void")])
 
 
 def test_what_kafka_calls_value_and_key_is_taken_as_body_and_keys() -> None:
@@ -66,18 +66,20 @@ def test_a_column_of_another_type_is_named_with_what_it_should_be() -> None:
     assert said.startswith(
         "[ROCKETMQ_UNSUPPORTED_SINK_COLUMN_TYPE] Column 'Tags' has type ARRAY<STRING>; expected STRING. Cast it."
     )
-    assert said.endswith(f"there are: {available()}.")
+    assert said.endswith(f" Cast it. Columns of the sink: {available()}.")
 
 
 def test_two_columns_that_say_the_same_are_both_named() -> None:
-    assert "Columns 'value' and 'body' both say 'body'" in refused([("value", "binary"), ("body", "binary")])
+    assert "Columns 'value' and 'body' are both the sink column 'body'" in refused(
+        [("value", "binary"), ("body", "binary")]
+    )
 
 
 def test_without_a_body_or_a_topic_nothing_is_to_be_sent() -> None:
     said = refused([("topic", "string")])
-    assert "without a column 'body'" in said
+    assert "missing column 'body'" in said
     assert said.endswith(f"There are: {available()}.")
-    assert "without a column 'topic' or option 'topic'" in refused([("body", "binary")], has_topic=False)
+    assert "missing column 'topic' or option 'topic'" in refused([("body", "binary")], has_topic=False)
 
 
 def test_what_there_is_names_each_column_its_other_name_and_its_types() -> None:
@@ -88,7 +90,7 @@ def test_what_there_is_names_each_column_its_other_name_and_its_types() -> None:
 @pytest.mark.parametrize(("alone", "other"), [("brokerName", "queueId"), ("queueId", "brokerName")])
 def test_of_a_broker_and_its_queue_both_are_to_be_named(alone: str, other: str) -> None:
     said = refused([("body", "binary"), (alone, SINK_COLUMNS[alone].types[0])])
-    assert f"without a column {other!r} beside {alone!r}" in said
+    assert f"missing column {other!r}, required with {alone!r}" in said
 
 
 def test_columns_of_ids_may_be_there_beside_what_is_sent() -> None:
@@ -104,7 +106,7 @@ def test_columns_of_ids_that_are_not_there_or_have_no_one_text_are_named() -> No
         OptionError, match=r"INVALID_OPTION_VALUE.*Invalid value 'id' for 'messageIdColumns'.*body, parts"
     ):
         id_positions(fields, ("id",))
-    with pytest.raises(OptionError, match=r"UNSUPPORTED_SINK_COLUMN_TYPE.*'parts' is ARRAY<STRING>"):
+    with pytest.raises(OptionError, match=r"UNSUPPORTED_SINK_COLUMN_TYPE.*'parts' has type ARRAY<STRING>"):
         id_positions(fields, ("parts",))
 
 
