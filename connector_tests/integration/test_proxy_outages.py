@@ -25,8 +25,10 @@ INVISIBLE_MS = 10_000
 """What a proxy has handed out and could not say comes again after it."""
 
 AWAY_S = 6
-WAITING = re.compile(r"waiting for (?:broker broker-a|topic \S+)(?: \(at most \d+ s more\): \[ROCKETMQ_[A-Z_.]+\] )")
-OVER = re.compile(r"no longer waiting, after [\d.]+ s, for .+")
+WAITING = re.compile(
+    r"[A-Z_.]+: Waiting for (?:broker broker-a|topic \S+)(?: \(fails in \d+ s\): \[ROCKETMQ_[A-Z_.]+\] )"
+)
+OVER = re.compile(r"[A-Z_.]+: Recovered after [\d.]+ s: .+")
 
 
 @pytest.fixture(scope="module")
@@ -97,4 +99,8 @@ def test_it_is_waited_for_and_nothing_is_lost(
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Lines of what is waited for."""
-    return [one.getMessage() for one in caplog.records if "waiting" in one.getMessage()]
+    return [
+        one.getMessage()
+        for one in caplog.records
+        if "aiting for" in one.getMessage() or "Recovered" in one.getMessage()
+    ]

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.full
 ALL_KILLED, WORKER_KILLED, BROKER_KILLED = 1, 2, 3
 """The micro-batches in which it happens, the last of them the last one."""
 BATCH_COUNT = FILE_COUNT // FILES_A_BATCH
-COMES_BACK = "waiting for queue "
+COMES_BACK = "Waiting for queue "
 
 
 class Stored(NamedTuple):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from connector_tests.support.log_lines import outage_text
 from connector_tests.support.manual_clock import ManualClock
 from rocketmq_spark.errors import BrokerError, RocketMQError, RouteError, TransportError
 from rocketmq_spark.remoting.failures import Failures, Policy
@@ -85,10 +86,11 @@ def test_a_call_that_fails_for_the_whole_limit_ends_with_its_last_failure() -> N
 
 
 def test_outages_are_logged_when_they_last_and_when_they_end(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
     assert Subject(limit_ms=10_000).retrying(*[LOST] * 6, None) == 7
     begun, over = caplog.messages
-    assert begun.startswith("waiting for a (at most 9 s more): [ROCKETMQ_CONNECTION_LOST] ")
-    assert over == "no longer waiting, after 1.9 s, for a"
+    assert outage_text(begun).startswith("Waiting for a (fails in 9 s): [ROCKETMQ_CONNECTION_LOST] ")
+    assert over == "CONNECTION_LOST: Recovered after 1.9 s: a"
 
 
 @pytest.mark.parametrize(("error", "limit_ms"), [(LOST, 2_000), (MISSING, 1_000)])

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import grpc
 import pytest
 
+from connector_tests.support.log_lines import outage_text
 from connector_tests.support.scripted_proxy import OK, Ended, ScriptedProxy
 from connector_tests.support.streams import eventually
 from rocketmq_spark.errors import BrokerError, RocketMQError
@@ -60,7 +61,7 @@ def test_it_is_waited_for_and_said_to_be_and_then_it_is_read(
     proxy: ScriptedProxy, caplog: pytest.LogCaptureFixture
 ) -> None:
     with receiving(proxy) as one:
-        eventually(lambda: any("waiting" in line.getMessage() for line in caplog.records), "a line")
+        eventually(lambda: any("Waiting" in line.getMessage() for line in caplog.records), "a line")
         (wait,) = one.waits
         assert (wait.what, wait.cause) == ("topic T", told(proxy))
         assert wait.until_ms == wait.since_ms + 60_000
@@ -69,7 +70,7 @@ def test_it_is_waited_for_and_said_to_be_and_then_it_is_read(
         eventually(lambda: one.has_begun, "an answer")
         assert one.waits == ()
     lines = [line.getMessage() for line in caplog.records if line.levelno >= logging.WARNING]
-    assert re.fullmatch(rf"waiting for topic T \(at most \d+ s more\): {re.escape(told(proxy))}", lines[0])
+    assert re.fullmatch(rf"Waiting for topic T \(fails in \d+ s\): {re.escape(told(proxy))}", outage_text(lines[0]))
 
 
 def test_one_that_stays_unknown_is_an_error_when_the_time_of_a_missing_topic_is_over(proxy: ScriptedProxy) -> None:

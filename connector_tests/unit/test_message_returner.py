@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from connector_tests.support.log_lines import outage_text
 from rocketmq_spark.errors import RocketMQError, TransportError
 from rocketmq_spark.failed_rows import message_returner
 from rocketmq_spark.failed_rows.message_returner import (
@@ -113,12 +114,13 @@ def test_a_server_that_is_silent_is_asked_again_for_as_long_as_the_options_say()
 
 
 def test_a_server_that_is_silent_is_logged_and_so_is_its_return(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
     outcomes: list[RocketMQError | None] = [SILENT] * 6 + [None]
     server = Server(lambda handle: outcomes.pop(0) or handle)
     assert problems(server, message(), limit_ms=10_000) == [None]
     begun, over = caplog.messages
-    assert begun.startswith("waiting for broker broker-a (at most 9 s more): [ROCKETMQ_RESPONSE_TIMED_OUT] ")
-    assert over.startswith("no longer waiting, after 1.")
+    assert outage_text(begun).startswith("Waiting for broker broker-a (fails in 9 s): [ROCKETMQ_RESPONSE_TIMED_OUT] ")
+    assert over.startswith("RESPONSE_TIMED_OUT: Recovered after 1.")
 
 
 def test_what_another_attempt_would_not_change_is_not_tried_again() -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from connector_tests.support.log_lines import outage_text, text_of
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.scripted_broker import answer
 from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
@@ -69,11 +70,12 @@ def test_a_broker_that_is_busy_is_asked_again(cluster: ScriptedCluster) -> None:
 def test_a_broker_that_is_waited_for_is_said_and_that_it_is_back(
     cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO")
     Answers(cluster, *[answer(ResponseCode.SYSTEM_BUSY)] * 6, answer())
     assert sender(cluster).problem_with(MESSAGE) is None
     begun, over = caplog.messages
-    assert begun.startswith("waiting for broker a (at most 9 s more): [ROCKETMQ_BROKER_ERROR] ")
-    assert over.startswith("no longer waiting, after 1.")
+    assert outage_text(begun).startswith("Waiting for broker a (fails in 9 s): [ROCKETMQ_BROKER_REFUSED] ")
+    assert text_of(over).startswith("Recovered after 1.")
 
 
 def test_a_broker_that_stays_busy_is_a_problem_once_its_limit_is_over(cluster: ScriptedCluster) -> None:
@@ -112,7 +114,7 @@ def test_a_broker_is_given_its_time_from_when_a_name_server_is_back(
     cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, route)
     assert sender(cluster, 60_000, clock, missingTopicTimeoutMs="10000").problem_with(MESSAGE) is None
     assert len(answers.asked) == 1
-    assert caplog.messages[0].startswith("waiting for the name servers (at most 59 s more): ")
+    assert outage_text(caplog.messages[0]).startswith("Waiting for the name servers (fails in 59 s): ")
 
 
 def test_a_topic_that_had_a_route_is_waited_for_as_its_brokers_are(

@@ -116,7 +116,9 @@ def test_drop_goes_on_for_ever_and_tells_the_position() -> None:
             "1 queue of topic orders at broker-a (10.0.0.1:10911)",
             since_ms=0,
             until_ms=None,
-            cause="nobody serves them now; the query goes on without them; their positions stay, 1 at 41",
+            cause="not in the route or not readable; the query reads the other queues (missingQueues=drop); offsets "
+            "are kept: queue=1 offset=41",
+            key="QUEUES_UNAVAILABLE",
         ),
     )
     subject.see({}, START, now_ms=101 * LIMIT_MS)
@@ -130,7 +132,7 @@ def test_what_is_waited_for_is_told_by_topic_and_broker_with_its_end() -> None:
     subject.see(AWAY | {A: "10.0.0.1:10911"}, START, now_ms=2_000)
     (both,) = subject.waits
     assert both.what == "2 queues of topic orders at broker-a (10.0.0.1:10911)"
-    assert both.cause == "nobody serves them now; their positions stay, 0 at 7, 1 at 41"
+    assert both.cause == "not in the route or not readable; offsets are kept: queue=0 offset=7, queue=1 offset=41"
     assert (both.since_ms, both.until_ms) == (1_000, 1_000 + LIMIT_MS)
 
 
@@ -150,7 +152,10 @@ def test_queues_of_another_topic_or_broker_are_told_by_themselves() -> None:
     ]
 
 
-@pytest.mark.parametrize(("count", "told"), [(12, "8 at 5, 9 at 5 and 2 more"), (10, "8 at 5, 9 at 5")])
+@pytest.mark.parametrize(
+    ("count", "told"),
+    [(12, "queue=8 offset=5, queue=9 offset=5 and 2 more"), (10, "queue=8 offset=5, queue=9 offset=5")],
+)
 def test_of_many_queues_some_positions_are_told(count: int, told: str) -> None:
     many = queues(count)
     subject = missing("wait")

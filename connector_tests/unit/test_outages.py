@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
+from connector_tests.support.log_lines import outage_text, text_of
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.refusals import refused
 from connector_tests.support.simulated_cluster import (
@@ -144,7 +145,7 @@ def test_offsets_of_queues_that_are_back_have_time_to_be_stored() -> None:
     case.broker.reach = Reach.UP
     case.outages.check(case.look())
     case.clock.advance(LIMIT_MS)
-    with pytest.raises(TransportError, match="to commit"):
+    with pytest.raises(TransportError, match=f"Reaching the offset store of {B0} "):
         case.outages.check(case.look())
 
 
@@ -181,12 +182,13 @@ def test_an_outage_is_said_in_few_lines_however_often_it_is_met(caplog: pytest.L
         case.outages.say()
         case.clock.advance(200)
     begun, *again = caplog.messages
-    assert begun.startswith("waiting for broker b (at most 60 s more): [ROCKETMQ_RESPONSE_TIMED_OUT] ")
+    assert outage_text(begun).startswith("Waiting for broker b (fails in 60 s): [ROCKETMQ_RESPONSE_TIMED_OUT] ")
     assert len(again) == 2
-    assert again[0].startswith("still waiting for broker b (for 15 s now, at most 45 s more): ")
+    assert text_of(again[0]).startswith("Still waiting for broker b (for 15 s, fails in 45 s): ")
 
 
 def test_the_end_of_an_outage_is_said_with_its_length(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
     case = Case()
     case.fall_silent()
     case.look()
@@ -195,7 +197,7 @@ def test_the_end_of_an_outage_is_said_with_its_length(caplog: pytest.LogCaptureF
     case.broker.reach = Reach.UP
     case.look()
     case.outages.say()
-    assert caplog.messages[1:] == ["no longer waiting, after 40 s, for broker b"]
+    assert caplog.messages[1:] == ["RESPONSE_TIMED_OUT: Recovered after 40 s: broker b"]
     assert case.outages.waits == ()
 
 
@@ -205,9 +207,9 @@ def test_what_is_behind_queues_that_are_away_is_said_by_their_owner_only(caplog:
     case.fall_silent()
     case.cluster.name_server_error = NO_TOPIC
     case.outages.check(case.look())
-    case.outages.wait_for_queues([Wait("2 queues", case.clock(), None, "they are away.")])
+    case.outages.wait_for_queues([Wait("2 queues", case.clock(), None, "they are away.", "AWAY")])
     case.outages.say()
-    assert caplog.messages == ["waiting for 2 queues (for as long as it takes): they are away."]
+    assert caplog.messages == ["AWAY: Waiting for 2 queues (no time limit): they are away."]
 
 
 def with_queues_away() -> Case:
@@ -216,7 +218,7 @@ def with_queues_away() -> Case:
     case.cluster.name_server_error = NO_TOPIC
     case.fall_silent()
     case.outages.check(case.look())
-    case.outages.wait_for_queues([Wait("2 queues", case.clock(), None, "they are away.")])
+    case.outages.wait_for_queues([Wait("2 queues", case.clock(), None, "they are away.", "AWAY")])
     case.outages.say()
     return case
 
@@ -225,6 +227,7 @@ def test_queues_that_are_back_before_their_broker_has_registered_are_one_event(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Its topic used to be told too, in a line of its own and with another limit, a moment before all was over."""
+    caplog.set_level("INFO")
     case = with_queues_away()
     case.clock.advance(40_000)
     case.outages.check(case.look())
@@ -240,8 +243,8 @@ def test_queues_that_are_back_before_their_broker_has_registered_are_one_event(
     case.look()
     case.outages.say()
     assert caplog.messages == [
-        "waiting for 2 queues (for as long as it takes): they are away.",
-        "no longer waiting, after 45 s, for 2 queues",
+        "AWAY: Waiting for 2 queues (no time limit): they are away.",
+        "AWAY: Recovered after 45 s: 2 queues",
     ]
 
 
@@ -249,6 +252,7 @@ def test_a_broker_that_is_listed_again_before_it_answers_is_no_event_of_its_own(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """It used to be told in one line, and that it answers in the next."""
+    caplog.set_level("INFO")
     case = with_queues_away()
     case.clock.advance(40_000)
     case.outages.check(case.look())
@@ -265,14 +269,15 @@ def test_a_broker_that_is_listed_again_before_it_answers_is_no_event_of_its_own(
     case.outages.say()
     assert case.outages.waits == ()
     assert caplog.messages == [
-        "waiting for 2 queues (for as long as it takes): they are away.",
-        "no longer waiting, after 45 s, for 2 queues",
+        "AWAY: Waiting for 2 queues (no time limit): they are away.",
+        "AWAY: Recovered after 45 s: 2 queues",
     ]
 
 
 def test_a_topic_all_of_whose_brokers_are_waited_for_is_not_told_beside_them_nor_a_moment_later(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level("INFO")
     case = Case()
     case.cluster.name_server_error = NO_TOPIC
     case.fall_silent()
@@ -291,7 +296,7 @@ def test_a_topic_all_of_whose_brokers_are_waited_for_is_not_told_beside_them_nor
     case.clock.advance(ASKING.longest_ms)
     case.look()
     case.outages.say()
-    assert caplog.messages[-1] == "no longer waiting, after 40 s, for broker b; broker a"
+    assert caplog.messages[-1] == "RESPONSE_TIMED_OUT: Recovered after 40 s: broker b; broker a"
     assert len(caplog.messages) == 2
 
 
@@ -319,8 +324,8 @@ def test_a_topic_whose_brokers_do_not_register_is_told_after_a_while(caplog: pyt
     assert caplog.messages == []
     case.clock.advance(REGISTERED_WITHIN_MS)
     case.outages.say()
-    assert caplog.messages[0].startswith(
-        "waiting for topic orders (at most 45 s more): [ROCKETMQ_TOPIC_UNAVAILABLE.NO_ROUTE]"
+    assert outage_text(caplog.messages[0]).startswith(
+        "Waiting for topic orders (fails in 45 s): [ROCKETMQ_BROKERS_AWAY]"
     )
 
 
@@ -328,7 +333,7 @@ def test_an_offset_that_a_broker_refuses_to_store_is_waited_for() -> None:
     case = Case()
     case.outages.commit_failed(B0, refused(ResponseCode.SYSTEM_ERROR), LIMIT_MS)
     (wait,) = case.outages.waits
-    assert wait.what == f"the offset store, to commit {B0}"
+    assert wait.what == f"the offset store of {B0}"
     case.outages.check([B0])
     assert case.outages.waits == ()
 
@@ -344,9 +349,9 @@ def test_of_a_retry_topic_that_the_members_own_heartbeat_makes_nothing_is_said_a
         case.outages.say()
         case.clock.advance(pause_ms)
     case.outages.say()
-    at_once, later = (line.partition(": [")[0] for line in caplog.messages if line.startswith("waiting"))
-    assert at_once == "waiting for topic orders (at most 60 s more)"
-    assert later == "waiting for topic %RETRY%g (at most 45 s more)"
+    at_once, later = (text_of(line).partition(": [")[0] for line in caplog.messages if ": Waiting" in line)
+    assert at_once == "Waiting for topic orders (fails in 60 s)"
+    assert later == "Waiting for topic %RETRY%g (fails in 45 s)"
 
 
 def test_a_topic_without_any_read_permission_is_away_and_not_read() -> None:

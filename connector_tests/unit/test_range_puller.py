@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from connector_tests.support.log_lines import outage_text, text_of, texts_of
 from connector_tests.support.manual_clock import ManualClock
 from connector_tests.support.refusals import refused
 from connector_tests.support.simulated_queue import QUEUE, SimulatedNetwork, SimulatedQueue, offsets_of
@@ -99,13 +100,16 @@ def failing_first(failures: Iterable[PullAnswer], queue: SimulatedQueue) -> Call
 
 
 def test_a_broker_that_is_down_is_said_in_few_lines_and_that_it_is_back(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
     run = Run(failing_first([LOST_CONNECTION] * 20, SimulatedQueue(max_offset=100)))
     assert run.rows() == list(range(100))
     assert run.took_ms > 20_000
     begun, again, over = caplog.messages
-    assert begun.startswith(f"waiting for broker {QUEUE.broker_name} (at most 59 s more): [ROCKETMQ_CONNECTION_LOST] ")
-    assert again.startswith(f"still waiting for broker {QUEUE.broker_name} (for ")
-    assert over.startswith("no longer waiting, after ")
+    assert outage_text(begun).startswith(
+        f"Waiting for broker {QUEUE.broker_name} (fails in 59 s): [ROCKETMQ_CONNECTION_LOST] "
+    )
+    assert text_of(again).startswith(f"Still waiting for broker {QUEUE.broker_name} (for ")
+    assert over.startswith("CONNECTION_LOST: Recovered after ")
 
 
 def test_a_topic_that_goes_while_it_is_read_is_not_told_as_one_that_does_not_exist(
@@ -115,11 +119,11 @@ def test_a_topic_that_goes_while_it_is_read_is_not_told_as_one_that_does_not_exi
     run = Run(failing_first([NO_ROUTE] * 8, SimulatedQueue(max_offset=100)))
     assert run.rows() == list(range(100))
     (begun, *_) = caplog.messages
-    assert begun == (
-        f"waiting for broker {QUEUE.broker_name} (at most 19 s more): [ROCKETMQ_TOPIC_UNAVAILABLE.QUEUE] Queue 0 "
-        "of topic 'orders' is unavailable: name server a:1 no longer returns a route of the topic. Last broker: "
-        f"{QUEUE.broker_name} ({SURVEYED}). Start this broker, and check that it registers. A task waits for "
-        "'missingQueuesTimeoutMs', and not at all with missingQueues=fail."
+    assert outage_text(begun) == (
+        f"Waiting for broker {QUEUE.broker_name} (fails in 19 s): [ROCKETMQ_QUEUE_AWAY] Name server a:1 knows no "
+        f"broker any more that has topic 'orders'; its queue 0 was on {QUEUE.broker_name} ({SURVEYED}). Bring that "
+        "back, and see that it registers. 'missingQueuesTimeoutMs' says how long a task waits, and 'missingQueues' "
+        "'fail' that it does not."
     )
 
 
@@ -140,12 +144,13 @@ def test_name_servers_that_are_down_are_what_is_waited_for(caplog: pytest.LogCap
     assert str(raised.value).startswith("[ROCKETMQ_CLUSTER_TIMEOUT] No successful response from the name servers for ")
     assert LIMIT_MS <= run.took_ms <= LIMIT_MS + 2 * PULLING.longest_ms
     begun, *more = caplog.messages
-    assert begun == f"waiting for the name servers (at most 59 s more): {NAME_SERVERS_UNAVAILABLE}"
+    assert outage_text(begun) == f"Waiting for the name servers (fails in 59 s): {NAME_SERVERS_UNAVAILABLE}"
     assert more
-    assert all(line.startswith("still waiting for the name servers (for ") for line in more)
+    assert all(text.startswith("Still waiting for the name servers (for ") for text in texts_of(more))
 
 
 def test_while_no_name_server_answers_the_address_of_the_plan_is_tried(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
     queue = SimulatedQueue(max_offset=100)
 
     def answer(offset: int, count: int) -> PullAnswer:
@@ -154,9 +159,9 @@ def test_while_no_name_server_answers_the_address_of_the_plan_is_tried(caplog: p
     run = Run(answer, silent_ms=LIMIT_MS)
     assert run.rows() == list(range(100))
     assert set(run.network.addresses) == {SURVEYED}
-    assert [line.split(",")[0].split(" (")[0] for line in caplog.messages] == [
-        "waiting for the name servers",
-        "no longer waiting",
+    assert [text.split(" (")[0].split(" after ")[0] for text in texts_of(caplog.messages)] == [
+        "Waiting for the name servers",
+        "Recovered",
     ]
 
 
@@ -167,7 +172,7 @@ def test_a_broker_that_stays_silent_when_name_servers_are_back_has_all_its_time(
     with pytest.raises(TransportError, match="No successful response from broker broker-a for"):
         run.pulled()
     assert LIMIT_MS * 3 // 2 <= run.took_ms <= LIMIT_MS * 3 // 2 + 2 * PULLING.longest_ms
-    assert any(line.startswith("waiting for broker broker-a") for line in caplog.messages)
+    assert any(text.startswith("Waiting for broker broker-a") for text in texts_of(caplog.messages))
 
 
 def test_of_a_pull_that_fails_once_nothing_is_said(caplog: pytest.LogCaptureFixture) -> None:

@@ -366,10 +366,10 @@ def test_what_is_waited_for_is_said_with_how_long_it_stays_quiet() -> None:
     subject.failed("name servers", CUT, now_ms=5, limit_ms=100)
     subject.failed(BROKER, REFUSED, now_ms=7, limit_ms=200, quiet_ms=30)
     assert subject.waits() == (
-        Wait("name servers", 5, 105, str(CUT), 0),
-        Wait(BROKER, 7, 207, str(REFUSED), 30),
+        Wait("name servers", 5, 105, str(CUT), CUT.condition, 0),
+        Wait(BROKER, 7, 207, str(REFUSED), REFUSED.condition, 30),
     )
-    assert subject.waits(excused=[BROKER]) == (Wait("name servers", 5, 105, str(CUT), 0),)
+    assert subject.waits(excused=[BROKER]) == (Wait("name servers", 5, 105, str(CUT), CUT.condition, 0),)
 
 
 def test_what_was_excused_is_told_only_if_it_goes_on_for_a_while() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from connector_tests.support.log_lines import outage_text
 from connector_tests.support.scripted_broker import answer
 from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
 from rocketmq_spark.errors import RouteError, TransportError
@@ -76,7 +77,7 @@ def test_a_topic_that_is_not_served_in_its_time_is_a_problem_that_a_task_waits_f
     subject = Subject(cluster, missingTopicTimeoutMs="1000")
     (problem,) = subject.looks.problems([Wanted("T")]).values()
     assert problem.startswith(
-        "[ROCKETMQ_TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE]" if is_there else "[ROCKETMQ_TOPIC_NOT_FOUND]"
+        "[ROCKETMQ_TOPIC_UNAVAILABLE.TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE]" if is_there else "[ROCKETMQ_TOPIC_NOT_FOUND]"
     )
     assert 1_000 <= subject.now_ms < 3_000
     waited_ms = subject.now_ms
@@ -174,9 +175,9 @@ def test_a_broker_that_is_back_in_time_has_its_rows(cluster: ScriptedCluster, ca
     cluster.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, route)
     assert subject.looks.problems([AT_B], first_only=True) == {}
     assert 4_000 <= subject.now_ms < 7_000
-    assert caplog.messages[0] == (
-        "waiting for topic T (at most 9 s more): [ROCKETMQ_UNKNOWN_BROKER] Broker 'b' is not in the route of "
-        "topic 'T'. Start the broker, or correct column 'brokerName'."
+    assert outage_text(caplog.messages[0]) == (
+        "Waiting for topic T (fails in 9 s): [ROCKETMQ_BROKER_NOT_ROUTED] The name servers know nothing of "
+        "topic 'T' on broker 'b'. Bring the broker back, or mend the column 'brokerName'."
     )
 
 

@@ -70,7 +70,9 @@ def test_where_no_name_server_says_where_a_broker_is_it_is_these_that_are_waited
     assert story.waits() == {"the name servers": 60_000}
     assert story.troubles.is_failing("a"), "nobody can ask it"
     assert not story.troubles.may_look()
-    assert story.troubles.lines() == [f"waiting for the name servers (at most 60 s more): {UNFOUND}"]
+    assert list(map(str, story.troubles.lines())) == [
+        f"{UNFOUND.condition}: Waiting for the name servers (fails in 60 s): {UNFOUND}"
+    ]
 
 
 def test_a_look_says_of_each_topic_what_is_so_unless_no_name_server_answers(story: Story) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
+from connector_tests.support.log_lines import outage_text, text_of
 from connector_tests.support.message_bytes import COMPRESSED, INNER_BATCH, Record
 from connector_tests.support.scripted_broker import answer
 from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
@@ -91,21 +92,23 @@ def test_what_neighbouring_pulls_share_is_settled_once(
     assert offsets(subject.settle(batch(2, 4, 5, 6), [bad(2), bad(4, count=2)])) == [6]
     assert len(letters.asked) == 3
     assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == [
-        "bad messages sent to the dead letter topic: queue=T@a:0 offsets=[1, 2) [2, 3); the first: problem 1",
-        "bad messages sent to the dead letter topic: queue=T@a:0 offsets=[4, 6); the first: problem 4",
+        f"UNDECODABLE_MESSAGE_BODY: Messages of queue=T@a:0 offsets={offsets} sent to the group's dead-letter topic "
+        f"(badMessages=deadLetter); first problem: {problem}"
+        for offsets, problem in (("[1, 2) [2, 3)", "problem 1"), ("[4, 6)", "problem 4"))
     ]
 
 
 def test_a_broker_that_is_busy_is_asked_again_and_said_to_be_waited_for(
     cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO")
     letters = DeadLetters(cluster, *[ResponseCode.SYSTEM_BUSY] * 6, ResponseCode.SUCCESS)
     assert offsets(settler(cluster, "deadLetter").settle(batch(1, 2), [bad(1)])) == [2]
     assert len(letters.asked) == 7
     begun, over, _ = caplog.messages
-    assert begun.startswith("waiting for broker a (at most 9 s more): [ROCKETMQ_BROKER_ERROR]")
-    assert over.startswith("no longer waiting, after ")
-    assert over.endswith(" s, for broker a")
+    assert outage_text(begun).startswith("Waiting for broker a (fails in 9 s): [ROCKETMQ_BROKER_REFUSED]")
+    assert text_of(over).startswith("Recovered after ")
+    assert over.endswith(" s: broker a")
 
 
 def test_a_refusal_that_will_not_pass_is_raised_at_once(cluster: ScriptedCluster) -> None:

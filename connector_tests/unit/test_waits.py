@@ -1,37 +1,87 @@
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
-from rocketmq_spark.remoting.waits import FIRST_PAUSE_MS, LONGEST_PAUSE_MS, Throttle, Wait, WaitLines
+from rocketmq_spark.remoting.waits import FIRST_PAUSE_MS, LONGEST_PAUSE_MS, LogLine, Throttle, Wait, WaitLines
 
 LIMIT_MS = 300_000
-BROKER = Wait("broker a", 1_000, 1_000 + LIMIT_MS, "it is down.")
-TOPIC = Wait("topic t", 1_500, 1_500 + 60_000, "nobody knows it.")
-SHY = Wait("the group", 1_000, 11_000, "it does not list us.", quiet_ms=1_000)
+BROKER = Wait("broker a", 1_000, 1_000 + LIMIT_MS, "it is down.", "DOWN")
+TOPIC = Wait("topic t", 1_500, 1_500 + 60_000, "it has no route.", "DOWN")
+QUEUES = Wait("4 queues", 121_000, 121_000 + 60_000, "they have no route.", "QUEUES_UNAVAILABLE")
+SHY = Wait("the group", 1_000, 11_000, "it does not list us.", "NOT_LISTED", quiet_ms=1_000)
+
+
+def warned(key: str, text: str) -> list[LogLine]:
+    return [LogLine(logging.WARNING, key, text)]
+
+
+def ended(key: str, text: str) -> list[LogLine]:
+    return [LogLine(logging.INFO, key, text)]
 
 
 def test_a_wait_is_said_at_once_with_how_long_it_may_last_and_why() -> None:
-    assert WaitLines().lines([BROKER], 1_000) == ["waiting for broker a (at most 300 s more): it is down."]
+    assert WaitLines().lines([BROKER], 1_000) == warned("DOWN", "Waiting for broker a (fails in 300 s): it is down.")
+
+
+def test_the_first_word_of_a_line_is_its_key() -> None:
+    assert str(LogLine(logging.INFO, "DOWN", "It is down.")) == "DOWN: It is down."
 
 
 def test_what_goes_on_without_says_that_it_has_no_end() -> None:
-    endless = Wait("4 queues", 0, None, "they are away.")
-    assert WaitLines().lines([endless], 0) == ["waiting for 4 queues (for as long as it takes): they are away."]
+    endless = Wait("4 queues", 0, None, "they are away.", "AWAY")
+    assert WaitLines().lines([endless], 0) == warned("AWAY", "Waiting for 4 queues (no time limit): they are away.")
 
 
 def test_one_line_for_all_that_begin_together() -> None:
     (line,) = WaitLines().lines([BROKER, TOPIC], 1_500)
-    assert line == (
-        "waiting for broker a (at most 300 s more): it is down; topic t (at most 60 s more): nobody knows it."
+    assert line.text == ("Waiting for broker a (fails in 300 s): it is down; topic t (fails in 60 s): it has no route.")
+
+
+def test_a_line_for_each_key_of_those_that_begin_and_last_and_end_together() -> None:
+    """An alert finds each by its first word."""
+    subject, other = WaitLines(), replace(TOPIC, key="MISSING")
+    begun = subject.lines([BROKER, other], 1_500)
+    lasting = subject.lines([BROKER, other], 16_500)
+    over = subject.lines([], 20_000)
+    assert [[line.key for line in lines] for lines in (begun, lasting, over)] == [["DOWN", "MISSING"]] * 3
+    assert over[1].text == "Recovered after 18 s: topic t"
+
+
+def test_an_outage_keeps_its_key_where_its_cause_changes() -> None:
+    subject = WaitLines()
+    subject.lines([BROKER], 1_000)
+    other = replace(BROKER, cause="it is slow.", key="SLOW")
+    assert subject.lines([other], 16_000) == warned(
+        "DOWN", "Still waiting for broker a (for 15 s, fails in 285 s): it is slow."
     )
+    assert subject.lines([], 17_000) == ended("DOWN", "Recovered after 16 s: broker a")
+
+
+def test_what_is_not_required_any_more_has_not_recovered() -> None:
+    subject = WaitLines()
+    subject.lines([BROKER, TOPIC], 1_500)
+    subject.drop("broker a")
+    subject.drop("what was never logged")
+    dropped, recovered = subject.lines([], 11_500)
+    assert dropped == LogLine(logging.INFO, "DOWN", "No longer required, after 10 s: broker a")
+    assert recovered == LogLine(logging.INFO, "DOWN", "Recovered after 10 s: topic t")
+
+
+def test_what_was_dropped_and_is_waited_for_again_can_recover() -> None:
+    subject = WaitLines()
+    subject.lines([BROKER], 1_000)
+    subject.drop("broker a")
+    assert subject.lines([BROKER], 2_000) == []
+    assert subject.lines([], 3_000) == ended("DOWN", "Recovered after 2.0 s: broker a")
 
 
 def test_asked_five_times_a_second_it_says_a_wait_of_an_hour_some_ten_times() -> None:
     subject = WaitLines()
-    said_at = [now_ms for now_ms in range(0, 3_600_000, 200) if subject.lines([Wait("x", 0, None, "c")], now_ms)]
+    said_at = [now_ms for now_ms in range(0, 3_600_000, 200) if subject.lines([Wait("x", 0, None, "c", "K")], now_ms)]
     pauses = [after - before for before, after in pairwise(said_at)]
     assert pauses[:4] == [FIRST_PAUSE_MS, 2 * FIRST_PAUSE_MS, 4 * FIRST_PAUSE_MS, 8 * FIRST_PAUSE_MS]
     assert max(pauses) == LONGEST_PAUSE_MS
@@ -42,23 +92,23 @@ def test_what_lasts_is_said_with_for_how_long_it_has() -> None:
     subject = WaitLines()
     subject.lines([BROKER], 1_000)
     assert subject.lines([BROKER], 15_999) == []
-    assert subject.lines([BROKER], 16_000) == [
-        "still waiting for broker a (for 15 s now, at most 285 s more): it is down."
-    ]
+    assert subject.lines([BROKER], 16_000) == warned(
+        "DOWN", "Still waiting for broker a (for 15 s, fails in 285 s): it is down."
+    )
 
 
 def test_what_comes_later_is_said_at_once_and_by_itself() -> None:
     subject = WaitLines()
     subject.lines([BROKER], 1_000)
     (line,) = subject.lines([BROKER, TOPIC], 1_500)
-    assert line.startswith("waiting for topic t (")
+    assert line.text.startswith("Waiting for topic t (")
 
 
 def test_the_end_is_said_once_for_all_with_the_whole_time() -> None:
     subject = WaitLines()
     subject.lines([BROKER, TOPIC], 1_500)
-    assert subject.lines([BROKER], 20_000)[0].startswith("still waiting for broker a (")
-    assert subject.lines([], 58_000) == ["no longer waiting, after 57 s, for broker a; topic t"]
+    assert subject.lines([BROKER], 20_000)[0].text.startswith("Still waiting for broker a (")
+    assert subject.lines([], 58_000) == ended("DOWN", "Recovered after 57 s: broker a; topic t")
     assert subject.lines([], 59_000) == []
 
 
@@ -67,40 +117,45 @@ def test_a_new_outage_after_the_end_is_said_at_once_again() -> None:
     subject.lines([BROKER], 1_000)
     subject.lines([], 2_000)
     assert len(subject.lines([BROKER], 2_500)) == 1
-    assert subject.lines([BROKER], 2_500 + FIRST_PAUSE_MS)[0].startswith("still")
+    assert subject.lines([BROKER], 2_500 + FIRST_PAUSE_MS)[0].text.startswith("Still")
 
 
 def test_a_wait_that_takes_the_place_of_another_says_so() -> None:
     """Of one outage two lines with two limits said that somebody was waited for: the broker, and then its queues."""
     subject = WaitLines()
     subject.lines([BROKER, TOPIC], 1_500)
-    away = Wait("4 queues", 121_000, 121_000 + 60_000, "nobody serves them.")
-    assert subject.lines([away, TOPIC], 121_000) == [
-        "waiting for 4 queues (at most 60 s more): nobody serves them; no longer, after 120 s, for broker a"
+    assert subject.lines([QUEUES, TOPIC], 121_000) == [
+        *warned("QUEUES_UNAVAILABLE", "Waiting for 4 queues (fails in 60 s): they have no route."),
+        *ended("DOWN", "Replaced by QUEUES_UNAVAILABLE after 120 s: broker a"),
     ]
-    assert subject.lines([away], 121_200) == []
-    assert subject.lines([], 131_500) == ["no longer waiting, after 130 s, for topic t; 4 queues"]
+    assert subject.lines([QUEUES], 121_200) == []
+    assert subject.lines([], 131_500) == [
+        *ended("DOWN", "Recovered after 119 s: topic t"),
+        *ended("QUEUES_UNAVAILABLE", "Recovered after 10 s: 4 queues"),
+    ]
 
 
 def test_a_second_outage_is_said_though_something_else_has_lasted_since_the_first() -> None:
     """It was not, and a query whose other broker was gone for good ended without a word of this one."""
     subject = WaitLines()
-    gone = Wait("4 queues", 500, None, "they are away.")
-    assert len(subject.lines([gone, BROKER], 1_000)) == 1
+    gone = Wait("4 queues", 500, None, "they are away.", "AWAY")
+    assert [line.key for line in subject.lines([gone, BROKER], 1_000)] == ["AWAY", "DOWN"]
     assert subject.lines([gone], 9_000) == []
     again = replace(BROKER, since_ms=60_000, until_ms=60_000 + LIMIT_MS)
     (line,) = subject.lines([gone, again], 60_000)
-    assert line == "waiting for broker a (at most 300 s more): it is down."
+    assert line.text == "Waiting for broker a (fails in 300 s): it is down."
     assert subject.lines([gone, again], 60_200) == []
 
 
 def test_what_comes_and_goes_is_said_with_a_pause() -> None:
     subject = WaitLines()
-    gone = Wait("4 queues", 0, None, "they are away.")
+    gone = Wait("4 queues", 0, None, "they are away.", "AWAY")
     said = [
         now_ms
         for now_ms in range(0, 60_000, 1_000)
-        if any(line.startswith("waiting") for line in subject.lines([gone, replace(BROKER, since_ms=now_ms)], now_ms))
+        if any(
+            line.text.startswith("Waiting") for line in subject.lines([gone, replace(BROKER, since_ms=now_ms)], now_ms)
+        )
     ]
     assert said == [0, FIRST_PAUSE_MS, 2 * FIRST_PAUSE_MS, 3 * FIRST_PAUSE_MS]
 
@@ -110,21 +165,23 @@ def test_what_most_often_passes_is_said_only_when_it_has_lasted() -> None:
     assert subject.lines([SHY], 1_000) == []
     assert subject.lines([], 1_500) == []
     assert subject.lines([SHY], 1_999) == []
-    assert subject.lines([SHY], 2_000) == ["waiting for the group (at most 9 s more): it does not list us."]
+    assert subject.lines([SHY], 2_000) == warned(
+        "NOT_LISTED", "Waiting for the group (fails in 9 s): it does not list us."
+    )
 
 
 def test_of_many_three_are_named_and_the_others_counted() -> None:
-    (line,) = WaitLines().lines([Wait(f"q{number}", 0, 0, "c") for number in range(500)], 0)
-    assert line.endswith("q2 (at most 0 s more): c; and 497 more")
+    (line,) = WaitLines().lines([Wait(f"q{number}", 0, 0, "c", "K") for number in range(500)], 0)
+    assert line.text.endswith("q2 (fails in 0 s): c; and 497 more")
 
 
 def test_what_is_over_is_said_though_something_that_is_not_told_yet_goes_on() -> None:
     lines = WaitLines()
-    lines.lines([Wait("a", 0, None, "c")], 0)
-    young = Wait("b", 4_000, None, "c", quiet_ms=15_000)
-    assert lines.lines([young], 5_000) == ["no longer waiting, after 5.0 s, for a"]
+    lines.lines([Wait("a", 0, None, "c", "A")], 0)
+    young = Wait("b", 4_000, None, "c", "B", quiet_ms=15_000)
+    assert lines.lines([young], 5_000) == ended("A", "Recovered after 5.0 s: a")
     assert lines.lines([young], 18_999) == []
-    assert lines.lines([young], 19_000) == ["waiting for b (for as long as it takes): c"]
+    assert lines.lines([young], 19_000) == warned("B", "Waiting for b (no time limit): c")
 
 
 def test_what_goes_on_is_due_at_once_and_then_ever_more_rarely() -> None:
@@ -144,15 +201,15 @@ def test_an_event_after_a_long_rest_is_due_as_the_first_was() -> None:
 
 
 def test_causes_that_are_sentences_are_told_in_one() -> None:
-    waits = [Wait("a", 0, None, "It is down."), Wait("b", 0, None, "It too.")]
-    assert WaitLines().lines(waits, 0) == [
-        "waiting for a (for as long as it takes): It is down; b (for as long as it takes): It too."
-    ]
+    waits = [Wait("a", 0, None, "It is down.", "K"), Wait("b", 0, None, "It too.", "K")]
+    assert WaitLines().lines(waits, 0) == warned(
+        "K", "Waiting for a (no time limit): It is down; b (no time limit): It too."
+    )
 
 
 def test_three_are_all_that_are_named() -> None:
-    (line,) = WaitLines().lines([Wait(what, 0, None, "c") for what in "abc"], 0)
-    assert line.endswith("c (for as long as it takes): c")
+    (line,) = WaitLines().lines([Wait(what, 0, None, "c", "K") for what in "abc"], 0)
+    assert line.text.endswith("c (no time limit): c")
 
 
 @pytest.mark.parametrize(
@@ -160,10 +217,12 @@ def test_three_are_all_that_are_named() -> None:
 )
 def test_durations_are_told_as_people_read_them(lasted_ms: int, said: str) -> None:
     lines = WaitLines()
-    lines.lines([Wait("a", 0, None, "c")], 0)
-    assert lines.lines([], lasted_ms) == [f"no longer waiting, after {said}, for a"]
+    lines.lines([Wait("a", 0, None, "c", "K")], 0)
+    assert lines.lines([], lasted_ms) == ended("K", f"Recovered after {said}: a")
 
 
 @pytest.mark.parametrize(("limit_ms", "said"), [(1, "1 s"), (1_000, "1 s"), (2_002_001, "2003 s")])
 def test_what_is_left_is_rounded_up(limit_ms: int, said: str) -> None:
-    assert WaitLines().lines([Wait("a", 0, limit_ms, "c")], 0) == [f"waiting for a (at most {said} more): c"]
+    assert WaitLines().lines([Wait("a", 0, limit_ms, "c", "K")], 0) == warned(
+        "K", f"Waiting for a (fails in {said}): c"
+    )

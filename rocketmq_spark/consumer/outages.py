@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rocketmq_spark.errors import RocketMQError
@@ -42,7 +41,7 @@ class Outages:
 
     def failed(self, subject: str, error: RocketMQError, limit_ms: int, quiet_ms: int = 0) -> None:
         """Remember that ``subject`` did not answer, or not as it must. ``quiet_ms``: see ``Wait``."""
-        log.debug("no answer from %s: %s", subject, error)
+        log.debug("REQUEST_FAILED: Request to %s failed: %s", subject, error)
         now_ms = self._clock()
         self.news += self._tracker.failed(subject, error, now_ms=now_ms, limit_ms=limit_ms, quiet_ms=quiet_ms)
         self._tracker.excuse(self._without_brokers() & {subject}, now_ms)
@@ -66,12 +65,18 @@ class Outages:
         self._commits.add(subject)
         self.news += self._tracker.failed(subject, error, now_ms=self._clock(), limit_ms=limit_ms)
 
-    def forget_commits(self, queue: MessageQueue) -> None:
-        """The queue's offset is stored, or another member's to store. Where it was refused before, that is news: the
-        queue may be planned again."""
+    def commit_succeeded(self, queue: MessageQueue) -> None:
+        """The queue's offset is stored. Where it was refused before, that is news: the queue may be planned again."""
         if self._commits:
             self._commits.discard(_commits_of(queue))
             self.news += self._tracker.succeeded(_commits_of(queue))
+
+    def forget_commits(self, queue: MessageQueue) -> None:
+        """The queue's offset is another member's to store."""
+        if self._commits:
+            self._commits.discard(_commits_of(queue))
+            self.news += self._tracker.is_failing(_commits_of(queue))
+            self._tracker.forget(_commits_of(queue))
 
     def forget_brokers_that_left(self) -> None:
         """No route names them any more, so they are not asked."""
@@ -109,7 +114,7 @@ class Outages:
     def waits(self) -> tuple[Wait, ...]:
         """All that is waited for now."""
         waits = self._tracker.waits(self._excused | self._without_brokers())
-        commits = (replace(wait, what=wait.what.rstrip(",")) for wait in waits if wait.what in self._commits)
+        commits = (wait for wait in waits if wait.what in self._commits)
         return (*(wait for wait in waits if wait.what not in self._commits), *commits, *self._queues_away)
 
     def _without_brokers(self) -> frozenset[str]:
@@ -122,9 +127,9 @@ class Outages:
         )
 
     def say(self) -> None:
-        """Log what is to be said of that by now, see ``WaitLines``."""
+        """Log what is due of that, see ``WaitLines``."""
         for line in self._tracker.lines(self._clock(), self.waits):
-            log.warning("%s", line)
+            log.log(line.level, "%s", line)
 
     # ------------------------------------------------------------------------------------------ what it means
 
@@ -181,4 +186,4 @@ class Outages:
 
 
 def _commits_of(queue: MessageQueue) -> str:
-    return f"the offset store, to commit {queue},"
+    return f"the offset store of {queue}"

@@ -144,7 +144,7 @@ class Servers:
         try:
             return call(self._cluster.broker(address))
         except RocketMQError as error:
-            log.debug("no answer address=%s: %s", address, error)
+            log.debug("REQUEST_FAILED: Request to address=%s failed: %s", address, error)
             return None
 
     def send(self, heartbeats: Heartbeats) -> set[BrokerAddress]:
@@ -156,7 +156,7 @@ class Servers:
         try:
             call(self._cluster.broker(address))
         except RocketMQError as error:
-            log.debug("not told address=%s: %s", address, error)
+            log.debug("REQUEST_FAILED: Notification to address=%s failed: %s", address, error)
             return False
         return True
 
@@ -184,7 +184,7 @@ class Servers:
         """The broker has stored the queue's offset, or not. The limit counts from the first refusal, whatever else the
         broker answers."""
         if error is None:
-            self._outages.forget_commits(queue)
+            self._outages.commit_succeeded(queue)
         else:
             self._outages.commit_failed(queue, error, self._options.cluster_timeout_ms)
 

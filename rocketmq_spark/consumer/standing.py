@@ -10,9 +10,9 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-GROUP: Final = "the group"
-IDENTITY: Final = "our client id"
-SUBSCRIPTIONS: Final = "the group's subscriptions"
+GROUP: Final = "registration in the group"
+IDENTITY: Final = "a unique client ID"
+SUBSCRIPTIONS: Final = "consistent subscriptions in the group"
 
 NAMESAKE_LIMIT_MS: Final = 120_000
 """How long a newcomer waits for the connection that has its client id: a broker notices a dead one within so long."""

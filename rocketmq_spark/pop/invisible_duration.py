@@ -3,10 +3,11 @@ logged of those whose time was over before they were done."""
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from typing import Final, NamedTuple
 
-from rocketmq_spark.remoting.waits import Throttle
+from rocketmq_spark.remoting.waits import LogLine, Throttle
 
 SHORTEST_PAUSE_MS: Final = 50
 PAUSES_IN_A_LEASE: Final = 20
@@ -44,19 +45,18 @@ class ExpiredLines:
         self._told: Counter[str] = Counter()
         self._throttle = Throttle()
 
-    def lines(self, expired: Counter[str], now_ms: int) -> list[str]:
-        """What to say now that so many have expired in all, by broker name; nothing, most often."""
+    def lines(self, expired: Counter[str], now_ms: int) -> list[LogLine]:
+        """Return what to log now that this many have expired in all, by broker name; nothing, most often."""
         new = expired - self._told
         if not new or not self._throttle.is_due_for(now_ms):
             return []
         self._told = expired
-        return [self._line(new)]
+        return [LogLine(logging.WARNING, key="MESSAGES_EXPIRED", text=self._text(new))]
 
-    def _line(self, new: Counter[str]) -> str:
-        of_brokers = ", ".join(f"{count} of broker {name}" for name, count in sorted(new.items()))
-        limit = f"'invisibleDurationMs' ({self._invisible_ms} ms)"
+    def _text(self, new: Counter[str]) -> str:
+        of_brokers = ", ".join(f"broker={name} count={count}" for name, count in sorted(new.items()))
         return (
-            f"{new.total()} messages were not done, nor renewed, within {limit}, and others may get them too: "
-            f"{of_brokers}. Where these answer, set a larger 'invisibleDurationMs', or a smaller "
-            "'maxOffsetsPerTrigger'."
+            f"{new.total()} messages were neither acknowledged nor extended within 'invisibleDurationMs' "
+            f"({self._invisible_ms} ms); brokers redeliver them, and they may be processed twice: {of_brokers}. "
+            "If these brokers respond, raise 'invisibleDurationMs' or lower 'maxOffsetsPerTrigger'."
         )

@@ -251,7 +251,12 @@ class Receiver:
             now_ms = self._clock()
         left = self.count(State.RECEIVED) + self.count(State.SPENT)
         if left:
-            log.warning("%d messages could not be given back: they come again when their time is over", left)
+            log.warning(
+                "MESSAGES_NOT_RELEASED: %d prefetched messages are not released; their brokers redeliver them within "
+                "'invisibleDurationMs' (%d ms)",
+                left,
+                self._options.invisible_duration_ms,
+            )
 
     # ------------------------------------------------------------------------------------------ the thread
 
@@ -262,7 +267,7 @@ class Receiver:
                 self._ask()
                 self._await_some()
         except Exception as error:
-            log.exception("the receiver's thread failed")
+            log.exception("INTERNAL_ERROR: Unexpected error in thread rocketmq-pop; the query fails")
             self._troubles.fail(error)
 
     def _do_timed_work(self) -> None:
@@ -288,7 +293,7 @@ class Receiver:
         with self._news:
             expired = self._ledger.expired.copy()
         for line in (*self._troubles.lines(), *self._expired.lines(expired, self._clock())):
-            log.warning("%s", line)
+            log.log(line.level, "%s", line)
 
     def _look(self) -> None:
         """Have it asked where the topics are; where that has just failed, after a pause."""

@@ -20,7 +20,7 @@ from rocketmq_spark.remoting.retry import (
     refreshes_route,
     topic_subject,
 )
-from rocketmq_spark.remoting.waits import Wait
+from rocketmq_spark.remoting.waits import LogLine, Wait
 
 
 class Troubles:
@@ -55,8 +55,8 @@ class Troubles:
                 raise self._crash
             self._tracker.check(self._clock())
 
-    def lines(self) -> list[str]:
-        """What is to be said of what does not answer, see ``WaitLines``. Nobody waits for what ends the query."""
+    def lines(self) -> list[LogLine]:
+        """Return what to log of failures, see ``WaitLines``; nothing after the one that ends the query."""
         return [] if self._crash else self._tracker.lines(self._clock(), self.waits)
 
     # ------------------------------------------------------------------------------------------ brokers, topics

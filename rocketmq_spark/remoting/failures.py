@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 from rocketmq_spark.errors import RocketMQError, TransportError
 from rocketmq_spark.remoting.retry import ASKING, NAME_SERVERS, Outlook, Pauses, is_without_route, outlook_of_request
-from rocketmq_spark.remoting.waits import QUIET_MS, Wait, WaitLines
+from rocketmq_spark.remoting.waits import QUIET_MS, LogLine, Wait, WaitLines
 
 if TYPE_CHECKING:
     from rocketmq_spark.remoting.clock import Clock
@@ -91,7 +91,8 @@ class FailureTracker:
 
     def forget(self, subject: str) -> None:
         """It is not asked any more."""
-        self._troubles.pop(subject, None)
+        if self._troubles.pop(subject, None) is not None:
+            self._lines.drop(subject)
 
     def may_try(self, subject: str, now_ms: int) -> bool:
         """Whether it does not fail, or its pause is over."""
@@ -131,13 +132,13 @@ class FailureTracker:
     def waits(self, excused: Collection[str] = ()) -> tuple[Wait, ...]:
         """The same with since when, until when and why; without the ``excused``."""
         return tuple(
-            Wait(subject, one.since_ms, one.until_ms, str(one.error), one.quiet_ms)
+            Wait(subject, one.since_ms, one.until_ms, str(one.error), one.error.condition, one.quiet_ms)
             for subject, one in self._troubles.items()
             if subject not in excused
         )
 
-    def lines(self, now_ms: int, waits: Collection[Wait] | None = None) -> list[str]:
-        """What is to be logged now of ``waits``, without them of all its own: see ``WaitLines``."""
+    def lines(self, now_ms: int, waits: Collection[Wait] | None = None) -> list[LogLine]:
+        """Return what to log now of ``waits``, without them of all its own: see ``WaitLines``."""
         return self._lines.lines(self.waits() if waits is None else waits, now_ms)
 
     def excuse(self, subjects: Collection[str], now_ms: int, *, beside_ms: int | None = None) -> None:
@@ -298,4 +299,4 @@ class Failures:
 
     def _log(self) -> None:
         for line in self._tracker.lines(self._clock()):
-            log.warning("%s", line)
+            log.log(line.level, "%s", line)

@@ -30,6 +30,9 @@ from rocketmq_spark.wire.arrow.bad_messages import BadMessage
 
 log = logging.getLogger(__name__)
 
+SENT: Final = "sent to the group's dead-letter topic (badMessages=deadLetter)"
+NULL_BODY: Final = "read with a null body (badMessages=null)"
+
 
 class DeadLetterSender:
     """Sends dead letters from executors, with as much patience for a broker as anywhere. That of one task, or one range
@@ -95,9 +98,15 @@ class BadMessages:
         return batch.filter(pa.array(~is_bad))
 
     def _warn(self, bad: list[BadMessage]) -> None:
-        done = "sent to the dead letter topic" if self._mode == "deadLetter" else "read without body"
+        done = SENT if self._mode == "deadLetter" else NULL_BODY
         offsets = " ".join(f"[{message.offsets.start}, {message.offsets.stop})" for message in bad)
-        log.warning("bad messages %s: queue=%s offsets=%s; the first: %s", done, self._queue, offsets, bad[0].problem)
+        log.warning(
+            "UNDECODABLE_MESSAGE_BODY: Messages of queue=%s offsets=%s %s; first problem: %s",
+            self._queue,
+            offsets,
+            done,
+            bad[0].problem,
+        )
 
 
 COMMIT_LOG_OFFSET: Final = "commitLogOffset"
@@ -126,7 +135,7 @@ class BadSharedMessages:
             problem += "; it was received through a proxy, so only 'badMessages' 'null' can skip it"
         if self._options.bad_messages != "null":
             raise RemoteProtocolError("UNDECODABLE_MESSAGE_BODY", queue=str(queue), offset=offset, problem=problem)
-        log.warning("bad message read without body: queue=%s offset=%d: %s", queue, offset, problem)
+        _warn_of(queue, offset, NULL_BODY, problem)
 
     def settle_stored(self, batch: pa.RecordBatch, bad: list[BadMessage]) -> pa.RecordBatch:
         """The rows of ``batch`` that stay, by its column COMMIT_LOG_OFFSET; those of ``bad`` have no body.
@@ -149,8 +158,11 @@ class BadSharedMessages:
 
     def _send(self, bad: BadMessage, queue: MessageQueue) -> None:
         self._sender.send(bad, queue)
-        done = "bad message sent to the dead letter topic: queue=%s offset=%d: %s"
-        log.warning(done, queue, bad.message.queue_offset, bad.problem)
+        _warn_of(queue, bad.message.queue_offset, SENT, bad.problem)
+
+
+def _warn_of(queue: MessageQueue, offset: int, done: str, problem: str) -> None:
+    log.warning("UNDECODABLE_MESSAGE_BODY: Message of queue=%s offset=%d %s: %s", queue, offset, done, problem)
 
 
 def _without(batch: pa.RecordBatch, bad: list[BadMessage]) -> pa.RecordBatch:

@@ -84,13 +84,14 @@ class MissingQueues:
     def _wait(self, queues: Collection[MessageQueue], away: Mapping[MessageQueue, str], start: SourceOffset) -> Wait:
         first = min(queues, key=MessageQueue.sort_key)
         since_ms = min(self._since_ms[queue] for queue in queues)
-        goes_on = "the query goes on without them; " if self._is_dropping else ""
+        goes_on = "the query reads the other queues (missingQueues=drop); " if self._is_dropping else ""
         return Wait(
             f"{len(queues)} {'queue' if len(queues) == 1 else 'queues'} of topic {first.topic} at "
             f"{first.broker_name} ({away[first]})",
             since_ms,
             None if self._is_dropping else since_ms + self._limit_ms,
-            f"nobody serves them now; {goes_on}their positions stay, {_positions(queues, start)}",
+            f"not in the route or not readable; {goes_on}offsets are kept: {_positions(queues, start)}",
+            key="QUEUES_UNAVAILABLE",
         )
 
     def _overdue(self, now_ms: int) -> dict[MessageQueue, int]:
@@ -107,7 +108,7 @@ def _by_topic_and_broker(queues: Collection[MessageQueue]) -> list[list[MessageQ
 
 
 def _positions(queues: Collection[MessageQueue], start: SourceOffset) -> str:
-    """``0 at 41, 1 at 40`` by queue id, of the first few."""
+    """``queue=0 offset=41, queue=1 offset=40`` of the first few."""
     first = sorted(queues, key=MessageQueue.sort_key)[:MOST_NAMED]
-    named = ", ".join(f"{queue.queue_id} at {start.queues[queue].end_offset}" for queue in first)
+    named = ", ".join(f"queue={queue.queue_id} offset={start.queues[queue].end_offset}" for queue in first)
     return f"{named} and {len(queues) - MOST_NAMED} more" if len(queues) > MOST_NAMED else named
