@@ -103,7 +103,10 @@ def test_what_came_again_more_often_than_the_group_allows_is_in_its_dead_letter_
     one = receiver(invisibleDurationMs=str(SHORT_MS))
     eventually(lambda: one.counts.acknowledged == len(sent), "three dead letters")
     assert (one.counts.received, one.counts.dead_letters, one.count(State.RECEIVED)) == (3, 3, 0)
-    moved = re.findall(rf"(\d+) messages that came again too often are in %DLQ%{group} now: ", caplog.text)
+    moved = re.findall(
+        rf"DEAD_LETTERS_STORED: Moved (\d+) messages that exceeded retryMaxTimes to dead-letter topic=%DLQ%{group}, ",
+        caplog.text,
+    )
     assert sum(map(int, moved)) == len(sent), "in as many lines as polls brought them"
     time.sleep(UNTIL_REVIVED_S)
     assert one.counts.received == len(sent), "else it would have come again"

@@ -79,7 +79,7 @@ def test_who_may_not_ask_takes_what_groups_have_by_default(
     one = mover(cluster)
     assert [one.retry_max_times(TARGET) for _ in range(3)] == [16] * 3
     (line,) = caplog.messages
-    assert line.startswith("how often messages may come again is not told, so it is 16 times: ")
+    assert line.startswith("RETRY_LIMIT_UNKNOWN: Cannot read retryMaxTimes of group=G at broker=a, using 16: ")
 
 
 def test_while_nobody_answers_nothing_is_moved_and_it_is_asked_again(cluster: ScriptedCluster) -> None:
@@ -110,7 +110,9 @@ def test_a_message_is_sent_straight_to_the_dead_letter_topic(
     (fields,) = asked
     names = ("offset", "group", "delayLevel", "originMsgId", "originTopic", "maxReconsumeTimes")
     assert [fields[name] for name in names] == ["77", "G", "-1", "ID77", "T", "0"]
-    assert caplog.messages == ["1 messages that came again too often are in %DLQ%G now: ID77"]
+    assert caplog.messages == [
+        "DEAD_LETTERS_STORED: Moved 1 messages that exceeded retryMaxTimes to dead-letter topic=%DLQ%G, msgId: ID77"
+    ]
 
 
 def test_a_broker_that_fails_is_asked_once_and_others_all_the_same(
@@ -128,7 +130,7 @@ def test_a_broker_that_fails_is_asked_once_and_others_all_the_same(
     assert one.move([spent("a", 1), spent("b", 2), spent("a", 3)]) == [Move.LATER, Move.DONE, Move.LATER]
     assert asked == ["a"]
     one.move([spent("a", 1)])
-    assert len([line for line in caplog.messages if "could not be moved" in line]) == 1, "said once"
+    assert len([line for line in caplog.messages if "DEAD_LETTER_NOT_STORED" in line]) == 1, "said once"
 
 
 def test_a_broker_that_fails_again_is_logged_again(cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture) -> None:
@@ -136,7 +138,7 @@ def test_a_broker_that_fails_again_is_logged_again(cluster: ScriptedCluster, cap
     cluster.brokers["a"].on(SEND_BACK, lambda _request: answers.pop(0))
     one = mover(cluster)
     assert [one.move([spent("a", 1)]) for _ in range(3)] == [[Move.LATER], [Move.DONE], [Move.LATER]]
-    assert len([line for line in caplog.messages if "could not be moved" in line]) == 2
+    assert len([line for line in caplog.messages if "DEAD_LETTER_NOT_STORED" in line]) == 2
 
 
 def test_of_a_refusal_that_is_final_other_messages_may_know_nothing(cluster: ScriptedCluster) -> None:

@@ -83,7 +83,7 @@ def test_no_request_is_made_by_a_handle_that_a_producer_wrote(caplog: pytest.Log
         told = [entry.receipt_handle for ack in acks for entry in ack.entries]
         assert told == [HANDLES[f"0 {TIMES} 1 broker-a 7 3 99"].text, "a gateway's"]
     (line,) = [one for one in caplog.messages if "acknowledged" in one]
-    assert line.startswith("4 messages of topic T on broker broker-a cannot be acknowledged")
+    assert line.startswith("RECEIPT_HANDLE_UNTRUSTED: 4 messages of topic=T broker=broker-a cannot be acknowledged")
 
 
 def test_a_response_that_breaks_off_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
@@ -105,7 +105,9 @@ def test_a_response_that_breaks_off_is_logged_once_a_minute(caplog: pytest.LogCa
                 answers: SimpleQueue[Any] = SimpleQueue()
                 transport.poll(Poll(Target("T", "broker-a"), 6, 1_000), answers.put)
                 assert len(answers.get(timeout=30)) == 1
-                assert len([one for one in caplog.messages if "broke off" in one]) == lines
-    line = next(one for one in caplog.messages if "broke off" in one)
-    assert line.startswith("a response of topic T on broker broker-a broke off after 1 messages: [ROCKETMQ_")
+                assert len([one for one in caplog.messages if "RESPONSE_INCOMPLETE" in one]) == lines
+    line = next(one for one in caplog.messages if "RESPONSE_INCOMPLETE" in one)
+    assert line.startswith(
+        "RESPONSE_INCOMPLETE: Response for topic=T broker=broker-a ended after 1 messages: [ROCKETMQ_"
+    )
     assert "NumberFormatException" in line

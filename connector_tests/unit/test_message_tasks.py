@@ -176,7 +176,10 @@ def test_a_bad_message_is_sent_to_the_dead_letter_topic_and_has_no_row(caplog: p
     assert (letter.fields["b"], letter.fields["a"], letter.body) == ("%RETRY%g", "g", b"no zlib")
     assert "own\x01x\x02" in letter.fields["i"]
     (line,) = caplog.messages
-    assert line.startswith("bad message sent to the dead letter topic: queue=T@broker-a:0 offset=5: its ZLIB body is")
+    assert line.startswith(
+        "UNDECODABLE_MESSAGE_BODY: Message of queue=T@broker-a:0 offset=5 sent to the group's dead-letter topic "
+        "(badMessages=deadLetter): its ZLIB body is"
+    )
 
 
 def test_no_message_of_a_bad_batch_has_a_row() -> None:

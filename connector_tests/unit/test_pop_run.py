@@ -127,7 +127,10 @@ def test_undelivered_messages_that_retention_deleted_are_logged_once(
         batch_after(run, PopOffset("g"))
     (line,) = (line for line in caplog.messages if "deleted" in line)
     told = "[30, 40) of T@a:0: the broker deleted them (retention)"
-    assert line == f"10 messages were deleted before group g was delivered them: {told}"
+    assert line == (
+        "DATA_LOSS.UNDELIVERED_MESSAGES: Brokers deleted 10 messages before delivery to group=g; they are in no output: "
+        f"{told}"
+    )
 
 
 def in_batch(run: PopRun) -> int:
@@ -163,8 +166,9 @@ def test_a_graceful_stop_waits_for_unanswered_acknowledgements() -> None:
 START = "6f0c"
 LONG_AGO_MS = 1_763_712_000_000
 LINE = (
-    "2 messages of an earlier batch are left to their brokers, for their invisible durations are long over: "
-    "1 of broker a, 1 of broker gone. Those that were not acknowledged are redelivered."
+    "RECEIPT_HANDLES_EXPIRED: 2 messages of an earlier batch are neither acknowledged nor released, because their "
+    "invisible durations expired long ago: broker=a count=1, broker=gone count=1. Brokers redeliver those that were "
+    "not acknowledged."
 )
 
 
@@ -194,7 +198,7 @@ def receiver() -> Iterator[Receiver]:
 
 def assert_all_is_well(one: Receiver, lines: list[str]) -> None:
     one.check()
-    assert [line for line in lines if "redelivered" in line] == [LINE]
+    assert [line for line in lines if "RECEIPT_HANDLES_EXPIRED" in line] == [LINE]
 
 
 def test_overdue_handles_of_an_absent_broker_are_not_released(caplog: pytest.LogCaptureFixture) -> None:

@@ -54,7 +54,7 @@ def test_what_is_not_there_or_damaged_is_said_and_none(
     assert callable(damage)
     damage(tmp_path / "spool" / "g" / START / "1.frozen")
     assert spool.kept(START, 1) is None
-    assert "the messages of a batch are not in the spool, and come again in another one: " in caplog.text
+    assert "brokers redeliver its messages, in another batch: " in caplog.text
 
 
 def test_what_was_frozen_after_a_batch_is_found(spool: Spool) -> None:
@@ -205,4 +205,4 @@ def test_what_is_no_start_and_what_is_damaged_is_left_or_removed(
     assert spool.take_abandoned() == []
     assert names(tmp_path) == ["somebody's/1.frozen"]
     assert (folder / "77aa").is_dir(), "somebody may be about to write there"
-    assert "are not in the spool" in caplog.text
+    assert "SPOOL_BATCH_UNREADABLE: Cannot read batch=" in caplog.text

@@ -71,7 +71,13 @@ class DeadLetterMover:
             if outlook_of_request(error) is not Outlook.FINAL:
                 return None
             limit = BY_DEFAULT
-            log.info("how often messages may come again is not told, so it is %d times: %s", limit, error)
+            log.info(
+                "RETRY_LIMIT_UNKNOWN: Cannot read retryMaxTimes of group=%s at broker=%s, using %d: %s",
+                self._group,
+                target.broker_name,
+                limit,
+                error,
+            )
         else:
             limit = retries.max_times if retries.queue_count > 0 else None
         self._known[target.broker_name] = limit, self._clock() + KNOWN_FOR_MS
@@ -84,8 +90,12 @@ class DeadLetterMover:
         moves = [self._move(place, failing) for place in places]
         moved = [place for place, move in zip(places, moves, strict=True) if move is Move.DONE]
         if moved:
-            topic = dead_letter_topic(self._group)
-            log.warning("%d messages that came again too often are in %s now: %s", len(moved), topic, named(moved))
+            log.warning(
+                "DEAD_LETTERS_STORED: Moved %d messages that exceeded retryMaxTimes to dead-letter topic=%s, msgId: %s",
+                len(moved),
+                dead_letter_topic(self._group),
+                named(moved),
+            )
         return moves
 
     def _move(self, message: StoredMessage, failing: set[str]) -> Move:
@@ -95,16 +105,23 @@ class DeadLetterMover:
             broker = self._broker_at(self._pop_broker(message.topic, message.broker_name).address)
             broker.send_back(self._group, message, delay_level=TO_THE_DEAD_LETTERS, max_reconsume_times=0)
         except RocketMQError as error:
-            self._say(message, error)
-            if outlook_of_request(error) is Outlook.FINAL:
-                return Move.REFUSED
-            failing.add(message.broker_name)
-            return Move.LATER
+            move = Move.REFUSED if outlook_of_request(error) is Outlook.FINAL else Move.LATER
+            self._warn(message, move, error)
+            if move is Move.LATER:
+                failing.add(message.broker_name)
+            return move
         self._failing.discard(message.broker_name)
         return Move.DONE
 
-    def _say(self, message: StoredMessage, error: RocketMQError) -> None:
+    def _warn(self, message: StoredMessage, move: Move, error: RocketMQError) -> None:
         """Once, until something succeeds there."""
         if message.broker_name not in self._failing:
             self._failing.add(message.broker_name)
-            log.warning("%s came again too often, and could not be moved: %s", message, error)
+            log.warning(
+                "DEAD_LETTER_NOT_STORED: Cannot move message %s, which exceeded retryMaxTimes, to dead-letter "
+                "topic=%s; %s. Other failures of its broker are not logged until a move succeeds: %s",
+                message,
+                dead_letter_topic(self._group),
+                "retrying" if move is Move.LATER else "the query delivers it once more",
+                error,
+            )

@@ -208,7 +208,7 @@ class Workers:
         try:
             do()
         except Exception as error:
-            log.exception("the thread %s%s failed", PREFIX, name)
+            log.exception("INTERNAL_ERROR: Unexpected error in thread %s%s; the query fails", PREFIX, name)
             self._fail(error)
         finally:
             with self._news:

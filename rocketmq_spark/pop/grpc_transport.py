@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, NoReturn
-from uuid import uuid4
 
 from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
 from rocketmq_spark.options import ReadOptions
@@ -18,7 +16,7 @@ from rocketmq_spark.pop.proxied_handles import handles_of_response
 from rocketmq_spark.pop.transport import Acknowledged, Answer, Changed, MovedByTheServer
 from rocketmq_spark.proxy.session import Session
 from rocketmq_spark.remoting.clock import Clock, monotonic_ms
-from rocketmq_spark.remoting.local_address import local_ip
+from rocketmq_spark.remoting.local_address import new_client_id
 from rocketmq_spark.remoting.retry import is_unknown_topic
 from rocketmq_spark.wire.grpc import messaging_pb2 as pb
 from rocketmq_spark.wire.grpc.requests import Subscription
@@ -49,7 +47,7 @@ class GrpcTransport:
         self._options = options
         self._entry = addresses
         self._subscription = Subscription(options.consumer_group, options.topics, options.sub_expression)
-        self._client_id = f"{local_ip(addresses[0])}@{os.getpid()}@{uuid4().hex}"
+        self.client_id = new_client_id(addresses[0])
         self._sessions = {addresses: self._session(addresses)}
         self._topics = options.topics
         """Those that are read, and others of which messages are held."""
@@ -68,7 +66,7 @@ class GrpcTransport:
 
     def _session(self, addresses: Addresses) -> Session:
         options = self._options
-        return Session(addresses, self._subscription, self._client_id, options.security, options.broker_timeout_ms)
+        return Session(addresses, self._subscription, self.client_id, options.security, options.broker_timeout_ms)
 
     # ------------------------------------------------------------------------------------------ where
 
@@ -177,9 +175,10 @@ class GrpcTransport:
         if now_ms >= self._broken_off_due_ms.get(target, now_ms):
             self._broken_off_due_ms[target] = now_ms + BROKEN_OFF_PAUSE_MS
             log.warning(
-                "a response of topic %s on broker %s broke off after %d messages: %s The messages behind them are "
-                "redelivered when 'invisibleDurationMs' is over. Where this line comes again, look for messages that "
-                "the proxy cannot convert, by a property POP_CK or TIMER_DELIVER_MS, or an impossible bornTimestamp.",
+                "RESPONSE_INCOMPLETE: Response for topic=%s broker=%s ended after %d messages: %s The broker "
+                "redelivers the other messages after 'invisibleDurationMs'. If this line repeats, search for messages "
+                "that the proxy cannot convert: with a property POP_CK or TIMER_DELIVER_MS, or an impossible "
+                "bornTimestamp.",
                 *target,
                 count,
                 failure,
@@ -190,9 +189,10 @@ class GrpcTransport:
         if count and target not in self._noted:
             self._noted = self._noted | {target}
             log.warning(
-                "%d messages of topic %s on broker %s cannot be acknowledged: their receipt handles may be those of "
-                "other messages, as a producer's property POP_CK makes them. They are redelivered, and their rows may "
-                "come twice. 'expired' counts them and later ones; no further line is logged.",
+                "RECEIPT_HANDLE_UNTRUSTED: %d messages of topic=%s broker=%s cannot be acknowledged: their receipt "
+                "handles may be those of other messages, because a producer set the property POP_CK. The broker "
+                "redelivers them, and their rows may be duplicates. 'expired' counts them and later ones; this line "
+                "is logged once.",
                 count,
                 *target,
             )

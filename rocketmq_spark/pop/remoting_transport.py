@@ -20,6 +20,7 @@ from rocketmq_spark.pop.retention_check import Report, RetentionCheck, unheard
 from rocketmq_spark.pop.transport import Acknowledged, Answer, Changed
 from rocketmq_spark.remoting.clock import monotonic_ms
 from rocketmq_spark.remoting.cluster_client import ClusterClient
+from rocketmq_spark.remoting.local_address import new_client_id
 from rocketmq_spark.remoting.peer import ResponseFuture
 from rocketmq_spark.remoting.pool import ConnectionPool
 from rocketmq_spark.remoting.pop_broker import PopBroker, PopOutcome
@@ -62,6 +63,7 @@ class RemotingTransport:
 
     def __init__(self, options: ReadOptions, report: Report = unheard, connect: Connect | None = None) -> None:
         """``report``: see ``RetentionCheck``."""
+        self.client_id = new_client_id(options.name_servers[0])
         self._options = options
         self._pool = ConnectionPool(options.broker_timeout_ms, limit=None, security=options.security, connect=connect)
         history = history_of(options.name_servers)
@@ -111,7 +113,11 @@ class RemotingTransport:
                 failure = error
                 if outlook_of_request(error) is not Outlook.FINAL:
                     continue
-                log.info("whether topic %s is FIFO is not told: %s", topic, error)
+                log.info(
+                    "FIFO_CHECK_SKIPPED: Cannot check whether topic=%s is FIFO; reading it, in any order: %s",
+                    topic,
+                    error,
+                )
             self._may_be_read.add(topic)
             return None
         return failure
@@ -155,7 +161,10 @@ class RemotingTransport:
             return False
         if is_gone and place not in self._told_gone:
             self._told_gone.add(place)
-            log.warning("topic %s is gone from broker %s: what is held of it needs nothing more", *place)
+            log.warning(
+                "TOPIC_DELETED: Topic=%s was deleted on broker=%s; its outstanding messages need no acknowledgement",
+                *place,
+            )
         return is_gone
 
     def _master(self, place: Target) -> BrokerAddress | None:

@@ -76,7 +76,13 @@ class RetentionCheck:
         except RocketMQError as error:
             if outlook_of_request(error) is not Outlook.FINAL:
                 raise
-            log.info("whether %s has deleted messages of %s undelivered is not told: %s", *reversed(target), error)
+            log.info(
+                "RETENTION_CHECK_SKIPPED: Cannot check whether broker=%s has deleted undelivered messages of "
+                "topic=%s; next check in %d s: %s",
+                *reversed(target),
+                INTERVAL_MS // 1000,
+                error,
+            )
             confirmed = []
         if confirmed:
             self._report(confirmed)

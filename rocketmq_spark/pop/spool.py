@@ -85,7 +85,12 @@ class Spool:
         try:
             return decoded_batch(file.read_bytes())
         except (OSError, ValueError) as problem:
-            log.warning("the messages of a batch are not in the spool, and come again in another one: %s", problem)
+            log.warning(
+                "SPOOL_BATCH_UNREADABLE: Cannot read batch=%d from spoolDir; brokers redeliver its messages, in "
+                "another batch: %s",
+                number,
+                problem,
+            )
             return None
 
     def after(self, start: str, number: int) -> list[Received]:

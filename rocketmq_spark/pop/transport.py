@@ -52,6 +52,9 @@ class Transport(Protocol):
     Threads: any; ``look`` is one thread's, and what it has found replaces what was known in one step.
     """
 
+    client_id: str
+    """Of this transport, as log lines name it; to a proxy, also as its requests do."""
+
     look_interval_ms: int
     """How often ``look`` is wanted while nothing fails."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import socket
+from uuid import uuid4
 
 from rocketmq_spark.model import split_address
 
@@ -20,3 +22,8 @@ def local_ip(towards: str) -> str:
             return str(probe.getsockname()[0])
     except (OSError, ValueError):
         return "127.0.0.1"
+
+
+def new_client_id(towards: str) -> str:
+    """Return a client ID that no other client has: address, process ID and a random part."""
+    return f"{local_ip(towards)}@{os.getpid()}@{uuid4().hex}"

@@ -32,9 +32,11 @@ if TYPE_CHECKING:
 
 @dataclass
 class MessagesPartition(InputPartition):
-    """Messages that one task decodes. Plain data: all that the driver tells an executor."""
+    """Messages that one task decodes. Plain data: all that the driver tells an executor. ``client_id``: of the client
+    that has received them."""
 
     parts: tuple[Part, ...]
+    client_id: str
 
 
 class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -92,10 +94,13 @@ class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvaila
     @raising_alone
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The messages of the batch, as tasks; none of one that an earlier start of the query has frozen."""
-        messages = self._running().batch(self._read(end))
+        run = self._running()
+        messages = run.batch(self._read(end))
         most = self._options.max_records_per_partition
         with_handles = RECEIPT_HANDLE in canonical_names(self._schema, texts_beside_columns(self._options))
-        return [MessagesPartition(parts) for parts in tasks_of(messages, most, with_handles=with_handles)]
+        return [
+            MessagesPartition(parts, run.client_id) for parts in tasks_of(messages, most, with_handles=with_handles)
+        ]
 
     def commit(self, end: dict[str, Any]) -> None:
         """Only a hint: what proves ``end`` is the next ``latestOffset``, and it acknowledges, answers awaited."""
@@ -126,5 +131,6 @@ class RocketMQPopReader(Resumable, DataSourceStreamReader, SupportsTriggerAvaila
         from rocketmq_spark.source.pop.message_reader import read_parts
 
         assert isinstance(partition, MessagesPartition)
-        speak_as(self._options.log_level, group=self._options.consumer_group, **names_of(TaskContext.get()))
+        group = self._options.consumer_group
+        speak_as(self._options.log_level, group=group, clientId=partition.client_id, **names_of(TaskContext.get()))
         return iterating_alone(read_parts(partition.parts, self._options, self._schema))

@@ -50,16 +50,16 @@ class PopRun(Run):
 
     def __init__(self, options: ReadOptions, control_before: Control | None = None, *, looks_once: bool) -> None:
         super().__init__()
-        speak_as(options.log_level, group=options.consumer_group)
+        transport = transport_of(options, self._report)
+        self.client_id = transport.client_id
+        speak_as(options.log_level, group=options.consumer_group, clientId=self.client_id)
         self._options = options
         self._looks_once = looks_once
         self._epoch = uuid4().hex
         self._number = 0
         self._frozen: tuple[Received, ...] = ()
         self._spool = spool_of(options)
-        self._receiver = Receiver(
-            options, transport_of(options, self._report), looks_once=looks_once, watch=self._parent.leave_as_orphan
-        )
+        self._receiver = Receiver(options, transport, looks_once=looks_once, watch=self._parent.leave_as_orphan)
         self._rests_from_ms = 0
         if control_before is not None:
             # Spark 4.0 and 4.1 may end that run at the first idle answer, and the start before gave back what it held.
@@ -201,7 +201,7 @@ class EarlierBatch:
             self._has_given_back = True
             abandoned = self._spool.take_abandoned()
             if abandoned:
-                log.info("%d messages are given back that a start has left in the spool", len(abandoned))
+                log.info("SPOOL_RELEASED: Releasing %d messages that an earlier start left in spoolDir", len(abandoned))
                 self._receiver.try_to_give_back(_held([one.handle for one in abandoned]))
 
     def prove(self, end: PopOffset) -> None:
@@ -227,10 +227,10 @@ def _held(handles: Sequence[AnyHandle]) -> list[AnyHandle]:
     held = [one for one in handles if not (isinstance(one, Handle) and one.is_long_over(epoch_ms))]
     left = Counter(one.broker_name for one in handles) - Counter(one.broker_name for one in held)
     if left:
-        brokers = ", ".join(f"{count} of broker {name}" for name, count in sorted(left.items()))
+        brokers = ", ".join(f"broker={name} count={count}" for name, count in sorted(left.items()))
         log.warning(
-            "%d messages of an earlier batch are left to their brokers, for their invisible durations are long over: "
-            "%s. Those that were not acknowledged are redelivered.",
+            "RECEIPT_HANDLES_EXPIRED: %d messages of an earlier batch are neither acknowledged nor released, because "
+            "their invisible durations expired long ago: %s. Brokers redeliver those that were not acknowledged.",
             left.total(),
             brokers,
         )
