@@ -164,7 +164,7 @@ def test_whether_a_topic_is_in_order_may_be_asked_by_who_may_look_at_it(
         with closing(transport):
             told.append([error.condition for error in transport.look().values()])
     assert told == [["FIFO_NOT_SUPPORTED"], []]
-    assert "whether topic in-order is FIFO is not told: " in caplog.text
+    assert "FIFO_CHECK_SKIPPED: Cannot check whether topic=in-order is FIFO; reading it, in any order: " in caplog.text
 
 
 def test_a_right_of_operators(guarded: EmbeddedCluster, user: User) -> None:

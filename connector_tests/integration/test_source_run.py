@@ -72,7 +72,7 @@ def test_a_signal_at_any_moment_leaves_nothing(
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert f"\n{tmp_path}" in done.stdout
-    assert done.stdout.count(":left the group\n") == 1
+    assert done.stdout.count(":GROUP_LEFT: Left the group\n") == 1
     assert list(tmp_path.iterdir()) == []
     told = re.search(r"^\[ROCKETMQ_SOURCE_PROCESS_TERMINATED\] .*$", done.stdout, re.MULTILINE)
     assert (told is not None) == (moment == "too long")

@@ -44,7 +44,7 @@ def test_who_is_out_of_reach_keeps_nobody_else_from_being_told(
     cluster.brokers["broker-a"].reach = Reach.SILENT
     with caplog.at_level(logging.DEBUG, "rocketmq_spark.consumer.heartbeats"):
         assert answered(cluster, *BROKERS) == {address_of("broker-b")}
-    assert {record.levelname for record in caplog.records if "no heartbeat" in record.message} == {"DEBUG"}
+    assert {record.levelname for record in caplog.records if "HEARTBEAT_FAILED" in record.message} == {"DEBUG"}
 
 
 def test_a_refused_one_is_a_warning_because_nothing_else_tells_of_it(
@@ -53,7 +53,7 @@ def test_a_refused_one_is_a_warning_because_nothing_else_tells_of_it(
     cluster.brokers["broker-a"].refusal = REFUSAL
     assert answered(cluster, *BROKERS) == {address_of("broker-b")}
     (warning,) = (record for record in caplog.records if record.levelname == "WARNING")
-    assert f"no heartbeat to address={address_of('broker-a')}" in warning.getMessage()
+    assert f"HEARTBEAT_FAILED: Heartbeat to address={address_of('broker-a')}" in warning.getMessage()
 
 
 class Unreachable(ClusterDoor):
@@ -66,6 +66,6 @@ class Unreachable(ClusterDoor):
 def test_who_cannot_be_asked_is_named_too(cluster: SimulatedCluster, caplog: pytest.LogCaptureFixture) -> None:
     addresses = tuple(map(address_of, BROKERS))
     assert Heartbeats(BEAT, addresses).send(Unreachable(cluster, "me")) == set()
-    assert [message.partition(": ")[0] for message in caplog.messages] == [
-        f"no heartbeat to address={address}" for address in addresses
+    assert [message.partition(";")[0] for message in caplog.messages] == [
+        f"HEARTBEAT_FAILED: Heartbeat to address={address} failed" for address in addresses
     ]

@@ -235,9 +235,9 @@ def test_a_change_of_ownership_is_said_with_some_of_the_queues(caplog: pytest.Lo
         Group(brokers=2).member().survey()
     a, b = ([f"orders@broker-{letter}:{number}" for number in range(5)] for letter in "ab")
     assert caplog.messages == [
-        f"rebalanced: added 9 ({', '.join(a + b[:3])}, ...), dropped none",
-        f"rebalanced: added none, dropped 1 ({a[4]})",
-        f"rebalanced: added 8 ({', '.join(a[:4] + b[:4])}), dropped none",
+        f"REBALANCED: Queues added: 9 ({', '.join(a + b[:3])}, ...); queues removed: none",
+        f"REBALANCED: Queues added: none; queues removed: 1 ({a[4]})",
+        f"REBALANCED: Queues added: 8 ({', '.join(a[:4] + b[:4])}); queues removed: none",
     ]
 
 

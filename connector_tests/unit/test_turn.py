@@ -414,8 +414,11 @@ def test_timed_work_that_fails_is_warned_of_when_it_fails_again_and_ever_more_ra
         raise RouteError("MASTER_UNAVAILABLE", broker="broker-a", topic="orders")
 
     for now_s in range(0, 601, 20):
-        member._do(fail)
+        member._do("Rebalance", 20_000, fail)
         warned_s += [now_s] if caplog.messages else []
+        assert all(
+            line.startswith("SCHEDULED_WORK_FAILED: Rebalance failed; retrying in 20 s: [") for line in caplog.messages
+        )
         caplog.clear()
         clock.advance(20_000)
     assert warned_s == [20, 40, 80, 140, 260, 500]

@@ -301,7 +301,11 @@ class AllocateMachineRoomNearby:
                 rooms.setdefault(room, []).append(client_id)
             elif client_id not in self._strangers:
                 self._strangers.add(client_id)
-                log.warning("no machine room is known for client_id=%s: it is given no queue", client_id)
+                log.warning(
+                    "UNKNOWN_MACHINE_ROOM: Resolver returned no machine room for clientId=%s; the member gets no "
+                    "queues. Add the member to the resolver.",
+                    client_id,
+                )
         return rooms
 
 

@@ -216,7 +216,9 @@ class GroupMembers:
     def _warn_of_retries(self) -> None:
         for client_id in self._subscriptions.at_odds_over_retries():
             log.warning(
-                "of client_id=%s and client_id=%s only one reads topic=%s: what was sent back may wait there",
+                "RETRY_TOPIC_INCONSISTENT: Only one of the members clientId=%s and clientId=%s reads topic=%s. "
+                "Messages sent back for retry can remain unread there. Set 'retryTopic' to the same value on all "
+                "members.",
                 self._client_id,
                 client_id,
                 self._options.retry_topic,

@@ -95,7 +95,7 @@ class BrokerOffsets:
         return same | {queue: at is not None and at <= known[queue].stored_to_ms for queue, at in seen.items()}
 
     def _not_written(self, queue: MessageQueue, offset: int, error: RocketMQError) -> None:
-        log.debug("offset not stored queue=%s offset=%d: %s", queue, offset, error)
+        log.debug("OFFSET_COMMIT_FAILED: Broker did not store queue=%s offset=%d; retrying: %s", queue, offset, error)
         if is_reset_pending(error):
             self._resets.take_mark(queue)
         else:

@@ -46,4 +46,4 @@ def _warning_of(address: BrokerAddress) -> Iterator[None]:
     except RocketMQError as error:
         # Of a silent broker tells who waits for it; a refused heartbeat has no other witness.
         level = logging.WARNING if isinstance(error, BrokerError) else logging.DEBUG
-        log.log(level, "no heartbeat to address=%s: %s", address, error)
+        log.log(level, "HEARTBEAT_FAILED: Heartbeat to address=%s failed; repeated on schedule: %s", address, error)

@@ -119,7 +119,7 @@ class Member:
 
     def start(self) -> None:
         """Join the group. Returns at once, whether or not the cluster answers; ``survey`` says what is known."""
-        log.info("joining the group, to read %s", ", ".join(self._options.read_topics))
+        log.info("GROUP_JOIN_STARTED: Joining the group to read topics=%s", ",".join(self._options.read_topics))
         self._thread.start()
 
     def hand_over(self) -> None:
@@ -133,7 +133,7 @@ class Member:
         self._thread.join(LAST_WORK_MS / 1000)
         with self.turn() as membership:
             membership.leave(puts_resets_back=self.puts_resets_back)
-        log.info("left the group")
+        log.info("GROUP_LEFT: Left the group")
 
     def stop(self) -> None:
         """Leave the group, if ``hand_over`` has not, and close all connections."""
@@ -185,22 +185,24 @@ class Member:
         try:
             self._work_until_stopped()
         except Exception as error:
-            log.exception("the member's thread failed")
+            log.exception("INTERNAL_ERROR: Unexpected error in thread rocketmq-member; the query fails")
             with self._turn() as membership:
                 membership.crash = error
             self._announce()
 
     def _work_until_stopped(self) -> None:
         rebalancing, watching = _Timer(self._options.rebalance_interval_ms), _Timer(WATCH_INTERVAL_MS)
+        persisting = _Timer(self._options.persist_offset_interval_ms)
         work: list[tuple[_Timer, Callable[[], object]]] = [
-            (rebalancing, partial(self._do, Membership.rebalance)),
+            (rebalancing, self._timed("Rebalance", rebalancing, Membership.rebalance)),
             (_Timer(HEARTBEAT_INTERVAL_MS), self._send_heartbeats),
-            (_Timer(self._options.persist_offset_interval_ms), partial(self._do, _persist)),
+            (persisting, self._timed("Offset commit", persisting, _persist)),
         ]
         if self._options.consume_orderly:
+            renewing, locking = _Timer(RENEW_INTERVAL_MS), _Timer(LOCK_RETRY_INTERVAL_MS)
             work += [
-                (_Timer(RENEW_INTERVAL_MS), partial(self._do, Membership.renew_locks)),
-                (_Timer(LOCK_RETRY_INTERVAL_MS), partial(self._do, Membership.retry_locks)),
+                (renewing, self._timed("Queue lock renewal", renewing, Membership.renew_locks)),
+                (locking, self._timed("Queue lock request", locking, Membership.retry_locks)),
             ]
         while not self._stopping.is_set():
             if watching.is_up(self._clock()):
@@ -224,7 +226,11 @@ class Member:
         with self.turn() as membership:
             membership.members.heartbeats_answered(heartbeats, answered)
 
-    def _do(self, work: TimedWork) -> None:
+    def _timed(self, name: str, timer: _Timer, work: TimedWork) -> Callable[[], None]:
+        """``name``: as a line has it."""
+        return partial(self._do, name, timer.interval_ms, work)
+
+    def _do(self, name: str, interval_ms: int, work: TimedWork) -> None:
         """What fails here is tried again by the timer, and raised by the next survey if it must be."""
         with self.turn() as membership:
             if self._stopping.is_set():
@@ -234,7 +240,9 @@ class Member:
                 work(membership)
             except RocketMQError as error:
                 level = logging.WARNING if self._is_to_be_warned_of(error.condition) else logging.DEBUG
-                log.log(level, "what is done from time to time does not work: %s", error)
+                log.log(
+                    level, "SCHEDULED_WORK_FAILED: %s failed; retrying in %g s: %s", name, interval_ms / 1000, error
+                )
         if self._turn.published.changes != changes:
             self._announce()
 

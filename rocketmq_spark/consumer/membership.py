@@ -278,7 +278,7 @@ class Membership:
         self._rebalance_impl.apply(plan)
         self._last_view = None
         self._moves += 1
-        log.info("rebalanced: added %s, dropped %s", _names(plan.add), _names(plan.drop))
+        log.info("REBALANCED: Queues added: %s; queues removed: %s", _names(plan.add), _names(plan.drop))
 
     def _is_settled(self, queue: MessageQueue) -> bool:
         return not self._rebalance_impl.table[queue].in_flight and queue not in self.offsets.unconfirmed

@@ -106,7 +106,11 @@ class LocalFileOffsetStore:
         readable = None if before is None else decode_offsets(before)
         if readable is None:
             raise OptionError("OFFSET_FILE_UNUSABLE", file=str(self._file), problem="it is damaged")
-        log.warning("offsets cannot be read file=%s; going on with the ones before", self._file)
+        log.warning(
+            "OFFSET_FILE_UNUSABLE: Cannot read offsets of file=%s, it is missing or damaged; using the previous "
+            "version",
+            self._file,
+        )
         return readable
 
     def stored_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:

@@ -68,12 +68,15 @@ class Resets:
             if is_put_back:
                 self.forget(queue)
                 log.info(
-                    "the reset of queue=%s to offset=%d is left to the next start: no plan came after it", queue, offset
+                    "OFFSET_RESET_DEFERRED: Reset of queue=%s to offset=%d is left to the next start: the query ended "
+                    "before it planned another batch",
+                    queue,
+                    offset,
                 )
             else:
                 log.warning(
-                    "the reset of queue=%s to offset=%d is lost: no plan came after it, and the broker did not take it "
-                    "back. Reset the group again",
+                    "OFFSET_RESET_LOST: Reset of queue=%s to offset=%d is lost: the query ended before it planned "
+                    "another batch, and its broker did not accept the reset for the next start. Reset the group again.",
                     queue,
                     offset,
                 )
@@ -89,7 +92,7 @@ class Resets:
             self.take_mark(queue)
             return self._servers.ask(queue.broker_name, put) is True
         except RocketMQError as error:
-            log.debug("reset not put back queue=%s: %s", queue, error)
+            log.debug("REQUEST_FAILED: Cannot return the reset of queue=%s to its broker: %s", queue, error)
             return False
 
     def look_for(self, queues: Iterable[MessageQueue]) -> None:
