@@ -122,7 +122,7 @@ def raising_alone(call: Callable[P, T]) -> Callable[P, T]:
         try:
             return call(*given, **named)
         except RocketMQError as error:
-            log.debug("this ends the query or its task", exc_info=error)
+            log.debug("QUERY_FAILED: Stack of the error that ends the query or its task", exc_info=error)
             raise alone(error) from None
 
     return called
@@ -133,5 +133,5 @@ def iterating_alone(items: Iterator[T]) -> Iterator[T]:
     try:
         yield from items
     except RocketMQError as error:
-        log.debug("this ends the task", exc_info=error)
+        log.debug("TASK_FAILED: Stack of the error that ends the task", exc_info=error)
         raise alone(error) from None

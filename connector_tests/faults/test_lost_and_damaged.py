@@ -109,8 +109,8 @@ def test_when_losses_are_allowed_the_rest_is_read_and_the_exact_range_is_logged(
         assert read(store, stored, failOnDataLoss="false") == list(range(min_offset, COUNT))
     (line,) = (record.getMessage() for record in caplog.records)
     assert line == (
-        f"{min_offset} offsets are lost, what they held is in no output: [0, {min_offset}) of {queue_of(stored)}: "
-        "the broker deleted them (retention)"
+        f"DATA_LOSS.OFFSETS_UNAVAILABLE: Skipping {min_offset} offsets that the query has not read; their messages "
+        f"are in no output: [0, {min_offset}) of {queue_of(stored)}: the broker deleted them (retention)"
     )
 
 

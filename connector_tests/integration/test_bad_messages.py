@@ -87,8 +87,11 @@ def test_null_gives_a_row_without_body_and_one_line_with_the_offsets(
     bodies = {offset: None if offset in BAD else b"body %d" % offset for offset in range(1, COUNT)}
     assert offsets_and_bodies(rows) == list(bodies.items())
     assert [row["keys"] for row in rows] == [f"key-{offset}" for offset in range(1, COUNT)]
-    (line,) = (record.getMessage() for record in caplog.records if "bad messages" in record.getMessage())
-    assert line.startswith(f"bad messages read without body: queue={queue} offsets=[3, 4) [4, 5) [8, 9); the first: ")
+    (line,) = (record.getMessage() for record in caplog.records if "UNDECODABLE_MESSAGE_BODY" in record.getMessage())
+    assert line.startswith(
+        f"UNDECODABLE_MESSAGE_BODY: Messages of queue={queue} offsets=[3, 4) [4, 5) [8, 9) read with a null body "
+        "(badMessages=null); first problem: "
+    )
 
 
 def test_dead_letters_are_in_the_groups_topic_readable_and_leave_no_rows(
@@ -98,7 +101,7 @@ def test_dead_letters_are_in_the_groups_topic_readable_and_leave_no_rows(
     for _ in range(2):
         rows = read(cluster, QueueRange(queue, 0, COUNT), group, badMessages="deadLetter")
         assert offsets_and_bodies(rows) == GOOD
-    assert "bad messages sent to the dead letter topic" in caplog.text
+    assert "sent to the group's dead-letter topic (badMessages=deadLetter)" in caplog.text
     letters = dead_letters_of(cluster, queue, group, 2 * len(BAD))
     assert [row["body"] for row in letters] == [b"body %d" % offset for offset in (*BAD, *BAD)]
     assert [row["msgId"] for row in letters[: len(BAD)]] == [row["msgId"] for row in letters[len(BAD) :]]

@@ -230,7 +230,9 @@ def test_a_message_its_broker_cannot_read_is_logged_once(caplog: pytest.LogCaptu
     for _ in range(2):
         check(told(QueueKind.OLD, Sent(b"x" * 60, 0x10)))
     (line,) = caplog.messages
-    assert line.startswith(f"messages undelivered: queue={QUEUE} count=1; the broker has stored them")
+    assert line.startswith(
+        f"MESSAGES_UNREADABLE: Broker stores messages of queue={QUEUE} count=1 that it delivers to no consumer"
+    )
 
 
 @pytest.mark.usefixtures("implementation")

@@ -64,9 +64,10 @@ def test_a_batch_that_nobody_can_read_fails_within_one_limit_and_is_given_up_by_
     given_up = run_to_end(folder, SETTINGS, options | {"skipRanges": named[1]})
     assert written_bodies(folder) == []
     assert given_up.error == ""
-    (warning,) = [line for line in given_up.log.splitlines() if "giving up ranges=" in line]
+    (warning,) = [line for line in given_up.log.splitlines() if "OFFSETS_SKIPPED: " in line]
     assert re.match(rf"\d\d/\d\d/\d\d \d\d:\d\d:\d\d WARN rocketmq_spark \[group={group} ", warning), "as all lines are"
-    assert f"ranges={named[1]} offsets={sent}," in warning
+    assert f": Skipping {sent} offsets as configured by " in warning
+    assert warning.endswith(f": {named[1]}")
     assert messages.lag(group) == 0
     more = messages.send_batches(10)
     assert run_to_end(folder, SETTINGS, options | {"skipRanges": named[1]}).error == ""

@@ -70,14 +70,24 @@ def test_the_wait_for_other_members_is_bounded_and_says_whose_it_was(caplog: pyt
     assert not targets.are_reached(reached((A, 6)), {B: 0}, now_ms=1_000)
     assert not targets.are_reached(reached((A, 6)), {B: 0}, now_ms=1_000 + PATIENCE_MS - 1)
     assert targets.are_reached(reached((A, 6)), {B: 0}, now_ms=1_000 + PATIENCE_MS)
-    assert caplog.messages == [f"ending before other members have read {B}"]
+    assert caplog.messages == [
+        (
+            "TARGET_OFFSETS_NOT_REACHED: availableNow ends, but other members have not committed their queues up to "
+            f"the target offsets: queue={B} remaining=7"
+        )
+    ]
 
 
 def test_all_queues_that_were_not_waited_for_longer_are_told(caplog: pytest.LogCaptureFixture) -> None:
     targets = AvailableNowTargets(0)
     targets.fix(survey((A, 6), (B, 7)))
     assert targets.are_reached(SourceOffset(), {}, now_ms=1_000)
-    assert caplog.messages == [f"ending before other members have read {A}, {B}"]
+    assert caplog.messages == [
+        (
+            "TARGET_OFFSETS_NOT_REACHED: availableNow ends, but other members have not committed their queues up to "
+            f"the target offsets: queue={A} remaining=6, queue={B} remaining=7"
+        )
+    ]
 
 
 @pytest.mark.parametrize(("checkpoint", "stored"), [(reached((A, 6)), {B: 3}), (reached((A, 6), (B, 3)), {})])
@@ -261,5 +271,8 @@ def test_what_is_waited_for_is_logged_once(caplog: pytest.LogCaptureFixture) -> 
     for stored in (0, 0, 3):
         targets.are_reached(reached((A, 6)), {B: stored}, now_ms=0)
     assert caplog.messages == [
-        f"waiting for other members of the group to read {B}, at most 60 s after they have read on last"
+        (
+            "TARGET_OFFSETS_NOT_REACHED: availableNow waits for other members to commit their queues up to the target "
+            f"offsets; it ends 60 s after their last progress: queue={B} remaining=7"
+        )
     ]

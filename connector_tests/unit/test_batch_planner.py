@@ -44,7 +44,9 @@ def test_broadcasting_says_where_the_file_goes_on_and_nothing_of_what_brokers_kn
         read(subject, SourceOffset())
         read(planner(member, messageModel="BROADCASTING", instanceName="one"), reached((A, 40)))
     (line,) = caplog.messages
-    assert line.startswith("going on where this query's file is, of which the checkpoint knows nothing")
+    assert line.startswith(
+        "GROUP_OFFSETS_RESUMED: Checkpoint has no offsets of these queues; resuming from those of this query's file"
+    )
 
 
 def test_what_is_planned_keeps_the_store_time_that_is_known_where_a_clock_was_put_back() -> None:

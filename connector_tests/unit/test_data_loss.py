@@ -43,11 +43,13 @@ def test_what_is_allowed_is_one_line_that_gives_no_advice_and_one_of_what_was_re
     report_losses(LOST, is_failure=False)
     assert caplog.messages == [
         (
-            "217 offsets are lost, what they held is in no output: "
+            "DATA_LOSS.OFFSETS_UNAVAILABLE: Skipping 217 offsets that the query has not read; their messages are in no "
+            "output: "
             "[0, 100) of orders@broker-a:0, [3, 120) of orders@broker-a:1: the broker deleted them (retention)"
         ),
         (
-            "5 offsets that had been read are not in the brokers any more, nor is what came after them: "
+            "DATA_LOSS.QUEUE_TRUNCATED: 5 offsets that the query has read no longer exist in a truncated or re-created "
+            "queue. Later messages may be lost too, their number is unknown: "
             "[0, 5) of orders@broker-a:2: the topic was deleted and created again, or its queue was emptied"
         ),
     ]
@@ -58,7 +60,10 @@ def test_what_no_task_could_read_is_lost_whatever_kept_it(cause: str, caplog: py
     """Offsets that a broker left out of its answers were said to have been read."""
     report_losses([LostRange(A, 4, 7, cause)], is_failure=False)
     assert caplog.messages == [
-        f"3 offsets are lost, what they held is in no output: [4, 7) of orders@broker-a:0: {cause}"
+        (
+            "DATA_LOSS.OFFSETS_UNAVAILABLE: Skipping 3 offsets that the query has not read; their messages are in no "
+            f"output: [4, 7) of orders@broker-a:0: {cause}"
+        )
     ]
     count = LossCount()
     count.add([LostRange(A, 4, 7, cause)])
@@ -74,7 +79,11 @@ def test_of_very_many_ranges_the_error_names_some_and_counts_the_others() -> Non
 
 
 @pytest.mark.parametrize(
-    ("cause", "begins"), [(RETENTION, "10000 offsets are lost"), (RECREATED, "10000 offsets that had been read")]
+    ("cause", "begins"),
+    [
+        (RETENTION, "DATA_LOSS.OFFSETS_UNAVAILABLE: Skipping 10000 offsets"),
+        (RECREATED, "DATA_LOSS.QUEUE_TRUNCATED: 10000 offsets"),
+    ],
 )
 def test_the_line_is_all_that_is_left_of_them_and_names_all(
     cause: str, begins: str, caplog: pytest.LogCaptureFixture
@@ -169,8 +178,8 @@ def test_a_range_is_as_long_as_what_it_has_lost() -> None:
 def test_a_line_and_an_error_count_each_offset_once(caplog: pytest.LogCaptureFixture) -> None:
     overlapping = [LostRange(A, 0, 10, RETENTION), LostRange(A, 5, 12, RETENTION)]
     report_losses(overlapping, is_failure=False)
-    assert caplog.messages[0].startswith("12 offsets are lost")
-    with pytest.raises(DataLossError, match="12 offsets no longer available in the brokers"):
+    assert caplog.messages[0].startswith("DATA_LOSS.OFFSETS_UNAVAILABLE: Skipping 12 offsets ")
+    with pytest.raises(DataLossError, match="12 offsets are not in the brokers any more"):
         report_losses(overlapping, is_failure=True)
 
 

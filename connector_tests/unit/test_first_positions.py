@@ -105,11 +105,15 @@ def test_a_listed_queue_of_a_topic_that_has_started_is_nobodys_business() -> Non
 
 def test_where_the_group_goes_on_is_told_with_what_is_left_of_what_there_is() -> None:
     told = told_resumption("the group", {A: 12, B: 15}, {A: QueueBounds(10, 12), B: QueueBounds(10, 20)})
-    assert told.endswith("; 5 of 12 offsets are to be read: orders@broker-a:0 at 12 of [10, 12), orders@broker-a:1 at "
-                         "15 of [10, 20)")  # fmt: skip
+    assert told.endswith(
+        ". Backlog 5 of 12 offsets: queue=orders@broker-a:0 offset=12 of [10, 12), queue=orders@broker-a:1 offset=15 "
+        "of [10, 20)"
+    )
 
 
-@pytest.mark.parametrize(("count", "end"), [(MOST_NAMED, "7 at 0 of [0, 1)"), (MOST_NAMED + 1, "and 1 more queues")])
+@pytest.mark.parametrize(
+    ("count", "end"), [(MOST_NAMED, "7 offset=0 of [0, 1)"), (MOST_NAMED + 1, "and 1 more queues")]
+)
 def test_of_many_queues_some_are_told(count: int, end: str) -> None:
     many = dict.fromkeys(queues(count), 0)
     assert told_resumption("the group", many, dict.fromkeys(many, QueueBounds(0, 1))).endswith(end)

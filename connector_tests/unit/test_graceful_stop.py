@@ -248,7 +248,7 @@ def test_a_folder_that_cannot_be_made_is_said_once_and_fails_no_query(
     folder.touch()
     assert not runner.is_made()
     assert not runner.is_made()
-    assert caplog.text.count("rocketmq_spark.stop will not reach this query") == 1
+    assert caplog.text.count("rocketmq_spark.stop cannot stop this query") == 1
     folder.unlink()
 
 
@@ -273,7 +273,7 @@ def test_a_folder_that_others_made_meanwhile_is_not_used(
     taken_by(folder, other)
     runner.answer()
     assert [file.name for file in folder.iterdir()] == [DRAIN]
-    assert caplog.text.count("rocketmq_spark.stop will not reach this query") == 1
+    assert caplog.text.count("rocketmq_spark.stop cannot stop this query") == 1
     folder.unlink() if folder.is_symlink() else shutil.rmtree(folder)
 
 

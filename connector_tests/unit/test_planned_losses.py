@@ -40,7 +40,7 @@ def test_or_one_line_and_the_tasks_know_that_it_is_told(caplog: pytest.LogCaptur
     member, replayed, wanted = half_deleted()
     subject = planner(member, failOnDataLoss="false")
     assert [str(lost) for lost in subject.recover(replayed, wanted)] == [f"[10, 20) of {A}", f"[0, 5) of {B}"]
-    assert sum("15 offsets are lost" in line for line in caplog.messages) == 1
+    assert sum("Skipping 15 offsets" in line for line in caplog.messages) == 1
     assert subject.losses.offsets == 15
 
 
@@ -67,9 +67,12 @@ def test_what_is_passed_over_is_one_line_and_counted(caplog: pytest.LogCaptureFi
     member = SteadyMember({A: holding(30, min_offset=20), B: holding(9, min_offset=5)}, stored={A: 10, B: 0})
     subject = planner(member, failOnDataLoss="false")
     read(subject, SourceOffset())
-    (line,) = (line for line in caplog.messages if "lost" in line)
+    (line,) = (line for line in caplog.messages if "Skipping" in line)
     ranges = f"[10, 20) of {A}, [0, 5) of {B}: the broker deleted them (retention)"
-    assert line == f"15 offsets are lost, what they held is in no output: {ranges}"
+    assert line == (
+        "DATA_LOSS.OFFSETS_UNAVAILABLE: Skipping 15 offsets that the query has not read; their messages are in no "
+        f"output: {ranges}"
+    )
     assert (subject.losses.offsets, subject.losses.ranges) == (15, 2)
 
 

@@ -62,7 +62,7 @@ def test_a_topic_made_anew_while_the_query_runs_is_read_from_its_first_message(
     assert "created again" in caplog.text
 
 
-@pytest.mark.parametrize(("count", "told"), [(4, "begins anew"), (10, "begins anew"), (14, "created again")])
+@pytest.mark.parametrize(("count", "told"), [(4, "QUEUE_EMPTIED"), (10, "QUEUE_EMPTIED"), (14, "created again")])
 def test_on_rocketmq_4_a_topic_made_anew_while_the_query_runs_is_read_from_its_first_message(
     count: int, told: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -453,7 +453,7 @@ def test_a_queue_that_was_emptied_after_it_had_been_read_begins_anew_without_a_l
     member.hold(A, holding(0))
     end, ranges = read(subject, end)
     assert (ranges, end.queues[A], member.stored) == ([], QueueProgress(0, 0, 1_000), {A: 0})
-    assert "orders@broker-a:0 was emptied" in caplog.text
+    assert "QUEUE_EMPTIED: Queue=orders@broker-a:0 was emptied" in caplog.text
     member.hold(A, holding(3, stored_at_ms=9_000))
     end, ranges = read(subject, end)
     assert ranges == [QueueRange(A, 0, 3)]

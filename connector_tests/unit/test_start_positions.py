@@ -67,8 +67,8 @@ def test_a_new_checkpoint_goes_on_where_the_group_is_and_says_so(caplog: pytest.
     assert (case.broker.offsets, case.starts.topics) == ({A: 5, B: 7}, {"orders"})
     (line,) = caplog.messages
     assert line == (
-        "going on where the group is, of which the checkpoint knows nothing, wherever the options would begin; "
-        f"8 of 20 offsets are to be read: {A} at 5 of [0, 10), {B} at 7 of [0, 10)"
+        "GROUP_OFFSETS_RESUMED: Checkpoint has no offsets of these queues; resuming from those of the group, start "
+        f"options are ignored. Backlog 8 of 20 offsets: queue={A} offset=5 of [0, 10), queue={B} offset=7 of [0, 10)"
     )
 
 
@@ -116,8 +116,8 @@ def test_a_new_checkpoint_that_ignores_the_group_moves_it_where_the_options_say(
     assert (case.broker.offsets, case.starts.topics) == (moved, {"orders"})
     (line,) = caplog.messages
     assert line == (
-        "the group has been moved to where this query begins, as 'groupOffsets' says: "
-        f"{A} from 5 to {moved[A]}, {B} from 7 to {moved[B]}"
+        "GROUP_OFFSETS_RESET: Reset the group's offsets as configured by 'groupOffsets': "
+        f"queue={A} from=5 to={moved[A]}, queue={B} from=7 to={moved[B]}"
     )
 
 
@@ -198,9 +198,9 @@ def test_who_goes_on_where_the_group_has_no_offsets_any_more_is_told_so_once(cap
         case.look(checkpoint)
     (line,) = caplog.messages
     assert line == (
-        "the brokers know no offsets of the group any more for queues that the checkpoint has read; going on where it "
-        f"is: {B} at 7. If 'namesrvAddr' leads to another cluster now, what that has before is not read: begin with a "
-        "new checkpoint location (and, for a file sink, a new path)"
+        "GROUP_OFFSETS_MISSING: Brokers have no committed offsets of the group for queues that the checkpoint has "
+        f"read; resuming from the checkpoint: queue={B} offset=7. If 'namesrvAddr' now points to another cluster, its "
+        "messages below these offsets are not read: use a new checkpoint location (and, for a file sink, a new path)"
     )
 
 
@@ -259,11 +259,14 @@ def test_a_group_ahead_of_the_checkpoint_is_moved_back_to_it(caplog: pytest.LogC
     case.look(RESTORED)
     assert (case.broker.offsets, case.starts.topics) == ({A: 2, B: 7}, {"orders"})
     assert caplog.messages == [
-        f"the group has been moved to where this query begins, as 'groupOffsets' says: {A} from 5 to 2"
+        f"GROUP_OFFSETS_RESET: Reset the group's offsets as configured by 'groupOffsets': queue={A} from=5 to=2"
     ]
     Case(groupOffsets="checkpoint").look(KNOWN)
     assert caplog.messages[1:] == [
-        "the group is nowhere ahead of this checkpoint: there is nothing that 'groupOffsets' moves back"
+        (
+            "GROUP_OFFSETS_KEPT: No committed offset of the group is ahead of this checkpoint; groupOffsets=checkpoint "
+            "resets nothing"
+        )
     ]
 
 
@@ -311,7 +314,8 @@ def test_a_restored_checkpoint_skips_nothing_without_a_line(caplog: pytest.LogCa
         assert ranges_of(query) == [QueueRange(only, 0, 4)]
         (line,) = (line for line in caplog.messages if "ahead" in line)
         assert line.startswith(
-            f"group g is 4 offsets ahead of this checkpoint, and they do not come to this query: {only}[4,8)"
+            "GROUP_AHEAD_OF_CHECKPOINT: Committed offsets of group=g are 4 offsets ahead of this checkpoint; this "
+            f"query skips them: {only}[4,8)"
         )
 
 

@@ -259,8 +259,8 @@ def test_rows_that_cannot_be_sent_go_to_the_dead_letter_topic_if_there_is_one(
     }
     (record,) = caplog.records
     assert record.getMessage() == (
-        "2 rows of partition 3 of query q batch 1 cannot be sent and go to topic DEAD; row 1: its body is empty, which "
-        "no broker takes"
+        "INVALID_ROW: Sending 2 invalid rows of partition 3 of query q batch 1 to dead-letter topic=DEAD; first: "
+        "row=1: its body is empty, which no broker takes"
     )
 
 

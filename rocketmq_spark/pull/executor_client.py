@@ -119,7 +119,7 @@ class ExecutorClient:
         try:
             self.cluster.call(next(iter(ranges)).queue, lambda broker: broker.ask(Question(command, code_only)))
         except RocketMQError as error:
-            log.debug("the member %s was not told of losses: %s", client_id, error)
+            log.debug("REQUEST_FAILED: Cannot report lost offsets to member clientId=%s: %s", client_id, error)
 
 
 @lru_cache(maxsize=CLIENTS_IN_A_PROCESS)

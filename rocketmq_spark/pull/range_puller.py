@@ -277,7 +277,14 @@ class RangePuller:
         waited_ms, offset = now_ms - self._absent_since_ms, request.next_offset
         is_told = not self._failures.are_name_servers_silent
         if waited_ms >= ABSENT_LIMIT_MS and is_told and self._window.give_up(request, self._to_its_end(result)):
-            log.warning("giving up queue=%s offset=%d reason=%s", self._wanted.queue, offset, result.reason)
+            log.warning(
+                "OFFSETS_UNREADABLE: Broker returned no message at queue=%s offset=%d for %d s; treating it, up to "
+                "the next offset that the broker has, as lost: %s",
+                self._wanted.queue,
+                offset,
+                waited_ms // 1000,
+                result.reason,
+            )
         elif waited_ms >= max(ABSENT_LIMIT_MS, self._limit_ms):
             raise RemoteProtocolError(
                 "PULL_STALLED",

@@ -231,7 +231,9 @@ class Connection:
         except RocketMQError as error:
             self._lose(error)
         except Exception as error:
-            logger.exception("reader failed address=%s", self.address)
+            logger.exception(
+                "INTERNAL_ERROR: Unexpected error in reader thread of address=%s; closing the connection", self.address
+            )
             self._lose(TransportError("CONNECTION_LOST", address=self.address, reason=f"the reader failed: {error!r}"))
         finally:
             with self._sending:  # nobody is inside the stream then, and who comes later sees the loss

@@ -142,7 +142,7 @@ def _parted(piece: _Piece, problems: Mapping[int, str], task: Task, options: Wri
     rows, ids, _ = piece
     first = next(iter(problems))
     log.warning(
-        "%d rows of %s cannot be sent and go to topic %s; row %d: %s",
+        "INVALID_ROW: Sending %d invalid rows of %s to dead-letter topic=%s; first: row=%d: %s",
         len(problems),
         task,
         options.dead_letter_topic,

@@ -114,10 +114,16 @@ def report_losses(lost: Collection[LostRange], *, is_failure: bool) -> None:
     read = [one for one in lost if one.was_read]
     if unread:
         told = _told(unread, len(unread))
-        log.warning("%d offsets are lost, what they held is in no output: %s", _offsets(unread), told)
+        log.warning(
+            "DATA_LOSS.OFFSETS_UNAVAILABLE: Skipping %d offsets that the query has not read; their messages are in no "
+            "output: %s",
+            _offsets(unread),
+            told,
+        )
     if read:
         log.warning(
-            "%d offsets that had been read are not in the brokers any more, nor is what came after them: %s",
+            "DATA_LOSS.QUEUE_TRUNCATED: %d offsets that the query has read no longer exist in a truncated or "
+            "re-created queue. Later messages may be lost too, their number is unknown: %s",
             _offsets(read),
             _told(read, len(read)),
         )
@@ -129,9 +135,10 @@ def report_passed_over(group: str, ranges: Collection[QueueRange]) -> None:
         return
     ordered = sorted(ranges, key=lambda one: (one.queue.sort_key(), one.begin_offset))
     log.warning(
-        "group %s is %d offsets ahead of this checkpoint, and they do not come to this query: %s. Another member has "
-        "read them, or an operator has moved the group; if this checkpoint was put back to an earlier state, put it "
-        "back again, and start with 'groupOffsets' set to 'checkpoint', which moves the group back to it",
+        "GROUP_AHEAD_OF_CHECKPOINT: Committed offsets of group=%s are %d offsets ahead of this checkpoint; this query "
+        "skips them: %s. Another member has read them, or the group's offsets were reset. If this checkpoint was "
+        "restored from a backup, restore it again and start with groupOffsets=checkpoint, which resets the group to "
+        "it.",
         group,
         sum(one.end_offset - one.begin_offset for one in ordered),
         ", ".join(map(str, ordered)),
@@ -145,7 +152,11 @@ def report_undelivered(group: str, deleted: Iterable[QueueRange], *, is_failure:
     if is_failure:
         raise DataLossError("DATA_LOSS.UNDELIVERED_MESSAGES", count=_offsets(lost), group=group, ranges=_told(lost))
     log.warning(
-        "%d messages were deleted before group %s was delivered them: %s", _offsets(lost), group, _told(lost, len(lost))
+        "DATA_LOSS.UNDELIVERED_MESSAGES: Brokers deleted %d messages before delivery to group=%s; they are in no "
+        "output: %s",
+        _offsets(lost),
+        group,
+        _told(lost, len(lost)),
     )
 
 

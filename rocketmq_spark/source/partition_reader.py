@@ -374,8 +374,8 @@ def _last_of(wanted: QueueRange) -> QueueRange:
 def _warn_of_undelivered(queue: MessageQueue, count: int) -> None:
     """Once in a process."""
     log.warning(
-        "messages undelivered: queue=%s count=%d; the broker has stored them and delivers them to no consumer, most "
-        "likely because their producer has set flags of an IPv6 host; all others are read",
+        "MESSAGES_UNREADABLE: Broker stores messages of queue=%s count=%d that it delivers to no consumer, most likely "
+        "because their producer set flags of an IPv6 host; all other messages are read",
         queue,
         count,
     )

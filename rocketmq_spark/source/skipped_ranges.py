@@ -32,9 +32,9 @@ def check_skipped(logged: Sequence[QueueRange], skipped: Collection[QueueRange])
     found = [one for one in logged if one in skipped]
     if found:
         log.warning(
-            "giving up ranges=%s offsets=%d, as 'skipRanges' says: their messages are in no output",
-            as_option(found),
+            "OFFSETS_SKIPPED: Skipping %d offsets as configured by 'giveUp'; their messages are in no output: %s",
             sum(map(len, found)),
+            as_option(found),
         )
 
 

@@ -106,8 +106,8 @@ class StartTrackingReader(DataSourceStreamReader):
             return
         self._has_logged_one_batch = True
         log.info(
-            "Spark %s runs availableNow and once as one batch, which the next start commits to the group; "
-            "rocketmq_spark.run_available_now reads and commits all that is there",
+            "SINGLE_BATCH_TRIGGER: Spark %s runs availableNow and once as one batch, and the next start commits it to "
+            "the group. To read and commit all available messages, use rocketmq_spark.run_available_now",
             SPARK_VERSION,
         )
 
@@ -117,9 +117,9 @@ class StartTrackingReader(DataSourceStreamReader):
             return
         self._has_logged_messages_left = True
         log.info(
-            "the batch does not hold all that is there: %s messages are in none yet, and with availableNow or once "
-            "Spark %s ends the run here; rocketmq_spark.run_available_now reads on",
-            "some" if messages is None else messages,
+            "SINGLE_BATCH_INCOMPLETE: %s available messages are not in this batch, and with availableNow or once "
+            "Spark %s ends the run after it. To read all of them, use rocketmq_spark.run_available_now",
+            "Some" if messages is None else messages,
             SPARK_VERSION,
         )
 

@@ -83,8 +83,8 @@ def choose_template(asked: str | None) -> type[AnswerTemplate]:
 def column_decoder() -> type[ColumnDecoder]:
     """As the environment asks for it, see ``choose_decoder``. Said once."""
     decoder = choose_decoder(_asked())
-    built = "" if decoder.implementation == NATIVE else "; the native decoder is not built, or not asked for"
-    log.debug("Messages are decoded by: %s%s.", decoder.implementation, built)
+    built = "" if decoder.implementation == NATIVE else "; the native decoder is not built, or not selected"
+    log.debug("DECODER_SELECTED: Decoding messages with the decoder: %s%s", decoder.implementation, built)
     return decoder
 
 

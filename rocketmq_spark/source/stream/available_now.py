@@ -59,7 +59,11 @@ class AvailableNowTargets:
             return False
         if not missing:
             return True
-        log.warning("ending before other members have read %s", ", ".join(map(str, missing)))
+        log.warning(
+            "TARGET_OFFSETS_NOT_REACHED: availableNow ends, but other members have not committed their queues up to "
+            "the target offsets: %s",
+            _remaining(missing),
+        )
         return True
 
     def _report_wait(self, missing: Mapping[MessageQueue, int]) -> None:
@@ -68,7 +72,12 @@ class AvailableNowTargets:
             return
         self._reported = frozenset(missing)
         log.info(
-            "waiting for other members of the group to read %s, at most %d s after they have read on last",
-            ", ".join(map(str, missing)),
+            "TARGET_OFFSETS_NOT_REACHED: availableNow waits for other members to commit their queues up to the target "
+            "offsets; it ends %d s after their last progress: %s",
             self._patience_ms // 1000,
+            _remaining(missing),
         )
+
+
+def _remaining(missing: Mapping[MessageQueue, int]) -> str:
+    return ", ".join(f"queue={queue} remaining={count}" for queue, count in missing.items())

@@ -317,7 +317,11 @@ class BatchPlanner:
     def _carry_out(self, membership: Membership, settlement: Settlement) -> set[MessageQueue]:
         """Queues whose positions the broker has confirmed. Raises DataLossError (with ``failOnDataLoss``)."""
         for queue in settlement.emptied:
-            log.warning("queue=%s was emptied after all of it had been planned, and begins anew", queue)
+            log.warning(
+                "QUEUE_EMPTIED: Queue=%s was emptied on its broker after the query had planned all its messages; "
+                "resuming from its first offset",
+                queue,
+            )
         self._report(settlement.lost)
         self._report_passed_over(settlement)
         for queue in settlement.forget:
@@ -347,7 +351,13 @@ class BatchPlanner:
         obeyed = membership.offsets.lower_to(resets)
         for queue in obeyed:
             membership.resets.forget(queue)
-            log.warning("an operator has reset queue=%s to offset=%d", queue, resets[queue])
+            log.warning(
+                "OFFSET_RESET: Group offset of queue=%s was reset from outside (mqadmin); resuming from offset=%d, "
+                "before at offset=%s",
+                queue,
+                resets[queue],
+                self._positions.get(queue, "unknown"),
+            )
         return {queue: Position(resets[queue]) for queue in obeyed}
 
     def _remember(

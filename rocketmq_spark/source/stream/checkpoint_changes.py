@@ -120,31 +120,31 @@ CHANGES: Final = (
         "`CLUSTERING`, then `BROADCASTING`",
         "messageModel",
         Outcome.WARNING,
-        "Nothing. What other members have read of a queue since this query had it comes here too.",
+        "No data loss. The query also reads messages that other members have read since it last owned their queue.",
         _to_broadcasting,
     ),
     Change(
         "another filter",
         "subExpression",
         Outcome.WARNING,
-        "Nothing that the new filter wants of what comes. What the old one has passed over does not come again, and a "
-        "batch that is read again is read with the new one: its rows may differ from those of the first attempt.",
+        "No loss of later messages that match the new filter. Messages that the old filter skipped are not re-read. A "
+        "replayed batch is read with the new filter, so its rows may differ from those of the first attempt.",
         _filter,
     ),
     Change(
         "a topic left out",
         "subscribe",
         Outcome.WARNING,
-        "Nothing yet. Its positions stay, and it is read on there when it is subscribed again; what its brokers delete "
-        "until then is lost.",
+        "No data loss yet. Its offsets are kept, and the query resumes from them when you subscribe to it again. "
+        "Messages that brokers delete until then are lost.",
         _topics_left_out,
     ),
     Change(
         "the retry topic left out",
         "retryTopic",
         Outcome.WARNING,
-        "Nothing yet. Its positions stay, and what was sent back waits there, as long as its brokers keep it, until it "
-        "is read again.",
+        "No data loss yet. Its offsets are kept, and messages sent back for retry stay there, as long as its brokers "
+        "retain them, until the topic is read again.",
         _retries_left_out,
     ),
 )
@@ -169,12 +169,12 @@ def warnings_of(offset: SourceOffset, options: ReadOptions) -> list[str]:
                 before=before,
                 now=now,
             )
-        told.append(f"{_was_and_is(change.option, difference)}. What that loses: {change.loses}")
+        told.append(f"{_was_and_is(change.option, difference)}. {change.loses}")
     return told
 
 
 def _was_and_is(option: str, difference: Difference) -> str:
     before, now, is_noted = difference
     if is_noted:
-        return f"the checkpoint was written with '{option}' {before}, and now it is {now}"
-    return f"the checkpoint has positions of {before}, and '{option}' is {now}"
+        return f"{option} changed from {before!r} to {now!r} since this checkpoint was written"
+    return f"This checkpoint has offsets of {before!r}, but {option} is {now!r}"

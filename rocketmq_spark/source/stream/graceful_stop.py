@@ -99,7 +99,11 @@ class DrainRequest:
                 self._is_folder_lost = False
         except OSError as error:
             if not self._is_folder_lost:
-                log.warning("rocketmq_spark.stop will not reach this query: no folder for it: %s", error)
+                log.warning(
+                    "STOP_CONTROL_DIR_MISSING: Cannot create the control directory; rocketmq_spark.stop cannot stop "
+                    "this query: %s",
+                    error,
+                )
             self._is_folder_lost = True
         return not self._is_folder_lost
 

@@ -52,12 +52,12 @@ def told_resumption(who: str, stored: Mapping[MessageQueue, int], bounds: Mappin
     left = sum(max(0, bounds[queue].max_offset - at) for queue, at in stored.items())
     held = sum(bounds[queue].max_offset - bounds[queue].min_offset for queue in stored)
     places = [
-        f"{queue} at {stored[queue]} of [{bounds[queue].min_offset}, {bounds[queue].max_offset})"
+        f"queue={queue} offset={stored[queue]} of [{bounds[queue].min_offset}, {bounds[queue].max_offset})"
         for queue in sorted(stored, key=MessageQueue.sort_key)
     ]
     return (
-        f"going on where {who} is, of which the checkpoint knows nothing, wherever the options would begin; {left} of "
-        f"{held} offsets are to be read: {_named(places)}"
+        f"Checkpoint has no offsets of these queues; resuming from those of {who}, start "
+        f"options are ignored. Backlog {left} of {held} offsets: {_named(places)}"
     )
 
 
@@ -68,11 +68,11 @@ def told_forgotten(stored: Mapping[MessageQueue, int | None], checkpoint: Source
     gone = [queue for queue, at in stored.items() if at is None and queue in read_to]
     if not gone:
         return None
-    places = [f"{queue} at {read_to[queue]}" for queue in sorted(gone, key=MessageQueue.sort_key)]
+    places = [f"queue={queue} offset={read_to[queue]}" for queue in sorted(gone, key=MessageQueue.sort_key)]
     return (
-        "the brokers know no offsets of the group any more for queues that the checkpoint has read; going on where it "
-        f"is: {_named(places)}. If 'namesrvAddr' leads to another cluster now, what that has before is not read: begin "
-        "with a new checkpoint location (and, for a file sink, a new path)"
+        "Brokers have no committed offsets of the group for queues that the checkpoint has "
+        f"read; resuming from the checkpoint: {_named(places)}. If 'namesrvAddr' now points to another cluster, its "
+        "messages below these offsets are not read: use a new checkpoint location (and, for a file sink, a new path)"
     )
 
 
@@ -90,8 +90,8 @@ def ahead_of(
 def told_move(moved: Mapping[MessageQueue, int], stored: Mapping[MessageQueue, int | None]) -> str:
     """Of ``groupOffsets`` ``ignore`` and ``checkpoint``."""
     in_order = sorted(moved, key=MessageQueue.sort_key)
-    places = [f"{queue} from {stored[queue]} to {moved[queue]}" for queue in in_order]
-    return f"the group has been moved to where this query begins, as 'groupOffsets' says: {_named(places)}"
+    places = [f"queue={queue} from={stored[queue]} to={moved[queue]}" for queue in in_order]
+    return f"Reset the group's offsets as configured by 'groupOffsets': {_named(places)}"
 
 
 def _named(places: Sequence[str]) -> str:
@@ -180,7 +180,10 @@ class TopicStarts:
         unread, known = unread_queues(start, stored), queues_of_the_group(start, stored)
         to_restore = ahead_of(start, stored, survey.bounds) if is_moving else {}
         if is_moving and start.queues and not to_restore:
-            log.info("the group is nowhere ahead of this checkpoint: there is nothing that 'groupOffsets' moves back")
+            log.info(
+                "GROUP_OFFSETS_KEPT: No committed offset of the group is ahead of this checkpoint; "
+                "groupOffsets=checkpoint resets nothing"
+            )
         to_move = [] if start.queues else [one for one in known if is_moving and one.topic != self._options.retry_topic]
         found = _found_by_time(membership, self._point.timestamp_ms, [*unread, *to_move])
         if found is None:
@@ -207,19 +210,19 @@ class TopicStarts:
         for queue in moved:
             membership.resets.forget(queue)
         if moves := {queue: wanted[queue] for queue in moved if wanted[queue] != stored[queue]}:
-            log.warning("%s", told_move(moves, stored))
+            log.warning("GROUP_OFFSETS_RESET: %s", told_move(moves, stored))
         return len(moved) == len(wanted)
 
     def _warn(self, start: SourceOffset, stored: Mapping[MessageQueue, int | None]) -> None:
         told = None if self._options.message_model == BROADCASTING else told_forgotten(stored, start)
         if told is not None:
-            log.warning("%s", told)
+            log.warning("GROUP_OFFSETS_MISSING: %s", told)
 
     def _say(self, survey: Survey, resumed: Mapping[MessageQueue, int | None]) -> None:
         where = {queue: at for queue, at in resumed.items() if at is not None}
         if where:
             who = "this query's file" if self._options.message_model == BROADCASTING else "the group"
-            log.info("%s", told_resumption(who, where, survey.bounds))
+            log.info("GROUP_OFFSETS_RESUMED: %s", told_resumption(who, where, survey.bounds))
 
 
 def _found_by_time(

@@ -196,7 +196,7 @@ class RocketMQStreamReader(Resumable, DataSourceStreamReader, SupportsTriggerAva
                 may_end_unasked=self.may_end_unasked,
             )
             for warning in warnings:
-                log.warning("%s", warning)
+                log.warning("CHECKPOINT_OPTION_CHANGED: %s", warning)
             if self._stops_at_what_is_there:
                 self._run.planner.stop_at_what_is_there()
         return self._run
