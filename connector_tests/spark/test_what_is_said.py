@@ -17,7 +17,7 @@ from rocketmq_spark.embedded import EmbeddedCluster
 pytestmark = pytest.mark.full
 
 STARTED_S = 200
-POSITIONS = "0 at 2, 1 at 2, 2 at 2, 3 at 2"
+POSITIONS = "queue=0 offset=2, queue=1 offset=2, queue=2 offset=2, queue=3 offset=2"
 
 
 @pytest.fixture(scope="module")
@@ -44,25 +44,25 @@ def test_an_outage_is_told_in_few_lines_and_in_the_progress_until_it_is_over(
         (waited,) = told["outages"]
         assert waited["since"] < waited["until"]
         cluster.start_broker()
-        eventually(lambda: bool(job.said("no longer waiting, after ")), "that it is over")
-        eventually(lambda: not job.progress()[-1]["outages"], "a progress that waits for nothing")
+        eventually(lambda: bool(job.said("Recovered after ")), "that it is over")
+        eventually(lambda: not job.progress()[-1]["waitingFor"], "a progress that waits for nothing")
         of_the_broker = len(job.lines())
         cluster.kill_name_server()
         eventually(lambda: bool(job.progress()[-1]["outages"]), "a progress that waits for the name server")
         without_names = job.progress()[-1]
         cluster.start_name_server()
-        eventually(lambda: len(job.said("no longer waiting, after ")) == 2, "that it is over")
+        eventually(lambda: len(job.said("Recovered after ")) == 2, "that it is over")
         lines = job.lines()
     client_id = job.progress()[-1]["clientId"]
     assert all(f" rocketmq_spark [group={group} clientId={client_id}" in line for line in lines)
-    assert lines[0].endswith(f": joining the group, to read {messages.name}")
-    shapes = [shape for shape in shapes_of(lines) if shape not in {"rebalanced", "still waiting"}]
+    assert lines[0].endswith(f": GROUP_JOIN_STARTED: Joining the group to read topics={messages.name}")
+    shapes = [shape for shape in shapes_of(lines) if shape not in {"rebalanced", "still waiting", "replaced"}]
     assert [shape for shape, _ in groupby(shapes)] == ["joining", *["waiting", "over"] * 2]
     assert shapes_of(lines[of_the_broker:])[0] == "waiting"
     assert len(lines) <= 12, lines
     assert not [line for line in lines if "create" in line.lower()]
-    assert (waited["reason"], told["lag"]) == (f"nobody serves them now; their positions stay, {POSITIONS}", None)
-    assert ([wait["resource"] for wait in without_names["outages"]], without_names["lag"]) == (["the name servers"], 0)
+    assert (waited["cause"], told["lag"]) == (f"not in the route or not readable; offsets are kept: {POSITIONS}", None)
+    assert ([wait["what"] for wait in without_names["waitingFor"]], without_names["lag"]) == (["the name servers"], 0)
 
 
 def test_a_sink_whose_broker_is_away_says_so_and_goes_on(
@@ -76,17 +76,17 @@ def test_a_sink_whose_broker_is_away_says_so_and_goes_on(
     with told_sink(tmp_path / "job", namesrvAddr=cluster.namesrv_addr, topic=messages.name) as job:
         eventually(lambda: stored() > 8 and len(job.progress()) > 3, "rows, of several batches", STARTED_S)
         cluster.kill_broker()
-        eventually(lambda: bool(job.said("still waiting for ")), "that it waits still")
+        eventually(lambda: bool(job.said("Still waiting for ")), "that it waits still")
         cluster.start_broker()
-        eventually(lambda: bool(job.said("no longer waiting, after ")), "that it is over")
+        eventually(lambda: bool(job.said("Recovered after ")), "that it is over")
         before = stored()
         eventually(lambda: stored() > before, "more rows")
         lines = job.lines()
-    assert set(shapes_of(lines)) == {"waiting", "still waiting", "over"}
+    assert set(shapes_of(lines)) - {"replaced"} == {"waiting", "still waiting", "over"}
     who = f" rocketmq_spark [producerGroup=rocketmq-spark topic={messages.name} query="
     assert all(who in line for line in lines)
     away = f"it was on broker-a ({cluster.broker_addr()}). Bring these back"
-    assert [line for line in lines if ": still waiting for " in line and away not in line] == []
+    assert [line for line in lines if ": Still waiting for " in line and away not in line] == []
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP])
@@ -101,7 +101,7 @@ def test_the_end_of_all_processes_together_is_no_failure_and_leaves_the_group(
         eventually(lambda: messages.lag(group) == 0, "that the batch is over, and its callback into Python")
         job.signal_all(ending)
         eventually(lambda: messages.members(group) == [], "an empty group")
-        eventually(lambda: bool(job.said("left the group")), "its last line")
+        eventually(lambda: bool(job.said("Left the group")), "its last line")
         written = job.log
     assert shapes_of(job.lines())[0] == "joining"
     assert not [line for line in written.splitlines() if any(word in line for word in ("Traceback", "Exit", "ERROR"))]
@@ -129,5 +129,6 @@ def test_a_loss_is_told_in_one_line_with_all_ranges_and_in_the_progress(
     assert shapes_of(lines) == ["lost"]
     ranges = ", ".join(f"[2, {gone[queue]}) of {queue}" for queue in messages.queues)
     assert line.endswith(
-        f": {count} offsets are lost, what they held is in no output: {ranges}: the broker deleted them (retention)"
+        f": DATA_LOSS.OFFSETS_UNAVAILABLE: Skipping {count} offsets that the query has not read; their messages are "
+        f"in no output: {ranges}: the broker deleted them (retention)"
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from string import Formatter
 from typing import Final
 
+from connector_tests.support.log_lines import KEY
 from rocketmq_spark.conditions import CONDITIONS
 
 LINE: Final = re.compile(
@@ -19,49 +20,64 @@ LINE: Final = re.compile(
 _QUEUE = r"\S+@\S+:\d+"
 _QUEUES = rf"{_QUEUE}(?:, {_QUEUE})*"
 _RANGE = rf"\[\d+, \d+\) of {_QUEUE}"
-_LEFT = r"(?:at most \d+ s more|for as long as it takes)"
+_KEY = KEY.pattern
+_LEFT = r"(?:fails in \d+ s|no time limit)"
 _WHAT = r"(?:\d+ queues? of topic \S+ at \S+ \(\S+\)|the name servers|broker \S+|topic \S+)"
-_CAUSE = r"(?:nobody serves them now; .*their positions stay, \d+ at \d+.*|\[ROCKETMQ_[A-Z_.]+\] .+)"
+_QUEUES_CAUSE = r"not in the route or not readable; .*offsets are kept: queue=\d+ offset=\d+.*"
+_CAUSE = rf"(?:{_QUEUES_CAUSE}|\[ROCKETMQ_{_KEY}\] .+)"
 
 SHAPES: Final = {
-    "joining": re.compile(r"joining the group, to read \S+(?:, \S+)*"),
-    "rebalanced": re.compile(rf"rebalanced: added (?:none|\d+ \({_QUEUES}\)), dropped (?:none|\d+ \({_QUEUES}\))"),
-    "left": re.compile(r"left the group"),
-    "waiting": re.compile(rf"waiting for {_WHAT} \({_LEFT}\): {_CAUSE}"),
-    "still waiting": re.compile(rf"still waiting for {_WHAT} \(for [\d.]+ s now, {_LEFT}\): {_CAUSE}"),
-    "over": re.compile(rf"no longer waiting, after [\d.]+ s, for {_WHAT}(?:; {_WHAT})*"),
+    "joining": re.compile(r"GROUP_JOIN_STARTED: Joining the group to read topics=\S+"),
+    "rebalanced": re.compile(
+        rf"REBALANCED: Queues added: (?:none|\d+ \({_QUEUES}\)); queues removed: (?:none|\d+ \({_QUEUES}\))"
+    ),
+    "left": re.compile(r"GROUP_LEFT: Left the group"),
+    "waiting": re.compile(
+        rf"(?:QUEUES_UNAVAILABLE: Waiting for {_WHAT} \({_LEFT}\): {_QUEUES_CAUSE}"
+        rf"|(?P<key>{_KEY}): Waiting for {_WHAT} \({_LEFT}\): \[ROCKETMQ_(?P=key)\] .+)"
+    ),
+    "still waiting": re.compile(rf"{_KEY}: Still waiting for {_WHAT} \(for [\d.]+ s, {_LEFT}\): {_CAUSE}"),
+    "over": re.compile(rf"{_KEY}: Recovered after [\d.]+ s: {_WHAT}(?:; {_WHAT})*"),
+    "replaced": re.compile(rf"{_KEY}: Replaced by {_KEY}(?:, {_KEY})* after [\d.]+ s: {_WHAT}(?:; {_WHAT})*"),
+    "dropped": re.compile(rf"{_KEY}: No longer required, after [\d.]+ s: {_WHAT}(?:; {_WHAT})*"),
     "lost": re.compile(
-        rf"\d+ offsets are lost, what they held is in no output: {_RANGE}(?:, {_RANGE})*: the broker deleted them "
-        r"\(retention\)"
+        r"DATA_LOSS\.OFFSETS_UNAVAILABLE: Skipping \d+ offsets that the query has not read; their messages are in no "
+        rf"output: {_RANGE}(?:, {_RANGE})*: the broker deleted them \(retention\)"
     ),
     "resumed": re.compile(
-        r"going on where the group is, of which the checkpoint knows nothing, wherever the options would begin; \d+ of "
-        rf"\d+ offsets are to be read: {_QUEUE} at \d+ of \[\d+, \d+\).*"
+        r"GROUP_OFFSETS_RESUMED: Checkpoint has no offsets of these queues; resuming from those of the group, start "
+        rf"options are ignored\. Backlog \d+ of \d+ offsets: queue={_QUEUE} offset=\d+ of \[\d+, \d+\).*"
     ),
     "one batch": re.compile(
-        r"Spark 4\.[01]\.\d+ runs availableNow and once as one batch, which the next start commits to the group; "
-        r"rocketmq_spark\.run_available_now reads and commits all that is there"
+        r"SINGLE_BATCH_TRIGGER: Spark 4\.[01]\.\d+ runs availableNow and once as one batch, and the next start commits "
+        r"it to the group\. To read and commit all available messages, use rocketmq_spark\.run_available_now"
     ),
     "messages left": re.compile(
-        r"the batch does not hold all that is there: (?:some|\d+) messages are in none yet, and with availableNow or "
-        r"once Spark 4\.[01]\.\d+ ends the run here; rocketmq_spark\.run_available_now reads on"
+        r"SINGLE_BATCH_INCOMPLETE: (?:Some|\d+) available messages are not in this batch, and with availableNow or "
+        r"once Spark 4\.[01]\.\d+ ends the run after it\. To read all of them, use rocketmq_spark\.run_available_now"
     ),
     "reset left": re.compile(
-        rf"the reset of queue={_QUEUE} to offset=\d+ is left to the next start: no plan came after it"
+        rf"OFFSET_RESET_DEFERRED: Reset of queue={_QUEUE} to offset=\d+ is left to the next start: the query ended "
+        r"before it planned another batch"
     ),
     "reset lost": re.compile(
-        rf"the reset of queue={_QUEUE} to offset=\d+ is lost: no plan came after it, and the broker did not take it "
-        r"back\. Reset the group again"
+        rf"OFFSET_RESET_LOST: Reset of queue={_QUEUE} to offset=\d+ is lost: the query ended before it planned another "
+        r"batch, and its broker did not accept the reset for the next start\. Reset the group again\."
     ),
     "moved": re.compile(
-        rf"the group has been moved to where this query begins, as 'groupOffsets' says: {_QUEUE} from \d+ to \d+.*"
+        rf"GROUP_OFFSETS_RESET: Reset the group's offsets as configured by 'groupOffsets': queue={_QUEUE} from=\d+ "
+        r"to=\d+.*"
     ),
     "ahead": re.compile(
-        r"group \S+ is \d+ offsets ahead of this checkpoint, and they do not come to this query: "
-        rf"{_QUEUE}\[\d+,\d+\)(?:, {_QUEUE}\[\d+,\d+\))*\. Another member has read .+"
+        r"GROUP_AHEAD_OF_CHECKPOINT: Committed offsets of group=\S+ are \d+ offsets ahead of this checkpoint; this "
+        rf"query skips them: {_QUEUE}\[\d+,\d+\)(?:, {_QUEUE}\[\d+,\d+\))*\. Another member has read .+"
     ),
-    "nothing to move": re.compile(r"the group is nowhere ahead of this checkpoint: .+"),
-    "changed": re.compile(r"the checkpoint was written with '\w+' .+, and now it is .+\. What that loses: .+"),
+    "nothing to move": re.compile(
+        r"GROUP_OFFSETS_KEPT: No committed offset of the group is ahead of this checkpoint; .+"
+    ),
+    "changed": re.compile(
+        r"CHECKPOINT_OPTION_CHANGED: \w+ changed from '.+' to '.+' since this checkpoint was written\. .+"
+    ),
 }
 
 
