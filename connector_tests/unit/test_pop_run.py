@@ -128,8 +128,8 @@ def test_undelivered_messages_that_retention_deleted_are_logged_once(
     (line,) = (line for line in caplog.messages if "deleted" in line)
     told = "[30, 40) of T@a:0: the broker deleted them (retention)"
     assert line == (
-        "DATA_LOSS.UNDELIVERED_MESSAGES: Brokers deleted 10 messages before delivery to group=g; they are in no output: "
-        f"{told}"
+        "DATA_LOSS.UNDELIVERED_MESSAGES: Brokers deleted 10 messages before delivery to group=g; they are in no "
+        f"output: {told}"
     )
 
 

@@ -50,7 +50,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def announce(cluster: EmbeddedCluster, *, has_proxy: bool) -> None:
-    """Say where it is; the first line is for scripts to read."""
+    """Print the addresses; the first line is for scripts to read."""
     print(f"name server: {cluster.namesrv_addr}")
     for name in cluster.broker_names:
         print(f"{name}: {cluster.advertised_addr(name)}")
@@ -58,7 +58,7 @@ def announce(cluster: EmbeddedCluster, *, has_proxy: bool) -> None:
         print(f"proxy, gRPC: {cluster.endpoints}")
         print(f"proxy, remoting: {cluster.proxy_addr}")
     if cluster.security_options:
-        print("options of a reader, or of a file for --options:")
+        print("connection options, for a query or for a file of --options:")
     for name, value in cluster.security_options.items():
         print(f"{name}={value}")
     print("Ctrl-C stops it.", flush=True)
@@ -74,30 +74,42 @@ def new_parser() -> argparse.ArgumentParser:
         type=int,
         default=USUAL_PORT,
         metavar="N",
-        help="of the name server; 0 takes a free one (default: %(default)s)",
+        help="port of the name server; 0 selects a free port (default: %(default)s)",
     )
     parser.add_argument(
-        "--brokers", type=int, choices=range(1, 10), default=1, metavar="N", help="how many (default: %(default)s)"
+        "--brokers",
+        type=int,
+        choices=range(1, 10),
+        default=1,
+        metavar="N",
+        help="number of brokers (default: %(default)s)",
     )
     parser.add_argument(
         "--conf",
         type=properties,
         default={},
         metavar="FILE",
-        help="a broker.conf for all of them; see conf/broker.conf",
+        help="broker.conf for all brokers; see conf/broker.conf",
     )
     parser.add_argument(
         "--version",
         choices=VERSIONS,
         metavar="V",
-        help=f"of RocketMQ: {', '.join(VERSIONS)} (default: {DEFAULT_VERSION})",
+        help=f"version of RocketMQ: {', '.join(VERSIONS)} (default: {DEFAULT_VERSION})",
     )
-    parser.add_argument("--acl", action="store_true", help="let in only who signs; prints the keys that it made")
-    parser.add_argument("--tls", action="store_true", help="take only TLS; prints where the certificate is")
+    parser.add_argument("--acl", action="store_true", help="require authentication; prints the generated keys")
+    parser.add_argument("--tls", action="store_true", help="require TLS; prints the path of the certificate")
     parser.add_argument("--proxy", action="store_true", help="start a proxy too, for gRPC and for remoting")
-    parser.add_argument("--store", type=Path, help="keep the data in this folder (default: a temporary one)")
     parser.add_argument(
-        "--topic", type=topic_and_queues, action="append", default=[], metavar="NAME[:QUEUES]", help="create it"
+        "--store", type=Path, help="keep the data in this folder (default: a temporary folder, deleted at the end)"
+    )
+    parser.add_argument(
+        "--topic",
+        type=topic_and_queues,
+        action="append",
+        default=[],
+        metavar="NAME[:QUEUES]",
+        help=f"create this topic, with {DEFAULT_QUEUES} queues by default",
     )
     return parser
 

@@ -56,13 +56,16 @@ def new_parser() -> argparse.ArgumentParser:
     """Of this subcommand's options."""
     parser = argparse.ArgumentParser(
         prog="rocketmq-spark demo",
-        description="Stream orders through a real Apache RocketMQ into Spark, and see that every one arrives. "
+        description="Stream orders through a real Apache RocketMQ into Spark, and check that each one arrives. "
         "Two queries count them; one more writes an invoice for each to another topic.",
     )
-    seconds, rate = "how long orders come in (default: %(default)s)", "orders a second (default: %(default)s)"
+    seconds, rate = (
+        "duration of the orders in seconds (default: %(default)s)",
+        "orders per second (default: %(default)s)",
+    )
     parser.add_argument("--seconds", type=positive, default=60, metavar="N", help=seconds)
     parser.add_argument("--rate", type=positive, default=100, metavar="N", help=rate)
-    share = "what the two queries share: a topic's queues, or the messages of a single one (default: %(default)s)"
+    share = "load balancing of the two queries: by queue, or by message of a single queue (default: %(default)s)"
     parser.add_argument("--load-balance", choices=QUEUES, default=BY_QUEUE, help=share)
     proxy = "read orders through a RocketMQ 5 proxy, over gRPC; invoices go to the broker"
     parser.add_argument("--proxy", action="store_true", help=proxy)
@@ -84,7 +87,7 @@ class Demo:
 
     def __init__(self, resources: ExitStack, play: argparse.Namespace) -> None:
         if play.proxy and play.load_balance != BY_MESSAGE:
-            raise DemoError(f"--proxy wants --load-balance {BY_MESSAGE}")
+            raise DemoError(f"--proxy requires --load-balance {BY_MESSAGE}")
         self._play = play
         self._queries: dict[str, StreamingQuery] = {}
         self._shown: dict[str, str] = {}
@@ -133,7 +136,7 @@ class Demo:
         self._sell("a second query has joined the group", begin_s, begin_s + seconds * 3 / 4, FIRST, SECOND)
         self._leave(SECOND)
         self._sell("the second query has left", begin_s, begin_s + seconds, FIRST)
-        self._print("no more orders; the group catches up, and the invoices are read back")
+        self._print("no more orders; waiting until the group has committed all, and reading the invoices")
         self._queries[AUDIT] = collecting(self._invoices(), AUDIT).start()
         self._wait_until(lambda: report.is_clean(self._audit()))
         for name in (FIRST, BILLING, AUDIT):

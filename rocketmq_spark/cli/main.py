@@ -1,4 +1,4 @@
-"""The ``rocketmq-spark`` command: finds the subcommand, and says errors in one sentence instead of a traceback."""
+"""The ``rocketmq-spark`` command: finds the subcommand, and prints an error in one line instead of a traceback."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rocketmq_spark.errors import RocketMQError
 
 # What each one does; ``rocketmq_spark.cli.<name>`` holds its ``main`` and is imported only when asked for.
 COMMANDS: Final[Mapping[str, str]] = {
-    "demo": "stream orders through a real broker into Spark, and see that every one arrives",
+    "demo": "stream orders through a real broker into Spark, and check that each one arrives",
     "broker": "run a real Apache RocketMQ in the foreground, for experiments",
     "topic": "create, describe or delete a topic of a cluster that is running",
     "send": "send messages to a topic",
@@ -42,9 +42,9 @@ def new_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="commands:\n" + "\n".join(f"  {name:<10} {does}" for name, does in COMMANDS.items()),
     )
-    parser.add_argument("--version", action=_Version, nargs=0, help="print the version, and who decodes messages")
-    parser.add_argument("command", choices=COMMANDS, help="what to do; see below")
-    rest = parser.add_argument("rest", nargs=argparse.REMAINDER, help="its own options; '--help' lists them")
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and the message decoder")
+    parser.add_argument("command", choices=COMMANDS, help="see below")
+    rest = parser.add_argument("rest", nargs=argparse.REMAINDER, help="options of the command; '--help' lists them")
     rest.required = False  # which Python 3.11 does not know of itself
     return parser
 

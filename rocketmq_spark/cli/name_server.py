@@ -23,14 +23,14 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
         "--namesrv",
         default=os.environ.get("NAMESRV_ADDR", USUAL_ADDRESS),
         metavar="HOST:PORT",
-        help=f"of the name server, several separated by semicolons (default: $NAMESRV_ADDR, else {USUAL_ADDRESS})",
+        help=f"name server addresses, separated by semicolons (default: $NAMESRV_ADDR, else {USUAL_ADDRESS})",
     )
     parser.add_argument(
         "--options",
         type=properties,
         default={},
         metavar="FILE",
-        help="file of connection options (accessKey, useTLS, brokerTimeoutMs and so on), one name=value a line",
+        help="file of connection options such as accessKey, secretKey and useTLS, one name=value per line",
     )
 
 

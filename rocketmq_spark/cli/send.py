@@ -45,21 +45,21 @@ def new_parser() -> argparse.ArgumentParser:
     """Of this subcommand's options."""
     parser = argparse.ArgumentParser(
         prog="rocketmq-spark send",
-        description="Send messages to a topic. Prints the id of each when the broker has stored it.",
+        description="Send messages to a topic. Prints the message ID of each when a broker has stored it.",
     )
     add_cluster(parser)
-    parser.add_argument("--topic", required=True, help="that there is; 'rocketmq-spark topic create' makes one")
-    parser.add_argument("--tag", help="of each message")
-    parser.add_argument("--key", help="of each message; several separated by spaces")
+    parser.add_argument("--topic", required=True, help="existing topic; 'rocketmq-spark topic create' creates one")
+    parser.add_argument("--tag", help="tag of each message")
+    parser.add_argument("--key", help="keys of each message, separated by spaces")
     parser.add_argument(
         "--property",
         type=property_pair,
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="of each message; none of RocketMQ's own",
+        help="user property of each message; RocketMQ's own names are rejected",
     )
-    parser.add_argument("text", nargs="+", help="one message each; '-' sends each line of standard input")
+    parser.add_argument("text", nargs="+", help="body of one message each; '-' sends each line of standard input")
     return parser
 
 

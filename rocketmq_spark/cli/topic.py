@@ -68,7 +68,7 @@ def describe(cluster: ClusterClient, topic: str) -> str:
     away: list[str] = []
     for broker in cluster.name_servers.topic_route(topic).brokers:
         if broker.master_address is None:
-            away.append(f"{one_line(broker.broker_name)} has no master now; its queues are not shown")
+            away.append(f"{one_line(broker.broker_name)} has no master; its queues are not listed")
         else:
             held |= cluster.broker(broker.master_address).topic_stats(topic)
     return "\n".join((table(held), *away))
@@ -113,9 +113,9 @@ def new_parser() -> argparse.ArgumentParser:
     )
     actions = parser.add_subparsers(dest="action", required=True, metavar="create|describe|delete")
     does = {
-        "create": "make it on every broker",
-        "describe": "show what each queue holds",
-        "delete": "remove it, with its messages and the offsets of all groups",
+        "create": "create it on every broker",
+        "describe": "list the offsets and the number of messages of each queue",
+        "delete": "delete it, with its messages and the offsets of all groups",
     }
     for name, text in does.items():
         action = actions.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
@@ -127,7 +127,7 @@ def new_parser() -> argparse.ArgumentParser:
                 type=queue_count,
                 default=DEFAULT_QUEUES,
                 metavar="N",
-                help="a broker (default: %(default)s)",
+                help="queues per broker (default: %(default)s)",
             )
     return parser
 
