@@ -1,4 +1,4 @@
-"""Kinds of option values: how a text becomes a value, and the words for what is expected."""
+"""Kinds of option values: how a text is parsed, and a description of the accepted values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T]):
-    """How a text becomes a value. ``parse`` raises ValueError for what it does not take; ``Option`` has the words."""
+    """How a text is parsed. ``parse`` raises ValueError for an invalid text; ``Option`` reports it."""
 
     expected: str
     parse: Callable[[str], T]
@@ -45,11 +45,11 @@ SYSTEM_GROUPS: Final = frozenset(
         "__MONITOR_CONSUMER",
     }
 )
-"""RocketMQ's own groups, which brokers treat in other ways than a user's.
+"""System groups of RocketMQ, which brokers treat differently.
 Source: ``common/MixAll.java#PREDEFINE_GROUP_SET``."""
 
 _QUEUE: Final = re.compile(r"([%|a-zA-Z0-9_-]+)@([^\s;](?:[^\x00-\x1f;]*[^\s;])?):([0-9]{1,6})")
-"""A broker's name may have blanks in it."""
+"""The name of a broker may contain blanks."""
 _RANGE: Final = re.compile(r"([%|a-zA-Z0-9_-]+@[^,;\[\]\x00-\x1f]+:[0-9]{1,6})\[([0-9]{1,19}),([0-9]{1,19})\)")
 _RANGES: Final = re.compile(rf"(?:{_RANGE.pattern}(?:\s*,\s*(?=\S)|$))*")
 _INSTANCE: Final = re.compile(r"[^\s@]{1,100}")
@@ -60,9 +60,9 @@ _SQL: Final = re.compile(
     | = \S* \s+ (AND|OR) \s+ \S+ =""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""What stands in a filter by properties, and hardly in a tag: comparisons, but for ``a=1`` alone."""
+"""Comparisons of a SQL92 filter, which hardly occur in a tag; ``a=1`` alone is accepted as a tag."""
 _SEPARATOR: Final = re.compile(r"[\x01\x02]")
-"""What stands between properties, and so in none."""
+"""Separators of encoded properties, which no name may contain."""
 MOST_QUEUE_ID: Final = 2**31 - 1
 _QUEUE_ID: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 _LOCAL_TIME: Final = re.compile(r"(19|2[0-9])[0-9]{12}")
@@ -80,7 +80,7 @@ def _parse_addresses(text: str) -> tuple[str, ...]:
 
 
 def _listed(text: str, separators: str) -> list[str]:
-    """The parts of a list. Separators at its end are passed over, as Java's ``String.split`` does."""
+    """Return the parts of a list. Ignores separators at its end, as Java's ``String.split`` does."""
     return [part.strip() for part in re.split(f"[{separators}]", text.rstrip(f"{separators} \t"))]
 
 
@@ -115,7 +115,7 @@ def _parse_names(text: str) -> tuple[str, ...]:
 
 
 def _parse_properties(text: str) -> tuple[str, ...]:
-    """To Spark, names that differ in case only are one."""
+    """Reject names that differ in case only: Spark treats them as equal."""
     names = tuple(dict.fromkeys(_parse_names(text)))
     if _SEPARATOR.search(text) or len({name.lower() for name in names}) < len(names):
         raise ValueError
@@ -141,7 +141,7 @@ def _parse_ranges(text: str) -> tuple[QueueRange, ...]:
 
 
 def _parse_starting_offsets(text: str) -> str | tuple[tuple[MessageQueue, int], ...]:
-    """A word for all queues, or an offset for each of some: -2 is its first, -1 its end."""
+    """Return a word for all queues, or offsets of single queues: -2 is the first offset, -1 the end."""
     if text.lower() in {"earliest", "latest"}:
         return text.lower()
     try:
@@ -152,7 +152,7 @@ def _parse_starting_offsets(text: str) -> str | tuple[tuple[MessageQueue, int], 
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Of two values for one name Python would take the last."""
+    """Reject a repeated name, of which Python would use the last value."""
     found = dict(pairs)
     return found if len(found) == len(pairs) else _refuse()
 
@@ -171,7 +171,7 @@ def _is_queue_id(text: str) -> bool:
 
 
 def _parse_local_time(text: str) -> int:
-    """Epoch ms of a time on this machine's clock, as RocketMQ reads it."""
+    """Return the epoch ms of a time in this machine's time zone, as RocketMQ does."""
     digits = _matching(_LOCAL_TIME)(text)
     return int(datetime.strptime(digits, "%Y%m%d%H%M%S").astimezone().timestamp() * 1000)
 
@@ -193,7 +193,7 @@ def _refuse() -> Any:
 
 
 def integer(minimum: int, maximum: int = 2**31 - 1) -> Kind[int]:
-    """An integer in ``[minimum, maximum]``."""
+    """Return the kind of an integer in ``[minimum, maximum]``."""
 
     def parse(text: str) -> int:
         value = int(text)
@@ -203,7 +203,7 @@ def integer(minimum: int, maximum: int = 2**31 - 1) -> Kind[int]:
 
 
 def choice(*names: str) -> Kind[str]:
-    """One of ``names``, in any case; the value is the spelling given here."""
+    """Return the kind of one of ``names``, in any case; its value has the spelling given here."""
     by_lower = {name.lower(): name for name in names}
 
     def parse(text: str) -> str:

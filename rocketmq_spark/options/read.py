@@ -1,4 +1,4 @@
-"""Options of a streaming read. Which of them contradict each other: ``read_rules``."""
+"""Options of a streaming read. Their conflicts: ``read_rules``."""
 
 from __future__ import annotations
 
@@ -323,12 +323,12 @@ class ReadOptions(ReceiveOptions):
 
     @property
     def missing_queues_limit_ms(self) -> int:
-        """How long a queue may be away that is waited for."""
+        """Return how long an unavailable queue is waited for."""
         return 0 if self.missing_queues == "fail" else self.missing_queues_timeout_ms
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> ReadOptions:
-        """Options from what the user wrote; names in any case.
+        """Return the given options; their names may have any case.
 
         Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | INVALID_OPTION_VALUE | INCOMPATIBLE_OPTIONS].
         """
@@ -336,24 +336,24 @@ class ReadOptions(ReceiveOptions):
 
     @property
     def ignores_group_offsets(self) -> bool:
-        """Whether a new checkpoint moves the group to where the options say."""
+        """Return whether a new checkpoint resets the group's offsets to the start position."""
         return self.group_offsets == "ignore"
 
     @property
     def begins_at_first(self) -> bool:
-        """Whether a group without offsets begins at the first message of each queue."""
+        """Return whether a group without offsets starts at the first message of each queue."""
         return self.starting_offsets == "earliest" or self.consume_from_where == "CONSUME_FROM_FIRST_OFFSET"
 
     @property
     def retry_topic(self) -> str:
-        """The name of the group's retry topic, read or not."""
+        """Return the name of the group's retry topic, read or not."""
         return retry_topic(self.consumer_group)
 
     @property
     def read_topics(self) -> tuple[str, ...]:
-        """``topics``, and the group's retry topic if that is read."""
+        """Return ``topics``, and the group's retry topic if it is read."""
         return tuple(dict.fromkeys((*self.topics, self.retry_topic))) if self.reads_retry_topic else self.topics
 
     def expression_of(self, topic: str) -> str:
-        """What is read of a topic: all of the retry topic, because what was sent back has passed the filter before."""
+        """Return the tag filter of a topic: all of the retry topic, whose messages passed the filter before."""
         return "*" if topic == self.retry_topic else self.sub_expression

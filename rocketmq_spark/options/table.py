@@ -1,8 +1,8 @@
-"""The one table of options. A row is a field of the frozen dataclass that everybody gets: name, kind, default, meaning.
+"""The table of options. A row is the metadata of a dataclass field: name, kind, default, description.
 
-Which dataclass has the field says where the option applies (``USES`` in the package); its row says where it stands in
-the documentation. The reference, the README's table and ``conf/connector.options.example`` are generated from the rows,
-and so are the texts of OptionErrors.
+The dataclass of a field determines the calls that accept the option (``USES`` in the package); the row determines its
+section in the documentation. The reference, the README's table and ``conf/connector.options.example`` are generated
+from the rows, and so are the texts of OptionErrors.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rocketmq_spark.options.kinds import Kind
 T = TypeVar("T")
 
 TAKEN_BY: Final[dict[type, tuple[str, ...]]] = {}
-"""By table of options: what the user calls that takes them. Filled by ``taken_by``."""
+"""By table of options: the calls that accept its options. Filled by ``taken_by``."""
 
 SIMILARITY: Final = 0.8
 """Minimum similarity of an unknown name to an option that is suggested, as ``difflib`` measures it."""
@@ -66,7 +66,7 @@ class Option:
         return (self.name, *self.aliases)
 
     def parse(self, text: str) -> Any:
-        """The value. Raises OptionError[INVALID_OPTION_VALUE], outside of the handler: no chain leads to a secret."""
+        """Return the value. Raises OptionError[INVALID_OPTION_VALUE] without a cause, which could contain a secret."""
         with suppress(ValueError):
             return self.kind.parse(text.strip())
         shown = "***" if self.secret else text
@@ -75,7 +75,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Two options that contradict each other ``when`` they have such values, and ``why``."""
+    """Two options whose values exclude each other if ``when`` returns true, and the reason ``why``."""
 
     first: str
     second: str
@@ -90,7 +90,7 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """An option that, ``when`` it has such a value, is nothing without another one, and ``why``."""
+    """An option that requires another one if ``when`` returns true, and the reason ``why``."""
 
     option: str
     needed: str
@@ -117,7 +117,7 @@ def option(
     unless: str | None = None,
     unset: str = "none",
 ) -> Any:
-    """A dataclass field that carries its row of the table. The default is checked here, when it is defined."""
+    """Return a dataclass field with its row of the table. Checks the default."""
     row = Option(name, kind, doc, section, essential, aliases, default, required, secret, unless, unset)
     if default is not None:
         row.parse(default)
@@ -125,7 +125,7 @@ def option(
 
 
 def taken_by(*calls: str) -> Callable[[type[T]], type[T]]:
-    """Of a table of options: what the user calls that takes them. Who gives one of them to others is told so."""
+    """Register the calls that accept the options of a table, for the error about an option of another call."""
 
     def note(table: type[T]) -> type[T]:
         TAKEN_BY[table] = calls
@@ -135,13 +135,13 @@ def taken_by(*calls: str) -> Callable[[type[T]], type[T]]:
 
 
 def rows(table: type) -> Iterator[tuple[str, Option]]:
-    """(attribute, row) for every option of ``table``, in order of definition."""
+    """Yield (attribute, row) for every option of ``table``, in order of definition."""
     for attribute in dataclasses.fields(table):
         yield attribute.name, attribute.metadata["option"]
 
 
 def parse_table(table: type, given: Mapping[str, str]) -> dict[str, Any]:
-    """The attributes of ``table`` from what the user wrote, names in any case.
+    """Return the attributes of ``table`` for the given options, whose names may have any case.
 
     Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | INVALID_OPTION_VALUE | INCOMPATIBLE_OPTIONS].
     """
@@ -157,7 +157,7 @@ def parse_table(table: type, given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _in_lower_case(given: Mapping[str, str]) -> dict[str, str]:
-    """``given`` by names in lower case. Raises OptionError[INCOMPATIBLE_OPTIONS]."""
+    """Return ``given`` by names in lower case. Raises OptionError[INCOMPATIBLE_OPTIONS]."""
     spelt: dict[str, str] = {}
     for name, text in given.items():
         first = spelt.setdefault(name.lower(), name)
@@ -168,7 +168,7 @@ def _in_lower_case(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def checked(options: T, *rules: Iterable[Conflict | Need]) -> T:
-    """``options``, which break none of the rules. Raises OptionError for the first that they break."""
+    """Return ``options``. Raises OptionError for the first rule that they violate."""
     for rule in chain.from_iterable(rules):
         rule.check(options)
     return options
@@ -184,7 +184,7 @@ def _value(row: Option, text: str | None) -> Any:
 
 
 def _take(row: Option, wanted: dict[str, str]) -> str | None:
-    """Remove the row's text from ``wanted``, whichever spelling it has; the default where there is none."""
+    """Remove the row's text from ``wanted`` under any of its spellings, and return it, or the default."""
     found = [(spelling, wanted.pop(spelling.lower())) for spelling in row.spellings if spelling.lower() in wanted]
     if len(found) > 1 and found[0][1] != found[1][1]:
         reason = "They are two names of one option and have different values."

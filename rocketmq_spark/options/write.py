@@ -11,7 +11,7 @@ from rocketmq_spark.options.kinds import BOOLEAN, GROUP, NAMES, TOPIC, choice, i
 from rocketmq_spark.options.table import Section, checked, option, parse_table, taken_by
 
 NOT_DURABLE_AFTER_MS: Final = 8_000
-"""By then a broker has said that a message is not as safe as it should be: ``syncFlushTimeout`` is 5 s."""
+"""A broker returns that a message is not flushed or replicated after ``syncFlushTimeout``, 5 s."""
 
 
 @taken_by("df.write", "df.writeStream")
@@ -112,12 +112,12 @@ class WriteOptions(ConnectionOptions):
 
     @property
     def send_timeout_ms(self) -> int:
-        """How long the answer to a send is waited for."""
+        """Return the timeout of a send request."""
         return max(self.broker_timeout_ms, NOT_DURABLE_AFTER_MS) if self.accept_not_durable else self.broker_timeout_ms
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> WriteOptions:
-        """Options from what the user wrote; names in any case.
+        """Return the given options; their names may have any case.
 
         Raises OptionError[UNKNOWN_OPTION | MISSING_OPTION | INVALID_OPTION_VALUE | INCOMPATIBLE_OPTIONS].
         """
