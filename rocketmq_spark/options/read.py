@@ -181,8 +181,8 @@ class ReadOptions(ReceiveOptions):
         "on, no message is skipped. `earliest`: the oldest message of each queue. JSON: an offset for each queue, "
         '`{"orders":{"broker-a":{"0":23,"1":-2}}}`; -2 is earliest, -1 is latest, and queues that it omits start at '
         "earliest. Queues that are added to the topic later start at earliest. With `loadBalance=message` only "
-        "`earliest` and `latest` are supported, and `latest` is approximate: a new group can start at the last stored "
-        "message, or at a queue's first message if the broker has it in memory.",
+        "`earliest` and `latest` are supported. `latest` is then approximate: a new group can start at the last "
+        "stored message, or at a queue's first message if the broker has it in memory.",
     )
     starting_timestamp_ms: int | None = option(
         "startingTimestamp",
@@ -252,9 +252,9 @@ class ReadOptions(ReceiveOptions):
         section=Section.ABSENCE,
         essential=True,
         default="true",
-        doc="Whether to fail the query if messages were deleted before they were read, or if its offsets are no "
-        "longer valid because the topic was deleted and re-created. With `false`, the query logs the lost offset "
-        "ranges and continues.",
+        doc="Whether to fail the query on data loss: messages were deleted before they were read, or the topic was "
+        "deleted and re-created, so that the query's offsets are no longer valid. With `false`, the query logs the "
+        "lost offset ranges and continues.",
     )
     bad_messages: str = option(
         "badMessages",
