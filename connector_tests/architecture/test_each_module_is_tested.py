@@ -35,6 +35,7 @@ OWN = {
     "embedded.cluster": "integration/test_embedded_cluster.py",
     "embedded.jvm": "integration/test_paused_jvm.py",
     "options.connection": "unit/test_options.py",
+    "options.group": "unit/test_options.py",
     "options.kinds": "unit/test_options.py",
     "options.read": "unit/test_options.py",
     "options.read_rules": "unit/test_options.py",

@@ -192,9 +192,8 @@ class Receiver:
         self.start()
 
     def give_back_logged(self, handles: Sequence[AnyHandle]) -> None:
-        """Of a batch that an earlier start has frozen and that is in no sink: each is answered when this returns, and
-        nothing is received before. Raises what keeps them from that, a silent broker after ``clusterTimeoutMs``, and
-        TransportError[SOURCE_PROCESS_TERMINATED] once ``stop`` was called. What is waited for meanwhile is said."""
+        """Release the messages of an earlier start's batch; receive nothing before; log outages. Raise
+        what prevents it after ``clusterTimeoutMs``, and TransportError[SOURCE_PROCESS_TERMINATED] once ``stop`` was called."""
         with self._news:
             self._ledger.disown(handles)
         self.start()
@@ -220,8 +219,7 @@ class Receiver:
     # ------------------------------------------------------------------------------------------ the end
 
     def stop(self) -> None:
-        """Acknowledge what is proven, give back what is in no batch, answers awaited for some seconds, and close all
-        connections. May be called again."""
+        """Acknowledge completed messages, release prefetched ones, and close all connections. May be called again."""
         if self._stopping.is_set():
             return
         self._stopped_ms = self._clock()
