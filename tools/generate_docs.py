@@ -18,9 +18,9 @@ from typing import Final, TypeVar
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from file_map import file_map
+from built_pages import write_built
 from markdown_table import table
-from mutation_page import mutation_page, mutation_scores
+from mutation_page import mutation_scores
 from sparks_table import sparks_table
 
 from rocketmq_spark.conditions import CONDITIONS
@@ -63,13 +63,6 @@ def main() -> int:
     if not arguments.check:
         write_built(arguments.root)
     return 1 if stale and arguments.check else 0
-
-
-def write_built(root: Path) -> None:
-    """Write the pages that are not kept, below ``build``."""
-    for name, text in BUILT.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text(""), encoding="utf-8")
 
 
 def stale_pages(root: Path) -> Iterator[tuple[str, str]]:
@@ -240,12 +233,6 @@ def written_columns() -> str:
     reserved = ", ".join(f"`{name}`" for name in sorted(RESERVED_PROPERTIES))
     names = f"Property names that RocketMQ reserves, and that `properties` must not contain: {reserved}."
     return f"{head}\n{table(('column', 'type', 'meaning'), lines)}\n{textwrap.fill(names, 120, break_on_hyphens=False)}"
-
-
-def file_map_page(_: str) -> str:
-    """build/file-map.md."""
-    head = "What each module says of itself, room by room. [DESIGN](../DESIGN.md) has the picture."
-    return f"# File map\n\n{GENERATED}\n\n{head}\n\n{file_map()}"
 
 
 def with_tables(text: str) -> str:
@@ -423,12 +410,6 @@ PAGES: Final[Mapping[str, Callable[[str], str]]] = {
     **dict.fromkeys((f"docs/{page}.md" for page in PAGES_OF_USERS), with_tables),
     "conf/connector.options.example": options_example,
 }
-
-BUILT: Final[Mapping[str, Callable[[str], str]]] = {
-    "build/file-map.md": file_map_page,
-    "build/mutation.md": lambda _: mutation_page(),
-}
-"""For maintainers, written with the others and never compared."""
 
 if __name__ == "__main__":
     sys.exit(main())
