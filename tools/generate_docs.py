@@ -11,10 +11,9 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
-from enum import Enum
 from pathlib import Path
 from textwrap import fill
-from typing import Final, TypeVar
+from typing import Final
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -22,6 +21,7 @@ from built_pages import write_built
 from markdown_table import table
 from mutation_page import mutation_scores
 from sparks_table import sparks_table
+from state_diagram import state_diagram
 
 from rocketmq_spark.conditions import CONDITIONS
 from rocketmq_spark.consumer import queue_life, standing
@@ -38,9 +38,6 @@ from rocketmq_spark.source.stream.checkpoint_changes import CHANGES
 from rocketmq_spark.wire.arrow.column_table import COLUMNS, DEFAULT_COLUMNS, PROPERTIES, RECEIVED_COLUMNS
 from rocketmq_spark.wire.remoting.codes import RequestCode, ResponseCode, code_name
 from rocketmq_spark.wire.remoting.meanings import MEANINGS
-
-State = TypeVar("State", bound=Enum)
-Event = TypeVar("Event", bound=Enum)
 
 GENERATED: Final = "<!-- Written by tools/generate_docs.py. -->"
 COMMENT_WIDTH: Final = 100
@@ -346,17 +343,6 @@ def waited_for(awaited: standing.Awaited | None) -> tuple[str, str]:
 def drain_diagram() -> str:
     """For docs/dev/processes-threads-locks.md."""
     return state_diagram(drain.TRANSITIONS, "which means", drain.DrainState, drain.DrainEvent)
-
-
-def state_diagram(
-    transitions: Mapping[tuple[State, Event], State], meaning: str, states: type[State], events: type[Event]
-) -> str:
-    """The picture, then the words."""
-    arrows = (f"    {before.name} --> {after.name}: {event.name}\n" for (before, event), after in transitions.items())
-    of_states = table(("state", meaning), ((state.name, state.value) for state in states))
-    of_events = table(("event", "which means"), ((event.name, event.value) for event in events))
-    first = next(iter(states)).name
-    return f"```mermaid\nstateDiagram-v2\n    [*] --> {first}\n{''.join(arrows)}```\n\n{of_states}\n{of_events}"
 
 
 def options_example(_: str) -> str:
