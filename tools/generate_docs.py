@@ -210,7 +210,7 @@ def received_columns() -> str:
     head = (
         "## Columns with message-based load balancing\n\n"
         "With `loadBalance=message` a schema can name one more column. With `endpoints` (gRPC) some of the columns\n"
-        "above are null: see the guide on message granularity.\n"
+        "above are null: see [Message mode](../message-mode.md#through-a-proxy).\n"
     )
     lines = ((f"`{name}`", row.doc) for name, row in RECEIVED_COLUMNS.items())
     return f"{head}\n{table(('column, `STRING`', 'meaning'), lines)}"

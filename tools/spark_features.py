@@ -1,4 +1,4 @@
-"""What differs between the Sparks that run this connector: one table, which the guide shows. Pure."""
+"""What differs between the Sparks that run this connector: one table, in docs/compatibility.md. Pure."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def cluster(request: pytest.FixtureRequest, clusters: ClusterPool) -> Iterator[E
 
 @pytest.fixture
 def options(cluster: EmbeddedCluster, topic: str, group: str) -> OptionsOf:
-    """Options of a query whose user has the rights of the guide, and ``more``."""
+    """Options of a query whose user has the rights in docs/security.md, and ``more``."""
 
     def make(*more: Right, **further: str) -> dict[str, str]:
         rights = [Right(f"Topic:{topic}", ("SUB", "GET")), Right(f"Group:{group}", ("SUB",)), *more]

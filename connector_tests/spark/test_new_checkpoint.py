@@ -1,4 +1,4 @@
-"""A new checkpoint location, as the guide advises it, where Spark's own file sink remembers batches by their number."""
+"""A new checkpoint location (docs/offsets.md), where Spark's own file sink remembers batches by their number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queries that read what was written and drop what is repeated: the guide's, and what else might do."""
+"""Queries that read what was written and drop what is repeated: that of docs/writing.md, and what else might do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def by_store_time(rows: DataFrame, window: str = "10 minutes") -> DataFrame:
 
 
 def by_time_of_reading(rows: DataFrame, window: str = "10 minutes") -> DataFrame:
-    """Copies that are read within ``window``: all rows of a batch have one time. The guide's recipe."""
+    """Copies that are read within ``window``: all rows of a batch have one time. The example in docs/writing.md."""
     read = rows.withColumn("readTimestamp", current_timestamp()).withWatermark("readTimestamp", window)
     return read.dropDuplicatesWithinWatermark(["msgId"])
 

@@ -36,7 +36,7 @@ def main() -> None:
     folder, ways = Path(sys.argv[1]), json.load(sys.stdin)
     (folder / "events").mkdir()
     logging.basicConfig(level=logging.DEBUG)
-    # It would log each call that PySpark makes with all its arguments, among them those of option(); the guide says so.
+    # It would log each call that PySpark makes with its arguments, those of option() too: see docs/security.md.
     logging.getLogger("py4j").setLevel(logging.INFO)
     settings = {
         "spark.eventLog.enabled": "true",

@@ -28,8 +28,8 @@ class ReceiveOptions(ConnectionOptions):
         doc="Unit of load balancing in the group. `queue`: each queue belongs to one member, which reads it in order. "
         "`message`, with RocketMQ 5: the broker delivers each message to one of the members that poll for it. The "
         "message is invisible to the others until its batch is completed. Delivery is unordered and at least once; "
-        "FIFO topics and groups are not supported. All members must use the same value. The guide on message "
-        "granularity describes when to use `message`.",
+        "FIFO topics and groups are not supported. All members must use the same value. The page "
+        "'Message mode' of the documentation describes when to use `message`.",
     )
     endpoints: tuple[str, ...] | None = option(
         "endpoints",

@@ -1,8 +1,8 @@
 """The table of options. A row is the metadata of a dataclass field: name, kind, default, description.
 
-The dataclass of a field determines the calls that accept the option (``USES`` in the package); the row determines its
-section in the documentation. The reference, the README's table and ``conf/connector.options.example`` are generated
-from the rows, and so are the texts of OptionErrors.
+Which dataclass has the field says where the option applies (``USES`` in the package); its row says where it stands in
+the documentation. The reference, the table of ``docs/reading.md``, ``conf/connector.options.example`` and
+the texts of OptionErrors are generated from the rows.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Section(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One row of the table. ``essential``: one of the ten that the README shows; ``section``: of the reference;
+    """One row of the table. ``essential``: one of the ten in ``docs/reading.md``; ``section``: of the reference;
     ``unless``: an option that replaces this one, which is required; its value is () then; ``unset``: what applies
     without a value and without ``default``, for the documentation."""
 

@@ -2,7 +2,7 @@
 
 An offset tells of which topics it has positions, since version 2 the group, message model and filter that it was
 planned with, since version 3 the topics, and since version 4 the checkpoint's name, which options do not change.
-The guide's table is made from this one; what is not in it may change without a word.
+The table in docs/offsets.md is made from this one; what is not in it may change without a word.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One row. ``what``: for the guide; ``option``: that was changed; ``loses``: why the outcome is what it is."""
+    """One row. ``what``: for docs/offsets.md; ``option``: that was changed; ``loses``: why it has this outcome."""
 
     what: str
     option: str
