@@ -128,7 +128,7 @@ EPOCH_MS = 1_763_712_000_250
 
 def test_since_and_until_are_times_of_day_whatever_clock_the_wait_has() -> None:
     wait = Wait("broker a", since_ms=5_000, until_ms=305_000, cause="it is down.", key="K")
-    assert told_waits([wait], now_ms=15_000, epoch_ms=EPOCH_MS) == [
+    assert outages_of([wait], now_ms=15_000, epoch_ms=EPOCH_MS) == [
         {
             "resource": "broker a",
             "since": "2025-11-21T07:59:50.250Z",
@@ -142,26 +142,26 @@ def test_times_are_utc_wherever_the_driver_is(monkeypatch: pytest.MonkeyPatch) -
     with monkeypatch.context() as patch:
         patch.setenv("TZ", "Asia/Shanghai")
         time.tzset()
-        (told,) = told_waits([Wait("a", 0, None, "c", "K")], now_ms=0, epoch_ms=0)
+        (told,) = outages_of([Wait("a", 0, None, "c", "K")], now_ms=0, epoch_ms=0)
     time.tzset()
     assert told["since"] == "1970-01-01T00:00:00.000Z"
 
 
 def test_what_ends_no_query_has_no_until() -> None:
-    (told,) = told_waits([Wait("2 queues", 0, None, "away.", "K")], now_ms=0, epoch_ms=EPOCH_MS)
+    (told,) = outages_of([Wait("2 queues", 0, None, "away.", "K")], now_ms=0, epoch_ms=EPOCH_MS)
     assert told["until"] is None
 
 
 def test_the_longest_waits_are_told_first_and_not_all() -> None:
     waits = [Wait(f"w{number}", since_ms=1_000 - number, until_ms=9_000, cause="", key="K") for number in range(100)]
-    told = told_waits(waits, now_ms=1_000, epoch_ms=EPOCH_MS)
-    assert [one["what"] for one in told] == [f"w{number}" for number in range(99, 99 - MOST_TOLD, -1)]
+    told = outages_of(waits, now_ms=1_000, epoch_ms=EPOCH_MS)
+    assert [one["resource"] for one in told] == [f"w{number}" for number in range(99, 99 - MAX_OUTAGES, -1)]
 
 
 def test_what_mostly_passes_in_a_moment_is_told_after_that() -> None:
     wait = Wait("topic orders", since_ms=1_000, until_ms=61_000, cause="", key="K", quiet_ms=500)
-    assert told_waits([wait], now_ms=1_499, epoch_ms=EPOCH_MS) == []
-    assert len(told_waits([wait], now_ms=1_500, epoch_ms=EPOCH_MS)) == 1
+    assert outages_of([wait], now_ms=1_499, epoch_ms=EPOCH_MS) == []
+    assert len(outages_of([wait], now_ms=1_500, epoch_ms=EPOCH_MS)) == 1
 
 
 def test_nothing_is_waited_for_most_of_the_time() -> None:

@@ -252,7 +252,7 @@ def test_the_end_has_a_limit_and_who_is_silent_keeps_nothing_of_others(caplog: p
             began_s = time.monotonic()
             one.stop()
             assert time.monotonic() - began_s < LAST_WORK_MS / 1000 + 2 * CLOSING_S + SLACK_S
-            assert one.counts.given_back == 50
+            assert one.counts.released == 50
             assert (
                 "MESSAGES_NOT_RELEASED: 200 prefetched messages are not released; their brokers redeliver them within "
                 f"'invisibleDurationMs' ({options.invisible_duration_ms} ms)"
@@ -270,7 +270,7 @@ def test_what_fails_for_a_moment_at_the_end_is_tried_again(caplog: pytest.LogCap
             one.freeze(1, 4)
             one.prove(1)
             one.stop()
-            assert (one.counts.acknowledged, one.counts.given_back) == (4, 6)
+            assert (one.counts.acknowledged, one.counts.released) == (4, 6)
             assert not any("MESSAGES_NOT_RELEASED" in line for line in caplog.messages)
 
 

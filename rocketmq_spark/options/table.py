@@ -1,7 +1,7 @@
 """The table of options. A row is the metadata of a dataclass field: name, kind, default, description.
 
-Which dataclass has the field says where the option applies (``USES`` in the package); its row says where it stands in
-the documentation. The reference, the table of ``docs/reading.md``, ``conf/connector.options.example`` and
+The dataclass of a field determines the calls that accept the option (``USES`` in the package); the row determines its
+section in the documentation. The reference, the table of ``docs/reading.md``, ``conf/connector.options.example`` and
 the texts of OptionErrors are generated from the rows.
 """
 
@@ -196,18 +196,19 @@ def _take(row: Option, wanted: dict[str, str]) -> str | None:
     return row.default
 
 
-def _meant(name: str, known: Mapping[str, str]) -> str:
-    """What to do about a name that is none of ``known``, the spellings by what they are in lower case. What has the
-    name as its last word comes before what is spelled like it."""
-    lower = name.lower()
-    if lower in NOT_OPTIONS:
-        return NOT_OPTIONS[lower]
-    for other, calls in TAKEN_BY.items():
-        spellings = (spelling for _, row in rows(other) for spelling in row.spellings)
-        elsewhere = next((spelling for spelling in spellings if spelling.lower() == lower), None)
-        if elsewhere is not None:
-            return f"{elsewhere!r} is an option of {' and '.join(calls)}, and not of this call."
-    last_word = name[:1].upper() + name[1:].lower()
-    nearest = difflib.get_close_matches(lower, known, cutoff=0.5)
-    meant = [spelling for spelling in known.values() if spelling.endswith(last_word)] or [known[one] for one in nearest]
-    return f"Did you mean {meant[0]!r}?" if meant else "No option has a similar name."
+def _suggestion(name: str, known: Mapping[str, str]) -> str:
+    """Return what to do about a name that is none of ``known``, the spellings by their lower case."""
+    elsewhere = {
+        spelling.lower(): (spelling, " and ".join(calls))
+        for other, calls in TAKEN_BY.items()
+        for _, row in rows(other)
+        for spelling in row.spellings
+    }
+    if name.lower() in elsewhere:
+        spelling, calls = elsewhere[name.lower()]
+        return f"{spelling!r} is an option of {calls}, and not of this call."
+    hint = hint_for(name, known, {lower: calls for lower, (_, calls) in elsewhere.items()})
+    if hint is not None:
+        return hint
+    nearest = difflib.get_close_matches(name.lower(), known, n=1, cutoff=SIMILARITY)
+    return f"Did you mean {known[nearest[0]]!r}?" if nearest else "No option has a similar name."

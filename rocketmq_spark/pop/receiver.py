@@ -192,8 +192,11 @@ class Receiver:
         self.start()
 
     def give_back_logged(self, handles: Sequence[AnyHandle]) -> None:
-        """Release the messages of an earlier start's batch; receive nothing before; log outages. Raise
-        what prevents it after ``clusterTimeoutMs``, and TransportError[SOURCE_PROCESS_TERMINATED] once ``stop`` was called."""
+        """Release the messages of an earlier start's batch; receive nothing before; log outages.
+
+        Raises what prevents it after ``clusterTimeoutMs``, and TransportError[SOURCE_PROCESS_TERMINATED] once ``stop``
+        was called.
+        """
         with self._news:
             self._ledger.disown(handles)
         self.start()
