@@ -38,11 +38,11 @@ OF_SERVERS: Final[Mapping[str, Condition]] = MappingProxyType(
         "MALFORMED_RESPONSE.HEADER": Condition(
             "Cannot decode the header of a {subject}: {problem}.", "Report this error with the version of the server."
         ),
-        "CORRUPT_MESSAGE.RESPONSE.RESPONSE": Condition(
+        "CORRUPT_MESSAGE.RESPONSE": Condition(
             "Cannot decode message {index} (from 0) of a response, at byte {position} of {length_bytes}: {problem}.",
             "Check the stored message with 'mqadmin queryMsgByOffset'; it may be damaged.",
         ),
-        "CORRUPT_MESSAGE.RESPONSE.QUEUE": Condition(
+        "CORRUPT_MESSAGE.QUEUE": Condition(
             "Cannot decode a message of {queue}, pulled from offset {offset}: {problem}",
             "Check it with 'mqadmin queryMsgByOffset'; it may be damaged. 'badMessages' cannot skip it, because the "
             "start of the next message is unknown.",
@@ -179,12 +179,12 @@ OF_SERVERS: Final[Mapping[str, Condition]] = MappingProxyType(
             "{address} denied {request}: the user of 'accessKey' lacks the permission. {remark}",
             "Grant it, or use an administrator's credentials.",
         ),
-        "GROUP_NOT_FOUND.BROKER.BROKER": Condition(
+        "GROUP_NOT_FOUND.BROKER": Condition(
             "{address} rejected {request}: the consumer group does not exist, and the broker does not create it. "
             "{remark}",
             f"Create it on every broker of the topics: {_CREATE_GROUP}.",
         ),
-        "GROUP_NOT_FOUND.BROKER.PROXY": Condition(
+        "GROUP_NOT_FOUND.PROXY": Condition(
             "Proxy {address} rejected {request}: no broker has the consumer group. {remark}",
             f"Create it on every broker of the topics, {_CREATE_GROUP}, or start these brokers, within "
             "'missingTopicTimeoutMs'.",
@@ -227,11 +227,11 @@ OF_SERVERS: Final[Mapping[str, Condition]] = MappingProxyType(
             "Start this broker, and check that it registers. A task waits for 'missingQueuesTimeoutMs', and not at all "
             "with missingQueues=fail.",
         ),
-        "TOPIC_UNAVAILABLE.TOPIC_UNAVAILABLE.NO_READABLE_QUEUE": Condition(
+        "TOPIC_UNAVAILABLE.NO_READABLE_QUEUE": Condition(
             "Topic '{topic}' has no readable queue.",
             "Give it read permission and at least one read queue, with 'mqadmin updateTopic'.",
         ),
-        "TOPIC_UNAVAILABLE.TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE": Condition(
+        "TOPIC_UNAVAILABLE.NO_WRITABLE_QUEUE": Condition(
             "Topic '{topic}' has no writable queue.",
             "Start its brokers, or give it write permission and at least one write queue, with 'mqadmin updateTopic'.",
         ),
