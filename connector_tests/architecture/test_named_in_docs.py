@@ -26,6 +26,8 @@ OPTION: Final = re.compile(r"\.option\(\s*[\"'](\w+)[\"']")
 HEADING: Final = re.compile(r"(?m)^#+ (.*)$")
 MODULE: Final = re.compile(r"``([a-z_]+(?:\.[a-z_]+)+)``")
 
+NAMES: Final = {*CONDITIONS, *(name.partition(".")[0] for name in CONDITIONS)}
+"""With those of umbrellas."""
 ENVIRONMENT: Final = {"HOME", "SPARK_BUILD_NATIVE", "SPARK_IMPL"}
 """Variables that begin like conditions."""
 OPTIONS: Final = {name.lower() for table in USES.values() for _, row in rows(table) for name in row.spellings}
@@ -41,7 +43,7 @@ def missing(text: str, page: Path = ROOT / "README.md") -> list[str]:
     return [
         *tests,
         *links,
-        *(name for name in conditions if name not in CONDITIONS and name not in ENVIRONMENT),
+        *(name for name in conditions if name not in NAMES and name not in ENVIRONMENT),
         *(name for name in options if name.lower() not in OPTIONS | OF_SPARK),
     ]
 
@@ -91,6 +93,7 @@ HERE: Final = "architecture/test_named_in_docs"
         ("[a](DESIGN.md#rooms) [b](https://example.org/c)", []),
         ("[a](docs/nothing.md) [b](DESIGN.md#no-heading)", ["docs/nothing.md#", "DESIGN.md#no-heading"]),
         ("[ROCKETMQ_DATA_LOSS.OFFSETS_UNAVAILABLE] ROCKETMQ_HOME", []),
+        ("ROCKETMQ_DATA_LOSS, [ROCKETMQ_DATA_LOSS.NO_SUCH]", ["DATA_LOSS.NO_SUCH"]),
         ("[ROCKETMQ_NO_SUCH]", ["NO_SUCH"]),
         ('.option("SUBSCRIBE", "t").option("checkpointLocation", "c")', []),
         ('.option(\n  "subscribed", "t")', ["subscribed"]),

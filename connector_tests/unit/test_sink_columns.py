@@ -78,7 +78,7 @@ def test_two_columns_that_say_the_same_are_both_named() -> None:
 def test_without_a_body_or_a_topic_nothing_is_to_be_sent() -> None:
     said = refused([("topic", "string")])
     assert "missing column 'body'" in said
-    assert said.endswith(f"There are: {available()}.")
+    assert said.endswith(f" Add it. Columns of the sink: {available()}.")
     assert "missing column 'topic' or option 'topic'" in refused([("body", "binary")], has_topic=False)
 
 

@@ -130,7 +130,7 @@ def test_a_row_with_text_that_is_none_is_named(column: str) -> None:
     columns = Columns({name: position for position, name in enumerate(arrays)})
     options = replace(OPTIONS, topic=None) if column == "topic" else OPTIONS
     sent = Sent()
-    with pytest.raises(LocalProtocolError, match=r"^\[ROCKETMQ_INVALID_ROW\] Row 1 of partition 3 "):
+    with pytest.raises(LocalProtocolError, match=r"^\[ROCKETMQ_INVALID_ROW\] Invalid row 1 in partition 3 "):
         write_rows([pa.record_batch(arrays)], columns, TASK, options, sent)
     assert sent.batches == []
     dead = replace(options, dead_letter_topic="DEAD")
@@ -149,7 +149,7 @@ def test_rows_for_a_topic_that_nobody_serves_are_named_before_anything_of_their_
     monkeypatch.setattr(tasks, "ENCODED_BYTES", encoded_bytes)
     batch = pa.record_batch({"body": pa.array([b"a", b"b", b"c", b""]), "topic": pa.array(["T", "T", "missing", "x"])})
     columns, options, sent = Columns({"body": 0, "topic": 1}), replace(OPTIONS, topic=None), Sent()
-    with pytest.raises(LocalProtocolError, match=r"Row 3 .*its body is empty"):
+    with pytest.raises(LocalProtocolError, match=r"Invalid row 3 .*its body is empty"):
         write_rows([batch], columns, TASK, options, sent)
     with pytest.raises(LocalProtocolError) as raised:
         write_rows([batch.slice(0, 3)], columns, TASK, options, sent)
