@@ -125,8 +125,7 @@ def errors_page(_: str) -> str:
         "Every error of the connector begins with its condition, as in `[ROCKETMQ_TOPIC_NOT_FOUND]`; search this page\n"
         "for it. A part behind a dot is a sub-condition: alert on `ROCKETMQ_TOPIC_UNAVAILABLE` for all of its kind.\n"
         "Each section has the message, with parameters in braces, and what to do. The connector retries conditions\n"
-        "with a line *Retries* before it raises them, see [Retries](#retries). Some response codes of servers are\n"
-        "no errors, see [Accepted response codes](#accepted-response-codes).\n"
+        "with a line *Retries* before it raises them, see [Retries](#retries).\n"
     )
     sections = (
         f"## {name}\n\n{template(row.what)}\n\n**What to do:** {template(row.advice)}\n"
@@ -138,8 +137,7 @@ def errors_page(_: str) -> str:
 
 def template(text: str) -> str:
     """One text of a condition without Python's formats: a counted noun is in the plural."""
-    plain = re.sub(r"\{(\w+):lines\}", r"{\1}", text)
-    return re.sub(r"\{(\w+):([\w ]+)\}", r"{\1} \2s", plain)
+    return re.sub(r"\{(\w+):([\w ]+)\}", r"{\1} \2s", text.replace(":lines}", "}"))
 
 
 def outlooks_of(outlooks: Outlooks | None) -> str:

@@ -48,7 +48,7 @@ def impatient(pool: ConnectionPool) -> AdminBroker:
 
 def test_a_refusal_names_the_address_the_request_and_the_code(server: ScriptedBroker, broker: AdminBroker) -> None:
     server.on(RequestCode.GET_MAX_OFFSET, answer(ResponseCode.NO_PERMISSION, remark="not for you"))
-    with pytest.raises(BrokerError, match=rf"{ADDRESS} answered GET_MAX_OFFSET with NO_PERMISSION \(16\): not for you"):
+    with pytest.raises(BrokerError, match=rf"{ADDRESS} returned NO_PERMISSION \(16\) for GET_MAX_OFFSET: not for you"):
         broker.max_offset(QUEUE)
 
 

@@ -48,7 +48,7 @@ def test_a_topic_that_no_name_server_comes_to_know_is_no_success(scripted: Scrip
 
 
 def test_a_topic_that_is_there_is_not_asked_for_again(scripted: ScriptedCluster) -> None:
-    with pytest.raises(RouteError, match=r"TOPIC_EXISTS.*with 1 queues"):
+    with pytest.raises(RouteError, match=r"TOPIC_EXISTS.*with 1 queue;"):
         create(scripted.client(), "T", 4)
 
 

@@ -209,7 +209,7 @@ def test_a_bad_message_of_a_proxys_that_a_spool_has_kept_ends_the_query() -> Non
     record = memoryview(ReceivedMessages(messages=[message]).SerializeToString())
     (task,) = tasks_of([Received(OpaqueHandle("T", "broker-a", "its own"), record, Form.ANSWERED)], None)
     options = ReadOptions.parse(REQUIRED | {"badMessages": "deadLetter"})
-    with pytest.raises(RemoteProtocolError, match=r"offset 5 of T@broker-a:0.*; it came through a proxy, so"):
+    with pytest.raises(RemoteProtocolError, match=r"offset 5 of T@broker-a:0.*; it was received through a proxy, so"):
         list(read_parts(task, options, default_schema()))
 
 

@@ -54,7 +54,7 @@ def test_many_are_asked_before_the_first_answer_is_waited_for(peer: Peer) -> Non
 
 def test_a_refusal_names_server_request_and_code(server: ScriptedBroker, peer: Peer) -> None:
     server.on(ASKED, answer(ResponseCode.SYSTEM_BUSY, remark="later"))
-    with pytest.raises(BrokerError, match=r"a:1 answered GET_MAX_OFFSET with SYSTEM_BUSY \(2\): later"):
+    with pytest.raises(BrokerError, match=r"a:1 returned SYSTEM_BUSY \(2\) for GET_MAX_OFFSET: later"):
         peer.ask(QUESTION)
 
 

@@ -75,13 +75,13 @@ def test_waiting_changes_nothing_of_what_is_refused_to_who_asks(
 def test_a_refusal_has_names_where_there_are_any_and_the_number_always() -> None:
     error = refusal("a:1", RequestCode.PULL_MESSAGE, RemotingCommand(ResponseCode.NO_PERMISSION, remark="forbidden"))
     assert error.code == ResponseCode.NO_PERMISSION
-    assert "a:1 answered PULL_MESSAGE with NO_PERMISSION (16): forbidden" in str(error)
+    assert "a:1 returned NO_PERMISSION (16) for PULL_MESSAGE: forbidden" in str(error)
 
 
 @pytest.mark.parametrize("remark", [None, ""])
 def test_a_code_that_nobody_knows_and_a_remark_that_is_not_there_are_said_so(remark: str | None) -> None:
     error = refusal("a:1", 31_998, RemotingCommand(31_999, remark=remark))
-    assert "31998 with 31999 (31999): (no remark)" in str(error)
+    assert "returned 31999 (31999) for 31998: (no remark)" in str(error)
 
 
 def test_a_server_that_asks_for_what_nobody_knows_is_told_so() -> None:

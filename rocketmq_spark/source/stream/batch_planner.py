@@ -116,9 +116,8 @@ class BatchPlanner:
 
         ``start`` proves that everything below its ends is in the sink. An empty one, the first of all, is answered only
         when it is settled where the topics begin. ``limit``: offsets in all, None for no limit.
-        Raises DataLossError[DATA_LOSS.OFFSETS_UNAVAILABLE] (with ``failOnDataLoss``),
-        RouteError[QUEUES_UNAVAILABLE.TIMEOUT | QUEUES_UNAVAILABLE.FAIL] for queues that have been away too long, and
-        what ``Membership.survey`` raises.
+        Raises DataLossError[DATA_LOSS.OFFSETS_UNAVAILABLE] (with ``failOnDataLoss``), what ``Membership.survey`` does,
+        and RouteError[QUEUES_UNAVAILABLE.TIMEOUT | QUEUES_UNAVAILABLE.FAIL] for queues that have been away too long.
         """
         self._prove(start)
         wait_ms = idle_wait_ms(len(start.queues))
