@@ -252,12 +252,7 @@ class Receiver:
             now_ms = self._clock()
         left = self.count(State.RECEIVED) + self.count(State.SPENT)
         if left:
-            log.warning(
-                "MESSAGES_NOT_RELEASED: %d prefetched messages are not released; their brokers redeliver them within "
-                "'invisibleDurationMs' (%d ms)",
-                left,
-                self._options.invisible_duration_ms,
-            )
+            _warn_of_unreleased(left, self._options.invisible_duration_ms)
 
     # ------------------------------------------------------------------------------------------ the thread
 
@@ -377,3 +372,12 @@ class Receiver:
             self._ledger.receive_spent(spent, now_ms)
             self._polls.answered(target, has_found=bool(received))
             self._news.notify_all()
+
+
+def _warn_of_unreleased(count: int, invisible_ms: int) -> None:
+    log.warning(
+        "MESSAGES_NOT_RELEASED: %d prefetched messages are not released; their brokers redeliver them within "
+        "'invisibleDurationMs' (%d ms)",
+        count,
+        invisible_ms,
+    )

@@ -11,7 +11,6 @@ docs/dev/offsets.md says what breaks when a step is left out or moved.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -28,13 +27,19 @@ from rocketmq_spark.source.stream.missing_queues import MissingQueues
 from rocketmq_spark.source.stream.offsets import QueueProgress, SourceOffset
 from rocketmq_spark.source.stream.planning import Position, later_of, moved_back, plan_batch
 from rocketmq_spark.source.stream.progress import Backlog
-from rocketmq_spark.source.stream.settlement import Findings, Settlement, reset_positions, settle
+from rocketmq_spark.source.stream.settlement import (
+    Findings,
+    Settlement,
+    reset_positions,
+    settle,
+    warn_of_emptied,
+    warn_of_reset,
+)
 from rocketmq_spark.source.stream.start_positions import TopicStarts
 
 if TYPE_CHECKING:
     from rocketmq_spark.remoting.clock import Clock
 
-log = logging.getLogger(__name__)
 
 IDLE_WAIT_MS: Final = 200
 """How long an idle call waits for news; Spark would ask again every 12 ms. Not longer: the other sources of the query
@@ -316,11 +321,7 @@ class BatchPlanner:
     def _carry_out(self, membership: Membership, settlement: Settlement) -> set[MessageQueue]:
         """Queues whose positions the broker has confirmed. Raises DataLossError (with ``failOnDataLoss``)."""
         for queue in settlement.emptied:
-            log.warning(
-                "QUEUE_EMPTIED: Queue=%s was emptied on its broker after the query had planned all its messages; "
-                "resuming from its first offset",
-                queue,
-            )
+            warn_of_emptied(queue)
         self._report(settlement.lost)
         self._report_passed_over(settlement)
         for queue in settlement.forget:
@@ -350,13 +351,7 @@ class BatchPlanner:
         obeyed = membership.offsets.lower_to(resets)
         for queue in obeyed:
             membership.resets.forget(queue)
-            log.warning(
-                "OFFSET_RESET: Group offset of queue=%s was reset from outside (mqadmin); resuming from offset=%d, "
-                "before at offset=%s",
-                queue,
-                resets[queue],
-                self._positions.get(queue, "unknown"),
-            )
+            warn_of_reset(queue, self._positions.get(queue), resets[queue])
         return {queue: Position(resets[queue]) for queue in obeyed}
 
     def _remember(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterator, Mapping, Set
 from dataclasses import dataclass
 
@@ -10,6 +11,8 @@ from rocketmq_spark.model import MessageQueue, QueueBounds, QueueRange
 from rocketmq_spark.source.data_loss import LostRange
 from rocketmq_spark.source.stream.offsets import SourceOffset
 from rocketmq_spark.source.stream.planning import Position, lost_ranges, moved_back, position_of
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +108,23 @@ def reset_positions(pending: Mapping[MessageQueue, int], survey: Survey) -> dict
         for queue, offset in pending.items()
         if queue in survey.bounds and queue in survey.owned
     }
+
+
+def warn_of_emptied(queue: MessageQueue) -> None:
+    """Log that a queue was emptied, which loses nothing."""
+    log.warning(
+        "QUEUE_EMPTIED: Queue=%s was emptied on its broker after the query had planned all its messages; resuming "
+        "from its first offset",
+        queue,
+    )
+
+
+def warn_of_reset(queue: MessageQueue, before: int | None, offset: int) -> None:
+    """Log that an operator has reset a queue. ``before``: its position, None if it had none."""
+    log.warning(
+        "OFFSET_RESET: Group offset of queue=%s was reset from outside (mqadmin); resuming from offset=%d, before at "
+        "offset=%s",
+        queue,
+        offset,
+        "unknown" if before is None else before,
+    )
