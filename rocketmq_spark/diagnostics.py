@@ -2,7 +2,7 @@
 
 All our lines look alike on the standard error of Spark's Python processes, which Spark shows among its own.
 
-    26/01/05 14:03:22 WARN rocketmq_spark [group=orders-app clientId=10.0.0.5@77#1]: waiting for broker broker-a ...
+    26/01/05 14:03:22 WARN rocketmq_spark [group=orders-app clientId=10.0.0.5@77#1]: CONNECT_FAILED: Waiting for ...
 
 Time, level and place are as in Spark's default log pattern. In brackets stands who speaks: the consumer group and the
 client id, which the query's progress shows too (``clientId``); of a sink the producer group and its topic; on
