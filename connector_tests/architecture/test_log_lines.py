@@ -13,7 +13,7 @@ import rocketmq_spark
 from connector_tests.support.log_lines import KEY
 
 PACKAGE = Path(rocketmq_spark.__file__).parent
-PAGE = Path(__file__).parents[2] / "docs" / "guide" / "what-it-says.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "logs.md"
 LOGGERS = {"log", "logger"}
 LEVELS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
 BEGIN = re.compile(rf"(?P<key>{KEY.pattern}): \S")

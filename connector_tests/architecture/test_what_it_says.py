@@ -9,7 +9,7 @@ import pytest
 from connector_tests.support.said_lines import ERROR, SHAPES, misquoted, shapes_of
 from rocketmq_spark.errors import TransportError
 
-GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "what-it-says.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "reference" / "logs.md"
 OURS = " rocketmq_spark ["
 SHOWN_ERRORS = [line for line in GUIDE.read_text(encoding="utf-8").splitlines() if ERROR.search(line)]
 
