@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -78,7 +78,7 @@ def test_a_signal_at_any_moment_leaves_nothing(
     assert (told is not None) == (moment == "too long")
     if told is not None:
         assert told[0] == (
-            f"[ROCKETMQ_SOURCE_PROCESS_TERMINATED] The source's Python process on {socket.gethostname()} received "
+            f"[ROCKETMQ_SOURCE_PROCESS_TERMINATED] The source's Python process on {platform.node()} received "
             "SIGTERM or SIGHUP and left the group, while Spark kept running. Restart the query: no data is lost. Check "
             "what terminates processes on that host."
         )

@@ -8,7 +8,7 @@ to polls arrive on reader threads and are only put into the inbox there.
 from __future__ import annotations
 
 import logging
-import socket
+import platform
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -204,7 +204,7 @@ class Receiver:
         while self.count(State.DISOWNED):
             self.check()
             if self._stopping.is_set():
-                raise TransportError("SOURCE_PROCESS_TERMINATED", host=socket.gethostname())
+                raise TransportError("SOURCE_PROCESS_TERMINATED", host=platform.node())
             with self._news:
                 self._news.wait(TICK_S)
         self.expect_again()

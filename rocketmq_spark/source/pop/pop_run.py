@@ -12,7 +12,7 @@ and acknowledge what nobody has read.
 from __future__ import annotations
 
 import logging
-import socket
+import platform
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -132,7 +132,7 @@ class PopRun(Run):
             return ()
         messages = self._answer(lambda: self._earlier.messages(end), None)
         if messages is None:
-            raise TransportError("SOURCE_PROCESS_TERMINATED", host=socket.gethostname())
+            raise TransportError("SOURCE_PROCESS_TERMINATED", host=platform.node())
         return messages
 
     def report(self, epoch_ms: int) -> dict[str, Any] | None:

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import atexit
 import os
+import platform
 import signal
-import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -78,7 +78,7 @@ class Run:
         if self._ended_ms is None:
             return
         if monotonic_ms() - self._ended_ms > OUTLIVED_LIMIT_MS:
-            raise TransportError("SOURCE_PROCESS_TERMINATED", host=socket.gethostname())
+            raise TransportError("SOURCE_PROCESS_TERMINATED", host=platform.node())
         time.sleep(OUTLIVED_PAUSE_S)
 
     @property
