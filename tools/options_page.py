@@ -1,0 +1,67 @@
+"""The page of all options, of which ``generate_docs`` takes parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from rocketmq_spark.options import USES
+from rocketmq_spark.options.read_rules import READ_CONFLICTS, READ_NEEDS
+from rocketmq_spark.options.table import Option, Section, rows
+
+GENERATED: Final = "<!-- Written by tools/generate_docs.py. -->"
+OPTIONS: Final = tuple(dict.fromkeys(row for table in USES.values() for _, row in rows(table)))
+
+
+def options_page(_: str) -> str:
+    """docs/reference/options.md."""
+    head = f"# Options\n\n{GENERATED}\n\nNames are not case-sensitive.\n"
+    return "\n".join((head, *(section_of_options(section) for section in Section)))
+
+
+def section_of_options(section: Section) -> str:
+    """One heading and the options below it."""
+    options = (f"### {row.name}\n\n{sentences(row)}" for row in OPTIONS if row.section is section)
+    return "\n".join((f"## {section.value}\n", *options))
+
+
+def sentences(option: Option) -> str:
+    """All that the table says of one option."""
+    facts = [f"- value: {option.kind.expected}"]
+    facts += [f"- {required(option)}"] if option.required else [f"- default: {default_of(option)}"]
+    facts += [f"- other name: `{alias}`" for alias in option.aliases]
+    facts += ["- in: " + ", ".join(f"`{use}`" for use, table in USES.items() if option in dict(rows(table)).values())]
+    facts += [f"- needs `{other}`: {why}" for other, why in needs_of(option.name)]
+    facts += [f"- restricted by `{other}`: {why}" for other, why in conflicts_of(option.name)]
+    if restricted := restricted_by(option.name):
+        facts.append(f"- restricts {', '.join(restricted)}: see these options")
+    return f"{option.doc}\n\n" + "\n".join(facts) + "\n"
+
+
+def conflicts_of(name: str) -> Iterator[tuple[str, str]]:
+    """The options that exclude values of this one, and why."""
+    for conflict in READ_CONFLICTS:
+        if name == conflict.second:
+            yield conflict.first, conflict.why
+
+
+def restricted_by(name: str) -> list[str]:
+    """The options of which this one excludes values."""
+    return [f"`{conflict.second}`" for conflict in READ_CONFLICTS if name == conflict.first]
+
+
+def needs_of(name: str) -> Iterator[tuple[str, str]]:
+    """The options that this one requires, and why."""
+    for need in READ_NEEDS:
+        if name == need.option:
+            yield need.needed, need.why
+
+
+def required(option: Option) -> str:
+    """Or what may be given in its place."""
+    return "required" if option.unless is None else f"required, or `{option.unless}`"
+
+
+def default_of(option: Option) -> str:
+    """The default as code, or what applies without a value."""
+    return f"`{option.default}`" if option.default else option.unset
