@@ -46,7 +46,7 @@ def test_what_one_raises_is_told_and_it_may_work_again(caplog: pytest.LogCapture
     workers.begin("a", fail)
     eventually(lambda: not workers.busy, "it has ended")
     assert told == [problem]
-    assert "the thread rocketmq-pop-a failed" in caplog.text
+    assert "INTERNAL_ERROR: Unexpected error in thread rocketmq-pop-a; the query fails" in caplog.text
     workers.begin("a", lambda: told.append(problem))
     workers.join(10)
     eventually(lambda: len(told) == 2, "it works again")

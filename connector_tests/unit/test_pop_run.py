@@ -81,7 +81,7 @@ def test_a_terminated_run_reports_the_time_since_the_signal() -> None:
     with SharingServers("a") as servers, running(servers.options()) as run:
         run.stop()
         run._ended_ms = monotonic_ms() - 5_000
-        with pytest.raises(TransportError, match="RUN_ENDED") as raised:
+        with pytest.raises(TransportError, match="SOURCE_PROCESS_TERMINATED") as raised:
             run.batch(PopOffset("g", "another start", 1, (handle_of("a", 0),)))
         assert 5_000 <= int(raised.value.context["ended_for_ms"]) < 3_600_000
 

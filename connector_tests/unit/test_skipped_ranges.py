@@ -34,7 +34,7 @@ def test_what_is_given_up_is_said_in_one_line_with_its_size(caplog: pytest.LogCa
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     assert record.getMessage() == (
-        "OFFSETS_SKIPPED: Skipping 5 offsets as configured by 'giveUp'; their messages are in no output: "
+        "OFFSETS_SKIPPED: Skipping 5 offsets as configured by 'skipRanges'; their messages are in no output: "
         "T@a:0[5,9),T@b:0[2,3)"
     )
 

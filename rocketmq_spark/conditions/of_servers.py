@@ -14,7 +14,7 @@ _WHY_UNAVAILABLE: Final = (
 )
 _WITHOUT_QUEUES: Final = (
     "To continue without them, set 'missingQueues' to 'drop'. The checkpoint keeps their offsets. If they are "
-    "permanently lost, a restart names the ranges of its last batch for 'giveUp'."
+    "permanently lost, a restart names the ranges of its last batch for 'skipRanges'."
 )
 
 OF_SERVERS: Final[Mapping[str, Condition]] = MappingProxyType(
@@ -113,14 +113,14 @@ OF_SERVERS: Final[Mapping[str, Condition]] = MappingProxyType(
             "stored some rows: a rerun stores these again.",
         ),
         "SOURCE_PROCESS_TERMINATED": Condition(
-            "The source's Python process on {host} received SIGTERM or SIGHUP and left the group, while Spark kept "
-            "running.",
+            "The source's Python process on {host} received SIGTERM or SIGHUP {ended_for_ms} ms ago and left the "
+            "group, while Spark kept running.",
             "Restart the query: no data is lost. Check what terminates processes on that host.",
         ),
         "LOGGED_BATCH_UNREADABLE": Condition(
             "Cannot read {range} of a batch that the checkpoint has logged. Last error: {cause}",
             "Restart the query when the broker is available: it replays the batch. If the broker is permanently lost, "
-            "restart once with 'giveUp' set to these ranges; their messages are then lost: {give_up}",
+            "restart once with 'skipRanges' set to these ranges; their messages are then lost: {give_up}",
         ),
         "NOT_A_GRPC_PROXY": Condition(
             "{address} is not the gRPC address of a RocketMQ 5 proxy: {reason}.",
@@ -154,7 +154,7 @@ OF_SERVERS: Final[Mapping[str, Condition]] = MappingProxyType(
         ),
         "MESSAGE_NOT_DURABLE": Condition(
             "{address} stored messages for {queue}, but returned {status} ({code}): it did not flush or replicate them "
-            "as configured.",
+            "as configured, and 'acceptNotDurable' is false.",
             "Check its disk and its replicas, or set 'acceptNotDurable' to true to accept this status.",
         ),
         "CREDENTIALS_MISSING": Condition(

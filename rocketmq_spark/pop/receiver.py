@@ -70,12 +70,10 @@ class Told(NamedTuple):
 
 
 class Receiver:
-    """Of one query start. ``start`` begins to receive, ``stop`` gives back what is in no batch.
+    """Of one query start. ``start`` begins to receive, ``stop`` releases the messages in no batch.
 
     ``watch`` is called every second, on the receiver's thread. ``most_waiting``: messages of a batch.
-
-    Threads: see the module. ``_news`` covers ledger, polls and what fails, and is held for no request; who waits for a
-    message or an answer waits for it.
+    ``_news`` covers ledger, polls and failures, and is held during no request; see the module.
     """
 
     def __init__(
@@ -204,7 +202,8 @@ class Receiver:
         while self.count(State.DISOWNED):
             self.check()
             if self._stopping.is_set():
-                raise TransportError("SOURCE_PROCESS_TERMINATED", host=platform.node())
+                ended_for_ms = self._clock() - self._stopped_ms
+                raise TransportError("SOURCE_PROCESS_TERMINATED", host=platform.node(), ended_for_ms=ended_for_ms)
             with self._news:
                 self._news.wait(TICK_S)
         self.expect_again()

@@ -28,11 +28,11 @@ def check_skipped(logged: Sequence[QueueRange], skipped: Collection[QueueRange])
         for other in logged:
             if one != other and _overlap(one, other):
                 expected = f"exactly the range of this queue in the logged batch: {other}"
-                raise OptionError("INVALID_OPTION_VALUE", option="giveUp", value=str(one), expected=expected)
+                raise OptionError("INVALID_OPTION_VALUE", option="skipRanges", value=str(one), expected=expected)
     found = [one for one in logged if one in skipped]
     if found:
         log.warning(
-            "OFFSETS_SKIPPED: Skipping %d offsets as configured by 'giveUp'; their messages are in no output: %s",
+            "OFFSETS_SKIPPED: Skipping %d offsets as configured by 'skipRanges'; their messages are in no output: %s",
             sum(map(len, found)),
             as_option(found),
         )

@@ -132,7 +132,7 @@ class PopRun(Run):
             return ()
         messages = self._answer(lambda: self._earlier.messages(end), None)
         if messages is None:
-            raise TransportError("SOURCE_PROCESS_TERMINATED", host=platform.node())
+            raise TransportError("SOURCE_PROCESS_TERMINATED", host=platform.node(), ended_for_ms=self._ended_for_ms)
         return messages
 
     def report(self, epoch_ms: int) -> dict[str, Any] | None:

@@ -77,8 +77,8 @@ class Run:
         not end too."""
         if self._ended_ms is None:
             return
-        if monotonic_ms() - self._ended_ms > OUTLIVED_LIMIT_MS:
-            raise TransportError("SOURCE_PROCESS_TERMINATED", host=platform.node())
+        if self._ended_for_ms > OUTLIVED_LIMIT_MS:
+            raise TransportError("SOURCE_PROCESS_TERMINATED", host=platform.node(), ended_for_ms=self._ended_for_ms)
         time.sleep(OUTLIVED_PAUSE_S)
 
     @property
