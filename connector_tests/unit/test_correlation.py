@@ -38,7 +38,7 @@ def test_a_server_is_given_up_at_the_limit_of_its_silence_and_not_before() -> No
     error = gone_silent(ADDRESS, SILENCE_LIMIT_MS)
     assert isinstance(error, TransportError)
     assert (error.condition, error.context["address"]) == ("CONNECTION_LOST", ADDRESS)
-    assert f"nothing was heard for {SILENCE_LIMIT_MS} ms" in str(error)
+    assert f"no response to any request for {SILENCE_LIMIT_MS} ms" in str(error)
 
 
 def test_a_frame_is_read_and_a_damaged_one_names_its_sender() -> None:
