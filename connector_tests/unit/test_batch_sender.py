@@ -253,7 +253,7 @@ def test_what_is_waited_for_is_said_at_once_at_growing_intervals_and_when_it_is_
     Answers(cluster.brokers["a"], *([ResponseCode.SYSTEM_BUSY] * 14), ResponseCode.SUCCESS)
     write(cluster, [pinned(BATCHES[0])], clusterTimeoutMs="300000")
     begun, *more, over = caplog.messages
-    assert outage_text(begun).startswith("Waiting for queue T@a:0 (fails in 299 s): [ROCKETMQ_BROKER_REFUSED] ")
+    assert outage_text(begun).startswith("Waiting for queue T@a:0 (fails in 299 s): [ROCKETMQ_BROKER_ERROR] ")
     assert [text.split(",")[0] for text in texts_of(more)] == ["Still waiting for queue T@a:0 (for 17 s"]
     assert text_of(over) == "Recovered after 19 s: queue T@a:0"
 
@@ -350,7 +350,7 @@ def test_a_topic_is_given_its_time_from_when_a_name_server_is_back(
     write(cluster, [batch], clock, clusterTimeoutMs="60000", missingTopicTimeoutMs="10000")
     assert at_a.bodies() == [bytes(batch.body)]
     begun, *_, over = caplog.messages
-    assert outage_text(begun).startswith("Waiting for the name servers (fails in 59 s): [ROCKETMQ_NO_NAME_SERVER] ")
+    assert outage_text(begun).startswith("Waiting for the name servers (fails in 59 s): [ROCKETMQ_NAME_SERVERS_UNAVAILABLE] ")
     assert any(": Recovered after 2" in line and " s: the name servers" in line for line in caplog.messages)
     assert text_of(over).startswith("Recovered after ")
 

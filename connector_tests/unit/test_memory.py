@@ -45,7 +45,7 @@ def test_sending_after_the_end_is_a_lost_connection_that_names_the_address() -> 
 
 def test_a_peer_that_takes_nothing_blocks_a_sender_only_for_its_timeout() -> None:
     ours, theirs = memory_pair(capacity_bytes=3)
-    with pytest.raises(TransportError, match="taken no data for 20 ms"):
+    with pytest.raises(TransportError, match="accepted no data for 20 ms"):
         ours.sendall(b"abcd", 20)
     assert theirs.recv(99, 0) == b"abc"
 

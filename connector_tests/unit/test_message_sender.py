@@ -74,7 +74,7 @@ def test_a_broker_that_is_waited_for_is_said_and_that_it_is_back(
     Answers(cluster, *[answer(ResponseCode.SYSTEM_BUSY)] * 6, answer())
     assert sender(cluster).problem_with(MESSAGE) is None
     begun, over = caplog.messages
-    assert outage_text(begun).startswith("Waiting for broker a (fails in 9 s): [ROCKETMQ_BROKER_REFUSED] ")
+    assert outage_text(begun).startswith("Waiting for broker a (fails in 9 s): [ROCKETMQ_BROKER_ERROR] ")
     assert text_of(over).startswith("Recovered after 1.")
 
 

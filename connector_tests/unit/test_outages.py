@@ -325,7 +325,7 @@ def test_a_topic_whose_brokers_do_not_register_is_told_after_a_while(caplog: pyt
     case.clock.advance(REGISTERED_WITHIN_MS)
     case.outages.say()
     assert outage_text(caplog.messages[0]).startswith(
-        "Waiting for topic orders (fails in 45 s): [ROCKETMQ_BROKERS_AWAY]"
+        "Waiting for topic orders (fails in 45 s): [ROCKETMQ_TOPIC_UNAVAILABLE.NO_ROUTE]"
     )
 
 

@@ -120,10 +120,10 @@ def test_a_topic_that_goes_while_it_is_read_is_not_told_as_one_that_does_not_exi
     assert run.rows() == list(range(100))
     (begun, *_) = caplog.messages
     assert outage_text(begun) == (
-        f"Waiting for broker {QUEUE.broker_name} (fails in 19 s): [ROCKETMQ_QUEUE_AWAY] Name server a:1 knows no "
-        f"broker any more that has topic 'orders'; its queue 0 was on {QUEUE.broker_name} ({SURVEYED}). Bring that "
-        "back, and see that it registers. 'missingQueuesTimeoutMs' says how long a task waits, and 'missingQueues' "
-        "'fail' that it does not."
+        f"Waiting for broker {QUEUE.broker_name} (fails in 19 s): [ROCKETMQ_TOPIC_UNAVAILABLE.QUEUE] Queue 0 of topic "
+        f"'orders' is unavailable: name server a:1 no longer returns a route of the topic. Last broker: "
+        f"{QUEUE.broker_name} ({SURVEYED}). Start this broker, and check that it registers. A task waits for "
+        "'missingQueuesTimeoutMs', and not at all with missingQueues=fail."
     )
 
 

@@ -176,8 +176,8 @@ def test_a_broker_that_is_back_in_time_has_its_rows(cluster: ScriptedCluster, ca
     assert subject.looks.problems([AT_B], first_only=True) == {}
     assert 4_000 <= subject.now_ms < 7_000
     assert outage_text(caplog.messages[0]) == (
-        "Waiting for topic T (fails in 9 s): [ROCKETMQ_BROKER_NOT_ROUTED] The name servers know nothing of "
-        "topic 'T' on broker 'b'. Bring the broker back, or mend the column 'brokerName'."
+        "Waiting for topic T (fails in 9 s): [ROCKETMQ_UNKNOWN_BROKER] Broker 'b' is not in the route of topic 'T'. "
+        "Start the broker, or correct column 'brokerName'."
     )
 
 

@@ -106,7 +106,7 @@ def test_a_broker_that_is_busy_is_asked_again_and_said_to_be_waited_for(
     assert offsets(settler(cluster, "deadLetter").settle(batch(1, 2), [bad(1)])) == [2]
     assert len(letters.asked) == 7
     begun, over, _ = caplog.messages
-    assert outage_text(begun).startswith("Waiting for broker a (fails in 9 s): [ROCKETMQ_BROKER_REFUSED]")
+    assert outage_text(begun).startswith("Waiting for broker a (fails in 9 s): [ROCKETMQ_BROKER_ERROR]")
     assert text_of(over).startswith("Recovered after ")
     assert over.endswith(" s: broker a")
 
