@@ -350,7 +350,9 @@ def test_a_topic_is_given_its_time_from_when_a_name_server_is_back(
     write(cluster, [batch], clock, clusterTimeoutMs="60000", missingTopicTimeoutMs="10000")
     assert at_a.bodies() == [bytes(batch.body)]
     begun, *_, over = caplog.messages
-    assert outage_text(begun).startswith("Waiting for the name servers (fails in 59 s): [ROCKETMQ_NAME_SERVERS_UNAVAILABLE] ")
+    assert outage_text(begun).startswith(
+        "Waiting for the name servers (fails in 59 s): [ROCKETMQ_NAME_SERVERS_UNAVAILABLE] "
+    )
     assert any(": Recovered after 2" in line and " s: the name servers" in line for line in caplog.messages)
     assert text_of(over).startswith("Recovered after ")
 

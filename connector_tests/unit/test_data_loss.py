@@ -179,7 +179,7 @@ def test_a_line_and_an_error_count_each_offset_once(caplog: pytest.LogCaptureFix
     overlapping = [LostRange(A, 0, 10, RETENTION), LostRange(A, 5, 12, RETENTION)]
     report_losses(overlapping, is_failure=False)
     assert caplog.messages[0].startswith("DATA_LOSS.OFFSETS_UNAVAILABLE: Skipping 12 offsets ")
-    with pytest.raises(DataLossError, match="12 offsets are not in the brokers any more"):
+    with pytest.raises(DataLossError, match="12 offsets no longer available in the brokers"):
         report_losses(overlapping, is_failure=True)
 
 

@@ -48,7 +48,7 @@ def test_other_errors_are_let_through() -> None:
 
 def test_a_peer_that_does_not_read_is_a_lost_connection_and_says_for_how_long() -> None:
     error = not_taken("a:1", 250)
-    reason = "it has accepted no data for 250 ms"
+    reason = "it accepted no data for 250 ms"
     assert (error.condition, error.context) == ("CONNECTION_LOST", {"address": "a:1", "reason": reason})
 
 

@@ -192,8 +192,7 @@ class Receiver:
     def give_back_logged(self, handles: Sequence[AnyHandle]) -> None:
         """Release the messages of an earlier start's batch; receive nothing before; log outages.
 
-        Raises what prevents it after ``clusterTimeoutMs``; TransportError[SOURCE_PROCESS_TERMINATED] after ``stop``.
-        """
+        Raises what prevents it after ``clusterTimeoutMs``; TransportError[SOURCE_PROCESS_TERMINATED] after ``stop``."""
         with self._news:
             self._ledger.disown(handles)
         self.start()
