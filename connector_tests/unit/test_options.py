@@ -129,9 +129,7 @@ def test_an_unknown_name_like_no_other_is_refused_without_a_suggestion() -> None
 
 
 ELSEWHERE = "{0!r} is an option of {1}, and not of this call."
-NOT_BY_PATH = (
-    "Topics are named by an option, 'subscribe' of a reader or 'topic' of a writer, and not in load() or save()."
-)
+NOT_BY_PATH = "Set the topics with option 'subscribe' (reader) or 'topic' (writer), not in load() or save()."
 
 
 @pytest.mark.parametrize(
@@ -174,7 +172,7 @@ def test_no_name_or_alias_stands_for_two_options() -> None:
 def test_a_bad_value_is_refused_with_what_is_expected() -> None:
     error = refusal({**REQUIRED, "maxOffsetsPerTrigger": "0"})
     assert str(error) == (
-        "[ROCKETMQ_INVALID_OPTION_VALUE] Invalid value '0' for 'maxOffsetsPerTrigger'. Set it to a whole number "
+        "[ROCKETMQ_INVALID_OPTION_VALUE] Invalid value '0' for 'maxOffsetsPerTrigger'. Set it to an integer "
         "from 1 to 9223372036854775807."
     )
 
@@ -623,7 +621,7 @@ def test_options_of_secrets_are_marked_so_that_their_values_are_in_no_error() ->
     assert marked == {"secretKey", "securityToken", "tlsKeyPassword"}
     assert all(redacted.search(name) for name in (*marked, "accessKey"))
     error = refusal({**REQUIRED, "accessKey": "me", "secretKey": " "})
-    assert "Invalid value '***' for 'secretKey'. Set it to text that is not empty." in str(error)
+    assert "Invalid value '***' for 'secretKey'. Set it to non-empty text." in str(error)
 
 
 def test_a_secret_is_in_no_repr() -> None:
