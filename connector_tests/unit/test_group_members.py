@@ -314,7 +314,8 @@ def test_a_difference_in_the_retry_topic_is_a_warning(reads_it: str, caplog: pyt
     group.cluster.create_topic("%RETRY%g", {"broker-a": 1})
     assert group.member(retryTopic=reads_it).survey().is_complete
     assert caplog.messages == [
-        "of client_id=me and client_id=you only one reads topic=%RETRY%g: what was sent back may wait there"
+        "RETRY_TOPIC_INCONSISTENT: Only one of the members clientId=me and clientId=you reads topic=%RETRY%g. Messages "
+        "sent back for retry can remain unread there. Set 'retryTopic' to the same value on all members."
     ]
 
 

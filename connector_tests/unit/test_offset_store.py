@@ -230,7 +230,9 @@ def test_a_torn_file_is_passed_over_for_the_one_before(
     subject.write_offsets({A: 9})
     path.write_bytes(torn)
     assert store(path).stored_offsets([A]) == {A: 5}
-    assert caplog.messages == [f"offsets cannot be read file={path}; going on with the ones before"]
+    assert caplog.messages == [
+        f"OFFSET_FILE_UNUSABLE: Cannot read offsets of file={path}, it is missing or damaged; using the previous version"
+    ]
 
 
 def test_a_torn_file_never_becomes_the_one_before(path: Path) -> None:
