@@ -314,8 +314,10 @@ def test_a_difference_in_the_retry_topic_is_a_warning(reads_it: str, caplog: pyt
     group.cluster.create_topic("%RETRY%g", {"broker-a": 1})
     assert group.member(retryTopic=reads_it).survey().is_complete
     assert caplog.messages == [
-        "RETRY_TOPIC_INCONSISTENT: Only one of the members clientId=me and clientId=you reads topic=%RETRY%g. Messages "
-        "sent back for retry can remain unread there. Set 'retryTopic' to the same value on all members."
+        (
+            "RETRY_TOPIC_INCONSISTENT: Only one of the members clientId=me and clientId=you reads topic=%RETRY%g. "
+            "Messages sent back for retry can remain unread there. Set 'retryTopic' to the same value on all members."
+        )
     ]
 
 

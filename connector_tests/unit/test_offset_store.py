@@ -231,7 +231,10 @@ def test_a_torn_file_is_passed_over_for_the_one_before(
     path.write_bytes(torn)
     assert store(path).stored_offsets([A]) == {A: 5}
     assert caplog.messages == [
-        f"OFFSET_FILE_UNUSABLE: Cannot read offsets of file={path}, it is missing or damaged; using the previous version"
+        (
+            f"OFFSET_FILE_UNUSABLE: Cannot read offsets of file={path}, it is missing or damaged; using the previous "
+            "version"
+        )
     ]
 
 
