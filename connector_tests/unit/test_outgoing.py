@@ -77,6 +77,26 @@ def test_a_property_of_rocketmqs_own_is_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
+        ({"properties": {"a": 5}}, "property 'a' must be text, not int"),
+        ({"properties": {"a": b"true"}}, "property 'a' must be text, not bytes"),
+        ({"properties": {"a": None}}, "property 'a' must be text, not NoneType"),
+        ({"properties": {b"a": "true"}}, "the name of property b'a' must be text, not bytes"),
+        ({"properties": {b"TRAN_MSG": "true"}}, "the name of property b'TRAN_MSG' must be text, not bytes"),
+        ({"tags": 5}, "property 'TAGS' must be text, not int"),
+        ({"keys": [["k"]]}, "property 'KEYS' must be text, not list"),
+        ({"properties": {"a": "\ud800"}}, "property 'a' is no text: surrogates not allowed"),
+        ({"properties": {"\ud800": "b"}}, r"property '.ud800' is no text: surrogates not allowed"),
+    ],
+)
+def test_a_property_that_is_no_text_is_refused_by_name(arguments: dict[str, Any], problem: str) -> None:
+    """It was a TypeError that named nothing."""
+    with pytest.raises(LocalProtocolError, match=f"INVALID_MESSAGE.*{problem}"):
+        outgoing("a", **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
         ({"bodies": ["a", ""]}, ": a message without a body is none that a broker takes"),
         ({"bodies": ["a", "b"], "keys": ["k"]}, "1 keys were given for 2 messages"),
         ({"bodies": "a", "properties": {"a": "x\x02y"}}, "'a' contains a separator"),

@@ -68,7 +68,7 @@ def test_encoded_properties_decode_to_the_same() -> None:
         ({"a\x01": "b"}, r"property 'a\x01' contains a separator (0x01 or 0x02)"),
         ({"a\x02": "b"}, r"property 'a\x02' contains a separator (0x01 or 0x02)"),
         ({"a": "b\x02"}, "property 'a' contains a separator (0x01 or 0x02)"),
-        ({"a": "\ud800"}, "the properties are no text: surrogates not allowed"),
+        ({"a": "\ud800"}, "property 'a' is no text: surrogates not allowed"),
     ],
 )
 def test_what_would_not_arrive_is_refused(properties: dict[str, str], problem: str) -> None:

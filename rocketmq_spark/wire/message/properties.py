@@ -60,21 +60,26 @@ def decode_properties(data: bytes) -> dict[str, str]:
 
 def encode_properties(properties: Mapping[str, str]) -> bytes:
     """Properties as bytes that decode to the same. LocalProtocolError[INVALID_MESSAGE] where none would."""
-    for name, value in properties.items():
-        _check(name, value)
-    text = "".join(f"{name}{NAME_VALUE_SEPARATOR}{value}{PROPERTY_SEPARATOR}" for name, value in properties.items())
-    try:
-        data = text.encode()
-    except UnicodeEncodeError as error:
-        raise LocalProtocolError("INVALID_MESSAGE", problem=f"the properties are no text: {error.reason}") from error
+    data = b"".join(_encoded(name, value) for name, value in properties.items())
     if len(data) > PROPERTIES_LIMIT_BYTES:
-        problem = f"the properties have {len(data)} bytes, at most {PROPERTIES_LIMIT_BYTES} are possible"
-        raise LocalProtocolError("INVALID_MESSAGE", problem=problem)
+        raise _invalid(f"the properties have {len(data)} bytes, at most {PROPERTIES_LIMIT_BYTES} are possible")
     return data
 
 
-def _check(name: str, value: str) -> None:
+def _encoded(name: str, value: str) -> bytes:
+    if not isinstance(name, str):
+        raise _invalid(f"the name of property {name!r} must be text, not {type(name).__name__}")
+    if not isinstance(value, str):
+        raise _invalid(f"property {name!r} must be text, not {type(value).__name__}")
     if not name or not value:
-        raise LocalProtocolError("INVALID_MESSAGE", problem=f"property {name!r} is empty, and RocketMQ would drop it")
+        raise _invalid(f"property {name!r} is empty, and RocketMQ would drop it")
     if NAME_VALUE_SEPARATOR in name or PROPERTY_SEPARATOR in name or PROPERTY_SEPARATOR in value:
-        raise LocalProtocolError("INVALID_MESSAGE", problem=f"property {name!r} contains a separator (0x01 or 0x02)")
+        raise _invalid(f"property {name!r} contains a separator (0x01 or 0x02)")
+    try:
+        return f"{name}{NAME_VALUE_SEPARATOR}{value}{PROPERTY_SEPARATOR}".encode()
+    except UnicodeEncodeError as error:
+        raise _invalid(f"property {name!r} is no text: {error.reason}") from error
+
+
+def _invalid(problem: str) -> LocalProtocolError:
+    return LocalProtocolError("INVALID_MESSAGE", problem=problem)
