@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -16,7 +17,11 @@ STANDARD_INPUT: Final = "-"
 
 def main(argv: Sequence[str]) -> int:
     """Send all of them; each one's id is a line of the output."""
-    arguments = new_parser().parse_args(argv)
+    parser = new_parser()
+    arguments = parser.parse_args(argv)
+    counts = Counter(name for name, _ in arguments.property)
+    if repeated := [name for name, count in counts.items() if count > 1]:
+        parser.error(f"argument --property: {repeated[0]!r} is given more than once")
     ids = send(
         arguments.namesrv,
         arguments.topic,
