@@ -10,6 +10,11 @@ from typing import Final
 LINES: Final = "lines"
 """A template's format, as in ``{log_tail:lines}``, of a value that has several."""
 
+CUT: Final = "cut"
+"""A template's format, as in ``{value:cut}``, of what a user wrote, which may be long."""
+
+SHOWN_CHARACTERS: Final = 200
+
 TAB_STOPS: Final = 4
 """Where text of several lines is shown, Java's stack traces among it."""
 
@@ -23,13 +28,20 @@ def one_line(text: str) -> str:
     return "".join(map(_escaped, text))
 
 
+def cut(text: str) -> str:
+    """Return ``text``, or its first SHOWN_CHARACTERS and its length."""
+    if len(text) <= SHOWN_CHARACTERS:
+        return text
+    return f"{text[:SHOWN_CHARACTERS]}... ({len(text)} characters)"
+
+
 def _escaped(char: str) -> str:
     is_shown = char.isprintable() or unicodedata.category(char) == "Zs"
     return char if is_shown else repr(char)[1:-1]
 
 
 class _Shown(str):
-    """A value as a template shows it: on one line, unless its format is ``LINES``.
+    """A value as a template shows it: on one line, unless its format is ``LINES``; whole, unless it is ``CUT``.
 
     Any other format is a noun that is counted: ``{count:offset}`` becomes "1 offset" or "2 offsets".
     """
@@ -39,6 +51,8 @@ class _Shown(str):
     def __format__(self, layout: str) -> str:
         if layout == LINES:
             return "\n".join(one_line(line.expandtabs(TAB_STOPS)) for line in self.splitlines())
+        if layout == CUT:
+            return one_line(cut(self))
         shown = one_line(self)
         return f"{shown} {layout}{'' if shown == '1' else 's'}" if layout else shown
 

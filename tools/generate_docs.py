@@ -92,7 +92,7 @@ def errors_page(_: str) -> str:
 
 def template(text: str) -> str:
     """One text of a condition without Python's formats: a counted noun is in the plural."""
-    return re.sub(r"\{(\w+):([\w ]+)\}", r"{\1} \2s", text.replace(":lines}", "}"))
+    return re.sub(r"\{(\w+):([\w ]+)\}", r"{\1} \2s", re.sub(":(lines|cut)}", "}", text))
 
 
 def outlooks_of(outlooks: Outlooks | None) -> str:

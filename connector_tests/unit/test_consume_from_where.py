@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from connector_tests.support.queues import queue
@@ -88,3 +90,10 @@ def test_consume_from_timestamp_needs_a_time() -> None:
 def test_no_offset_can_be_given_for_a_topic_that_is_not_subscribed() -> None:
     with pytest.raises(OptionError, match=r"'startingOffsets' and 'subscribe'.*payments"):
         meaning_of(startingOffsets='{"payments":{"broker-a":{"0":1}}}')
+
+
+def test_an_error_names_the_first_of_many_topics_that_are_not_subscribed() -> None:
+    offsets = {f"T{number}": {"broker-a": {"0": 1}} for number in range(50_000)}
+    with pytest.raises(OptionError, match=r"not subscribed: T0, T1, T10, .*\.\.\. \(\d{6} characters\)") as raised:
+        meaning_of(startingOffsets=json.dumps(offsets))
+    assert len(str(raised.value)) < 1_000

@@ -107,6 +107,13 @@ def test_a_counted_noun_has_its_number() -> None:
     assert counted.text({"count": 2}) == "2 offsets lost. Find 2."
 
 
+def test_a_value_of_a_user_is_cut() -> None:
+    wrote = Condition("Invalid '{value:cut}'.", "Write {value}.")
+    assert wrote.summary({"value": "x" * 200}) == f"Invalid '{'x' * 200}'."
+    assert wrote.summary({"value": "x" * 201}) == f"Invalid '{'x' * 200}... (201 characters)'."
+    assert wrote.summary({"value": "\n" * 201}) == "Invalid '" + r"\n" * 200 + "... (201 characters)'."
+
+
 def test_a_remark_without_an_end_is_ended_before_the_advice() -> None:
     refused = Condition("It returned {remark}", "Stop.")
     assert [refused.text({"remark": remark}) for remark in ("no", "No.", "No!", "")] == [

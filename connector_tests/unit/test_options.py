@@ -177,6 +177,19 @@ def test_a_bad_value_is_refused_with_what_is_expected() -> None:
     )
 
 
+@pytest.mark.parametrize("value", ["[" * 600_000, "\n" * 600_000])
+def test_an_error_shows_the_beginning_of_a_long_value(value: str) -> None:
+    """It had all of it: 600 kB in each log."""
+    error = refusal({**REQUIRED, "startingOffsets": value + "x"})
+    assert f"{value[:3]!r}"[1:-1] in str(error)
+    assert "(600001 characters)" in str(error)
+    assert len(str(error)) < 1_000
+
+
+def test_an_error_shows_the_beginning_of_a_long_name() -> None:
+    assert len(str(refusal({**REQUIRED, "x" * 600_000: "1"}))) < 1_000
+
+
 def test_no_value_is_refused_before_the_user_wrote_one() -> None:
     for attribute, row in rows(ReadOptions):
         if not row.required:
@@ -240,6 +253,8 @@ TAKEN: list[tuple[Kind[Any], str, object]] = [
             (MessageQueue("orders", "b", 12), -1),
         ),
     ),
+    (STARTING_OFFSETS, '{"%RETRY%g|1":{"b @:c":{"0":1}}}', ((MessageQueue("%RETRY%g|1", "b @:c", 0), 1),)),
+    (STARTING_OFFSETS, '{"T":{"\\ud83d\\ude00":{"0":1}}}', ((MessageQueue("T", "\U0001f600", 0), 1),)),
     (BOOLEAN, "TRUE", True),
     (BOOLEAN, "false", False),
     (integer(0, 5), "0", 0),
@@ -331,6 +346,17 @@ REFUSED: list[tuple[Kind[Any], str]] = [
     (STARTING_OFFSETS, '{"orders":{"broker-a":{"0":0,"0":1}}}'),
     (STARTING_OFFSETS, '{"orders":{"broker-a":{"0":0},"broker-a":{"1":1}}}'),
     (STARTING_OFFSETS, '{"orders":{"broker-a":{"0":0}},"orders":{"broker-a":{"0":0}}}'),
+    (STARTING_OFFSETS, '{"orders":{"":{"0":1}}}'),
+    (STARTING_OFFSETS, '{"orders":{" ":{"0":1}}}'),
+    (STARTING_OFFSETS, '{"orders":{"b\\u0000":{"0":1}}}'),
+    (STARTING_OFFSETS, '{"orders":{"b\\n":{"0":1}}}'),
+    (STARTING_OFFSETS, '{"orders":{"b\\u007f":{"0":1}}}'),
+    (STARTING_OFFSETS, '{"orders":{"b\\ud800":{"0":1}}}'),
+    (STARTING_OFFSETS, '{"":{"b":{"0":1}}}'),
+    (STARTING_OFFSETS, '{"what?":{"b":{"0":1}}}'),
+    (STARTING_OFFSETS, '{"\\ud800":{"b":{"0":1}}}'),
+    (STARTING_OFFSETS, '{"orders":{"b":{"0":1}},"others":{}}'),
+    (STARTING_OFFSETS, '{"orders":{"b":{"0":1},"c":{}}}'),
     (STARTING_OFFSETS, "[" * 100_000),
     (LOCAL_TIME, "2026010310000"),
     (LOCAL_TIME, "20261303100000"),

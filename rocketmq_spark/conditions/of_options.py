@@ -10,12 +10,14 @@ from rocketmq_spark.condition import Condition
 
 OF_OPTIONS: Final[Mapping[str, Condition]] = MappingProxyType(
     {
-        "UNKNOWN_OPTION": Condition("Unknown option '{option}'.", "{suggestion} Option names are not case-sensitive."),
+        "UNKNOWN_OPTION": Condition(
+            "Unknown option '{option:cut}'.", "{suggestion} Option names are not case-sensitive."
+        ),
         "MISSING_OPTION": Condition("Required option '{option}' is not set.", "Set it to {expected}."),
         "OPTION_REQUIRES_OPTION": Condition(
             "Option '{option}' requires option '{needed}'. {reason}", "Set '{needed}', or remove '{option}'."
         ),
-        "INVALID_OPTION_VALUE": Condition("Invalid value '{value}' for '{option}'.", "Set it to {expected}."),
+        "INVALID_OPTION_VALUE": Condition("Invalid value '{value:cut}' for '{option}'.", "Set it to {expected}."),
         "INCOMPATIBLE_OPTIONS": Condition(
             "Options '{first}' and '{second}' are incompatible. {reason}", "Change or remove one of them."
         ),
@@ -67,8 +69,8 @@ OF_OPTIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             "path). With a new one, the query resumes from the group's committed offsets.",
         ),
         "CHECKPOINT_OPTION_CHANGED": Condition(
-            "The checkpoint was written with {option}='{before}'; the query now has {option}='{now}'. Its offsets do "
-            "not apply to the new value: resuming could skip or repeat messages.",
+            "The checkpoint was written with {option}='{before:cut}'; the query now has {option}='{now:cut}'. Its "
+            "offsets do not apply to the new value: resuming could skip or repeat messages.",
             "Restore the old value, or use a new checkpoint location (for a file sink also a new path). With a new "
             "one, the query resumes from the group's committed offsets. With loadBalance=queue, groupOffsets=ignore "
             "resets these to 'startingOffsets'. With loadBalance=message, messages of an incomplete batch are "

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
 
+from rocketmq_spark.condition import cut
 from rocketmq_spark.errors import OptionError
 from rocketmq_spark.model import MessageQueue
 from rocketmq_spark.options import ReadOptions
@@ -68,7 +69,7 @@ def _of_starting_offsets(options: ReadOptions) -> StartingPoint:
         return StartingPoint(OF_STARTING_OFFSETS[options.starting_offsets])
     offsets = options.starting_offsets or ()
     if others := {queue.topic for queue, _ in offsets} - set(options.topics):
-        reason = f"'startingOffsets' has topics that are not subscribed: {', '.join(sorted(others))}."
+        reason = f"'startingOffsets' has topics that are not subscribed: {cut(', '.join(sorted(others)))}."
         raise OptionError("INCOMPATIBLE_OPTIONS", first="startingOffsets", second="subscribe", reason=reason)
     return StartingPoint(ConsumeFromWhere.FIRST_OFFSET, offsets=offsets)
 

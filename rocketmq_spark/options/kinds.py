@@ -50,6 +50,7 @@ Source: ``common/MixAll.java#PREDEFINE_GROUP_SET``."""
 
 _QUEUE: Final = re.compile(r"([%|a-zA-Z0-9_-]+)@([^\s;](?:[^\x00-\x1f;]*[^\s;])?):([0-9]{1,6})")
 """The name of a broker may contain blanks."""
+_BROKER: Final = re.compile(r"(?=.*\S)[^\x00-\x1f\x7f\ud800-\udfff]+")
 _RANGE: Final = re.compile(r"([%|a-zA-Z0-9_-]+@[^,;\[\]\x00-\x1f]+:[0-9]{1,6})\[([0-9]{1,19}),([0-9]{1,19})\)")
 _RANGES: Final = re.compile(rf"(?:{_RANGE.pattern}(?:\s*,\s*(?=\S)|$))*")
 _INSTANCE: Final = re.compile(r"[^\s@]{1,100}")
@@ -148,7 +149,7 @@ def _parse_starting_offsets(text: str) -> str | tuple[tuple[MessageQueue, int], 
         offsets = tuple(_listed_offsets(json.loads(text, object_pairs_hook=_without_repeats)))
     except (AttributeError, TypeError, RecursionError):
         raise ValueError from None
-    return offsets or _refuse()
+    return offsets
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -158,16 +159,19 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _listed_offsets(topics: Any) -> Iterator[tuple[MessageQueue, int]]:
-    for topic, brokers in topics.items():
-        for broker_name, by_id in brokers.items():
-            for queue_id, offset in by_id.items():
-                if type(offset) is not int or not -2 <= offset < 2**63 or not _is_queue_id(queue_id):
+    for topic, brokers in _named(_TOPIC, topics):
+        for broker_name, by_id in _named(_BROKER, brokers):
+            for queue_id, offset in _named(_QUEUE_ID, by_id):
+                if type(offset) is not int or not -2 <= offset < 2**63 or int(queue_id) > MOST_QUEUE_ID:
                     _refuse()
                 yield MessageQueue(topic, broker_name, int(queue_id)), offset
 
 
-def _is_queue_id(text: str) -> bool:
-    return _QUEUE_ID.fullmatch(text) is not None and int(text) <= MOST_QUEUE_ID
+def _named(pattern: re.Pattern[str], entries: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the entries of a JSON object. Rejects an empty one, which would have no effect."""
+    name_of = _matching(pattern)
+    for name, value in entries.items() or _refuse():
+        yield name_of(name), value
 
 
 def _parse_local_time(text: str) -> int:
@@ -230,7 +234,9 @@ QUEUES: Final = Kind("queues 'topic@broker:id' separated by commas", _parse_queu
 RANGES: Final = Kind("ranges 'topic@broker:id[from,to)' separated by commas", _parse_ranges)
 STRATEGY: Final = Kind("the name of a strategy or 'module:Class'", _matching(re.compile(r"[\w.:-]+")))
 STARTING_OFFSETS: Final = Kind(
-    """'earliest', 'latest' or JSON '{"topic":{"broker":{"queue id":offset}}}'""", _parse_starting_offsets
+    """'earliest', 'latest' or JSON '{"topic":{"broker":{"queue id":offset}}}' with a queue for each """
+    "topic and broker, and without repeated names",
+    _parse_starting_offsets,
 )
 LOCAL_TIME: Final = Kind("a time 'yyyyMMddHHmmss'", _parse_local_time)
 TEXT: Final = Kind("text", str)
