@@ -31,7 +31,7 @@ from rocketmq_spark.wire.arrow.column_table import (
     default_columns,
     of_property,
 )
-from rocketmq_spark.wire.arrow.columns import ColumnDecoder
+from rocketmq_spark.wire.arrow.columns import ColumnDecoder, TooLargeTogetherError
 from rocketmq_spark.wire.message.compression import compress
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
@@ -50,6 +50,7 @@ MESSAGE = Record(
 )
 MESSAGE_WITHOUT_PROPERTIES = replace(MESSAGE, topic="T", properties={})
 ALL = (0, 1_000)
+BOTH = COMPRESSED | INNER_BATCH
 
 
 @pytest.fixture(scope="module")
@@ -336,3 +337,23 @@ def test_an_inner_batch_ends_where_the_next_message_begins(
     alone, bad = decoder("queueOffset", "body").decode_around([batch.encode()], *ALL, [(10, next_offset)])
     assert offsets(alone) == (rows or [10])
     assert len(bad) == (rows is None)
+
+
+@pytest.mark.parametrize("answered", [[], [(0, 7)]], ids=["nothing known", "the answer is known"])
+def test_an_inner_batch_before_the_range_is_not_decoded(
+    decoder: NewDecoder, answered: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However few offsets were wanted, those before them used up the limit."""
+    monkeypatch.setattr(subject, "DECOMPRESSED_LIMIT_BYTES", 8_000)
+    plain = batch_of(MESSAGE, [(bytes(2_000), b"")] * 2).body
+    packed = compress(plain, MessageSysFlag.ZLIB)
+    records = [
+        replace(batch_of(replace(MESSAGE, queue_offset=offset), [(b"", b"")] * 2), body=packed, sys_flag=BOTH)
+        for offset in (0, 2, 4)
+    ]
+    bodies = [pull_body(*records, replace(MESSAGE, queue_offset=6))]
+    for offset in range(7):
+        found, bad = decoder("queueOffset", "body").decode_around(bodies, offset, offset + 1, answered)
+        assert (offsets(found), bad) == ([offset], [])
+    with pytest.raises(TooLargeTogetherError):
+        decoder("queueOffset", "body").decode_around(bodies, 0, 7, answered)

@@ -13,6 +13,8 @@ from typing import Final
 
 from rocketmq_spark.model import MessageExt
 from rocketmq_spark.wire.arrow.record_index import RecordFrames, RecordIndex
+from rocketmq_spark.wire.arrow.slices import Mask
+from rocketmq_spark.wire.bounds import INNER_MESSAGES
 from rocketmq_spark.wire.message.compression import DECOMPRESSED_LIMIT_BYTES
 from rocketmq_spark.wire.message.stored_message import as_stored, as_written, decode_record, offset_count
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
@@ -81,6 +83,19 @@ def find_misread(frames: RecordFrames, broker_name: str) -> dict[int, BadMessage
             with suppress(ValueError):
                 misread[begin] = _bad(as_written(record, broker_name), problem, next_offset)
     return misread
+
+
+def reach_to(records: RecordIndex, offset: int, broker_name: str) -> Mask:
+    """Which inner batches that begin before ``offset`` have it or one behind it: each has as many messages, or rows if
+    it is undecodable, as the broker gave it queue offsets."""
+    begins = records.head["queue_offset"]
+    is_before = records.has_flags(MessageSysFlag.INNER_BATCH) & (begins < offset)
+    reaches = is_before & (records.next_offsets > offset) & (offset - begins < INNER_MESSAGES.most)
+    if reaches.any():
+        suspects = _each(records.select(reaches))
+        counted = [offset_count(as_stored(record, broker_name), next_offset) for _, record, next_offset in suspects]
+        reaches[reaches] = begins[reaches] + counted > offset
+    return reaches
 
 
 def _each(frames: RecordFrames) -> Iterator[tuple[int, memoryview, int]]:

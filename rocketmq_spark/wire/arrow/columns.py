@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import MessageExt
 from rocketmq_spark.wire.arrow.arrow_types import arrow_type
-from rocketmq_spark.wire.arrow.bad_messages import BadMessage, find_bad_messages, find_misread
+from rocketmq_spark.wire.arrow.bad_messages import BadMessage, find_bad_messages, find_misread, reach_to
 from rocketmq_spark.wire.arrow.column_table import COLUMNS, Column, of_property
 from rocketmq_spark.wire.arrow.record_columns import DamagedBodyError, RecordColumns
 from rocketmq_spark.wire.arrow.record_index import (
@@ -109,7 +109,7 @@ class ColumnDecoder:
         """
         wanted = range(begin_offset, end_offset)
         try:
-            records = _wanted(index_records(self._frames(bodies, ())), wanted)
+            records = _wanted(index_records(self._frames(bodies, ())), wanted, self._broker_name)
         except DamagedRecordError as damage:
             for body in bodies:
                 decode_messages(body, broker_name=self._broker_name)
@@ -139,7 +139,7 @@ class ColumnDecoder:
             for body in bodies:
                 check_layout(body, broker_name=self._broker_name)
             raise AssertionError("the scalar decoder finds no damage") from damage
-        records = _wanted(records, wanted)
+        records = _wanted(records, wanted, self._broker_name)
         try:
             batch, places = self._decode_all(records, wanted, bodies_bytes)
         except RemoteProtocolError as error:
@@ -262,8 +262,8 @@ class ColumnDecoder:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
-def _wanted(records: RecordIndex, wanted: range) -> RecordIndex:
-    """Those that may have messages in the range: an inner batch reaches further than its own offset."""
+def _wanted(records: RecordIndex, wanted: range, broker_name: str) -> RecordIndex:
+    """Those that have messages in the range, where nothing is wrong with them."""
     offsets = records.head["queue_offset"]
-    is_inside = (offsets >= wanted.start) | records.has_flags(MessageSysFlag.INNER_BATCH)
+    is_inside = (offsets >= wanted.start) | reach_to(records, wanted.start, broker_name)
     return records.select((offsets < wanted.stop) & is_inside)
