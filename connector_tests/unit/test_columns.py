@@ -357,3 +357,20 @@ def test_an_inner_batch_before_the_range_is_not_decoded(
         assert (offsets(found), bad) == ([offset], [])
     with pytest.raises(TooLargeTogetherError):
         decoder("queueOffset", "body").decode_around(bodies, 0, 7, answered)
+
+
+@pytest.mark.parametrize(
+    ("properties", "fitting"),
+    [({}, 7), ({f"name{number}": "v" for number in range(10)}, 2)],
+    ids=["rows", "properties"],
+)
+def test_messages_of_an_inner_batch_count_by_more_than_their_bodies(
+    decoder: NewDecoder, properties: dict[str, str], fitting: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A million rows came out of 31 compressed messages, and 5 million properties out of one, in one batch."""
+    monkeypatch.setattr(subject, "DECOMPRESSED_LIMIT_BYTES", 8_000)
+    bodies = [pull_body(batch_of(replace(MESSAGE, queue_offset=10), [(b"", properties)] * 20))]
+    found, bad = decoder("queueOffset", "properties").decode_around(bodies, 12, 12 + fitting)
+    assert (offsets(found), bad) == (list(range(12, 12 + fitting)), [])
+    with pytest.raises(TooLargeTogetherError, match="the messages of its inner batch take more than the 8000 bytes"):
+        decoder("queueOffset", "properties").decode_around(bodies, 12, 13 + fitting)

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from connector_tests.support.message_bytes import COMPRESSED, INNER_BATCH, Record
+from connector_tests.support.message_bytes import COMPRESSED, INNER_BATCH, Record, batch_of
 from connector_tests.support.scripted_broker import answer
 from connector_tests.support.scripted_cluster import NAME_SERVER, ScriptedCluster
 from rocketmq_spark.errors import BrokerError, RemoteProtocolError
@@ -148,6 +148,13 @@ def test_bodies_that_are_too_large_together_come_all_the_same(monkeypatch: pytes
     ]
     bodies = [row["body"] for row in rows(*records, badMessages="null")]
     assert bodies == [None if size > 1_000 else bytes(size) for size in sizes]
+
+
+def test_rows_of_one_good_batch_come_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (bad_messages, columns):
+        monkeypatch.setattr(module, "DECOMPRESSED_LIMIT_BYTES", 12_000)
+    batch = batch_of(Record(queue_offset=5), [(b"", b"")] * 40)
+    assert [row["queueOffset"] for row in rows(batch, Record(queue_offset=45))] == list(range(5, 46))
 
 
 def dead_letters(answers: int, *records: Record) -> tuple[list[object], list[RemotingCommand]]:

@@ -16,11 +16,10 @@ from rocketmq_spark.wire.arrow.record_index import RecordFrames, RecordIndex
 from rocketmq_spark.wire.arrow.slices import Mask
 from rocketmq_spark.wire.bounds import INNER_MESSAGES
 from rocketmq_spark.wire.message.compression import DECOMPRESSED_LIMIT_BYTES
-from rocketmq_spark.wire.message.stored_message import as_stored, as_written, decode_record, offset_count
+from rocketmq_spark.wire.message.stored_message import ROW_BYTES, as_stored, as_written, decode_record, offset_count
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
-ROW_BYTES: Final = 1_024
-"""Of a decoded message without its body and properties."""
+_NO_OFFSET: Final = range(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ def find_bad_messages(records: RecordIndex, broker_name: str, *, has_body: bool)
     bad: dict[int, BadMessage] = {}
     for begin, record, next_offset in _each(suspects):
         try:
-            decode_record(record, broker_name, DECOMPRESSED_LIMIT_BYTES, next_offset)
+            decode_record(record, broker_name, DECOMPRESSED_LIMIT_BYTES, next_offset, _NO_OFFSET)
         except ValueError as problem:
             bad[begin] = _bad(as_stored(record, broker_name), problem, next_offset)
     return bad

@@ -33,7 +33,13 @@ from rocketmq_spark.wire.arrow.record_index import (
 )
 from rocketmq_spark.wire.arrow.slices import Positions
 from rocketmq_spark.wire.message.compression import DECOMPRESSED_LIMIT_BYTES, Buffer
-from rocketmq_spark.wire.message.stored_message import check_layout, corrupt_message, decode_messages, decode_record
+from rocketmq_spark.wire.message.stored_message import (
+    check_layout,
+    corrupt_message,
+    counted_bytes,
+    decode_messages,
+    decode_record,
+)
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
 
 _RESTORED: Final[Mapping[str, Column]] = MappingProxyType(
@@ -226,14 +232,14 @@ class ColumnDecoder:
         """The messages, and for each of them where its record begins."""
         messages: list[MessageExt] = []
         places: list[int] = []
-        left_bytes = DECOMPRESSED_LIMIT_BYTES
+        data, left_bytes = memoryview(records.data), DECOMPRESSED_LIMIT_BYTES
         bounds = zip(records.begins.tolist(), records.ends.tolist(), records.next_offsets.tolist(), strict=True)
         for begin, end, next_offset in bounds:
             try:
-                found = decode_record(memoryview(records.data)[begin:end], self._broker_name, left_bytes, next_offset)
+                found = decode_record(data[begin:end], self._broker_name, left_bytes, next_offset, wanted)
             except ValueError as problem:
                 raise corrupt_message(*locate(records.data, bodies_bytes, begin), problem) from problem
-            left_bytes -= sum(len(message.body) for message in found)
+            left_bytes = max(0, left_bytes - sum(map(counted_bytes, found)))
             kept = [message for message in found if self._keeps(message, wanted)]
             messages += kept
             places += [begin] * len(kept)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from rocketmq_spark.model import Message
 from rocketmq_spark.wire.bounds import INNER_MESSAGES
@@ -66,6 +66,14 @@ class InnerMessage:
     properties: dict[str, str]
 
 
+class InnerParts(NamedTuple):
+    """The same as it is stored: few bytes of properties take much memory once they are decoded."""
+
+    flag: int
+    body: bytes
+    properties: bytes
+
+
 def message_properties(message: Message) -> dict[str, str]:
     """All properties that travel with a message, its tags and keys among them."""
     named = {TAGS: message.tags, KEYS: message.keys}
@@ -79,10 +87,15 @@ def encode_batch(messages: Iterable[Message]) -> bytes:
 
 def decode_batch(body: bytes) -> list[InnerMessage]:
     """The messages of a stored batch. ValueError says what is wrong with it."""
+    return [InnerMessage(part.flag, part.body, decode_properties(part.properties)) for part in split_batch(body)]
+
+
+def split_batch(body: bytes) -> list[InnerParts]:
+    """Split a stored batch into its messages. ValueError says what is wrong with it."""
     reader = ByteReader(memoryview(body))
-    messages: list[InnerMessage] = []
+    messages: list[InnerParts] = []
     while reader.remaining_bytes:
-        messages.append(_decode(reader))
+        messages.append(_parts(reader))
         INNER_MESSAGES.check(len(messages))
     if not messages:
         raise ValueError("its inner batch is empty")
@@ -96,12 +109,12 @@ def _encode(message: Message) -> bytes:
     return b"".join((head, message.body, _PROPERTIES_LENGTH.pack(len(properties)), properties))
 
 
-def _decode(reader: ByteReader) -> InnerMessage:
+def _parts(reader: ByteReader) -> InnerParts:
     begin = reader.position
     size_bytes, _, _, flag, body_bytes = reader.unpack(_HEAD, "inner head")
     body = reader.take(body_bytes, "inner body")
     (properties_bytes,) = reader.unpack(_PROPERTIES_LENGTH, "inner properties' length")
-    properties = decode_properties(reader.take(properties_bytes, "inner properties"))
+    properties = reader.take(properties_bytes, "inner properties")
     if reader.position - begin != size_bytes:
         raise ValueError(f"an inner message of {reader.position - begin} bytes says that it has {size_bytes}")
-    return InnerMessage(flag, body, properties)
+    return InnerParts(flag, body, properties)

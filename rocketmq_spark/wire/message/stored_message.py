@@ -30,7 +30,7 @@ from unicodedata import decimal
 from rocketmq_spark.errors import RemoteProtocolError
 from rocketmq_spark.model import MessageExt
 from rocketmq_spark.wire.bounds import INNER_MESSAGES
-from rocketmq_spark.wire.message.batch import ByteReader, InnerMessage, decode_batch
+from rocketmq_spark.wire.message.batch import ByteReader, InnerParts, split_batch
 from rocketmq_spark.wire.message.compression import DECOMPRESSED_LIMIT_BYTES, Buffer, decompress
 from rocketmq_spark.wire.message.properties import INNER_BASE, INNER_NUM, UNIQ_KEY, decode_properties, decode_utf8
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
@@ -69,6 +69,13 @@ MIN_RECORD_BYTES: Final = 91
 """A V1 record with IPv4 hosts, an empty body, an empty topic and no properties."""
 
 MAX_OFFSET: Final = 2**63 - 1
+ANY_OFFSET: Final = range(-(2**63), 2**63)
+
+ROW_BYTES: Final = 1_024
+"""Of a decoded message without its body and properties."""
+
+PROPERTY_BYTES: Final = 200
+"""Of a decoded property without its text: two objects, and its share of a dictionary."""
 
 _SIZE: Final = struct.Struct(">i")
 _HEAD: Final = struct.Struct(">iiiiiqqiq")
@@ -89,8 +96,8 @@ _IPV6_MORE_BYTES: Final = IPV6_HOST_BYTES - IPV4_HOST_BYTES
 
 
 def decode_messages(body: Buffer, *, broker_name: str) -> list[MessageExt]:
-    """All messages of a pull response body, in order, bodies decompressed (to ``DECOMPRESSED_LIMIT_BYTES`` in all) and
-    inner batches unwrapped.
+    """All messages of a pull response body, in order, bodies decompressed and inner batches unwrapped, to
+    ``DECOMPRESSED_LIMIT_BYTES`` in all.
 
     RemoteProtocolError[CORRUPT_MESSAGE.RESPONSE] for the first record that cannot be decoded: ``index`` counts records
     from 0, ``position`` is where it begins, ``length_bytes`` the size of the whole body.
@@ -103,7 +110,7 @@ def decode_messages(body: Buffer, *, broker_name: str) -> list[MessageExt]:
         except ValueError as problem:
             raise corrupt_message(index, position, len(body), problem) from problem
         messages += found
-        left_bytes -= sum(len(message.body) for message in found)
+        left_bytes = max(0, left_bytes - sum(map(counted_bytes, found)))
     return messages
 
 
@@ -149,14 +156,19 @@ def first_queue_offset(body: Buffer) -> int | None:
 
 
 def decode_record(
-    record: memoryview, broker_name: str, limit_bytes: int, next_offset: int = MAX_OFFSET
+    record: memoryview,
+    broker_name: str,
+    limit_bytes: int,
+    next_offset: int = MAX_OFFSET,
+    wanted: range = ANY_OFFSET,
 ) -> list[MessageExt]:
     """Decode the messages of one record: one, or those of an inner batch, one for each of its queue offsets.
 
     ``next_offset``: that of the next record in the queue, or one between; MAX_OFFSET where it is not known.
+    ``wanted``: of an inner batch only the messages with these offsets are decoded; all others are checked.
 
-    ValueError says what is wrong; a body that has more than ``limit_bytes`` when decompressed is, and one that has
-    another number of messages than the broker gave offsets.
+    ValueError says what is wrong; a body that has more than ``limit_bytes`` when decompressed is, messages of an inner
+    batch that take more, and one that has another number of messages than the broker gave offsets.
     """
     message = _decompressed(as_stored(record, broker_name), limit_bytes)
     count = offset_count(message, next_offset)
@@ -166,10 +178,27 @@ def decode_record(
         if count > 1:
             raise ValueError(f"it has {count} queue offsets, and no flag that its inner batch is to be unwrapped")
         return [message]
-    inner = decode_batch(message.body)
+    inner = split_batch(message.body)
     if len(inner) != count:
         raise ValueError(f"its inner batch has {len(inner)} messages where the broker gave it {count} queue offsets")
-    return [_unwrap(message, number, part) for number, part in enumerate(inner)]
+    found: list[MessageExt] = []
+    left_bytes = limit_bytes
+    for number, part in enumerate(inner):
+        if message.queue_offset + number in wanted:
+            found.append(_unwrap(message, number, part))
+            left_bytes -= counted_bytes(found[-1])
+            if left_bytes < 0 and len(found) > 1:
+                raise ValueError(f"the messages of its inner batch take more than the {limit_bytes} bytes allowed")
+    return found
+
+
+def counted_bytes(message: MessageExt) -> int:
+    """Return how much of the limit a decoded message takes. One of an inner batch takes more than its body: some bytes
+    that are compressed may stand for 32,767 rows, or for thousands of properties."""
+    if not _has(message.sys_flag, MessageSysFlag.INNER_BATCH):
+        return len(message.body)
+    text = sum(PROPERTY_BYTES + len(name) + len(value) for name, value in message.properties.items())
+    return ROW_BYTES + len(message.body) + text
 
 
 def offset_count(message: MessageExt, next_offset: int = MAX_OFFSET) -> int:
@@ -310,17 +339,18 @@ def _decompressed(message: MessageExt, limit_bytes: int) -> MessageExt:
     return replace(message, body=body, sys_flag=message.sys_flag & ~MessageSysFlag.COMPRESSED.value)
 
 
-def _unwrap(batch: MessageExt, number: int, inner: InnerMessage) -> MessageExt:
+def _unwrap(batch: MessageExt, number: int, inner: InnerParts) -> MessageExt:
     """Message ``number`` of an inner batch. Source: ``common/message/MessageDecoder.java#decodeMessage``.
 
     It keeps the batch's place in the commit log, where Java has no offsetMsgId. What Java leaves unset is 0.
     """
+    properties = decode_properties(inner.properties)
     return replace(
         batch,
         queue_offset=batch.queue_offset + number,
-        msg_id=inner.properties.get(UNIQ_KEY, batch.offset_msg_id),
+        msg_id=properties.get(UNIQ_KEY, batch.offset_msg_id),
         body=inner.body,
-        properties=inner.properties,
+        properties=properties,
         flag=inner.flag,
         reconsume_times=0,
         body_crc=0,
