@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import zlib
 from collections.abc import Callable
 from typing import Final
@@ -148,6 +149,23 @@ def test_bodies_that_are_too_large_together_come_all_the_same(monkeypatch: pytes
     ]
     bodies = [row["body"] for row in rows(*records, badMessages="null")]
     assert bodies == [None if size > 1_000 else bytes(size) for size in sizes]
+
+
+def test_what_was_decoded_in_vain_is_freed_before_the_halves_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each half kept what the whole had decoded: 64 bodies of 31 MiB took 1.7 GiB."""
+    for module in (bad_messages, columns):
+        monkeypatch.setattr(module, "DECOMPRESSED_LIMIT_BYTES", MIB)
+    body = zlib.compress(bytes(250_000))
+    records = [Record(body=body, queue_offset=number, sys_flag=COMPRESSED) for number in range(64)]
+    (task,) = tasks_of([Received(received(0).handle, memoryview(one.encode())) for one in records], None)
+    tracemalloc.start()
+    try:
+        batches = read_parts(task, ReadOptions.parse(REQUIRED), default_schema())
+        assert sum(batch.num_rows for batch in batches) == 64
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 3 * MIB
 
 
 def test_rows_of_one_good_batch_come_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -319,17 +319,18 @@ class _RangeReader:
         self, gathered: Sequence[PulledRange], begin_offset: int, end_offset: int
     ) -> Iterator[tuple[pa.RecordBatch, list[BadMessage]]]:
         """What was pulled of the offsets; in halves, and these in halves, where all at once is too large."""
+        bodies, answered = bodies_and_answered(gathered)
         try:
-            bodies, answered = bodies_and_answered(gathered)
             yield self._decoder.decode_around(bodies, begin_offset, end_offset, answered)
+            return
         except TooLargeTogetherError as error:
             if end_offset - begin_offset == 1:
                 raise self._corrupt(gathered[0], error) from error
-            middle = (begin_offset + end_offset) // 2
-            for begin, end in ((begin_offset, middle), (middle, end_offset)):
-                yield from self._decode_around(overlapping(gathered, begin, end), begin, end)
         except RemoteProtocolError as error:
             raise self._corrupt(self._first_damaged(gathered), error) from error
+        middle = (begin_offset + end_offset) // 2
+        for begin, end in ((begin_offset, middle), (middle, end_offset)):
+            yield from self._decode_around(overlapping(gathered, begin, end), begin, end)
 
     def _corrupt(self, pulled: PulledRange, problem: Exception) -> RemoteProtocolError:
         return RemoteProtocolError(

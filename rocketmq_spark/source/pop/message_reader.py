@@ -4,6 +4,7 @@ cannot be read and their messages are to be dead letters."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Final
 
 import pyarrow as pa
@@ -62,29 +63,29 @@ def _as_many_as_fit(
     decoder: ColumnDecoder, bodies: Sequence[memoryview]
 ) -> Iterator[tuple[pa.RecordBatch, list[BadMessage]]]:
     """All messages at once; in halves, and these in halves, where they are too large for that."""
-    try:
+    with suppress(TooLargeTogetherError):
         yield decoder.decode_around(bodies, 0, ALL)
-    except TooLargeTogetherError:
-        records = [record for body in bodies for _, _, record in split_records(body)]
-        if len(records) == 1:
-            begin_offset = first_queue_offset(records[0]) or 0
-            yield from _rows_of_one(decoder, records, begin_offset, begin_offset + INNER_MESSAGES.most)
-            return
-        middle = len(records) // 2
-        yield from _as_many_as_fit(decoder, records[:middle])
-        yield from _as_many_as_fit(decoder, records[middle:])
+        return
+    records = [record for body in bodies for _, _, record in split_records(body)]
+    if len(records) == 1:
+        begin_offset = first_queue_offset(records[0]) or 0
+        yield from _rows_of_one(decoder, records, begin_offset, begin_offset + INNER_MESSAGES.most)
+        return
+    middle = len(records) // 2
+    yield from _as_many_as_fit(decoder, records[:middle])
+    yield from _as_many_as_fit(decoder, records[middle:])
 
 
 def _rows_of_one(
     decoder: ColumnDecoder, records: Sequence[memoryview], begin_offset: int, end_offset: int
 ) -> Iterator[tuple[pa.RecordBatch, list[BadMessage]]]:
-    """The same of an undecodable inner batch, by its queue offsets."""
-    try:
+    """The same of an inner batch, by its queue offsets."""
+    with suppress(TooLargeTogetherError):
         yield decoder.decode_around(records, begin_offset, end_offset)
-    except TooLargeTogetherError:
-        middle = (begin_offset + end_offset) // 2
-        yield from _rows_of_one(decoder, records, begin_offset, middle)
-        yield from _rows_of_one(decoder, records, middle, end_offset)
+        return
+    middle = (begin_offset + end_offset) // 2
+    yield from _rows_of_one(decoder, records, begin_offset, middle)
+    yield from _rows_of_one(decoder, records, middle, end_offset)
 
 
 def _with_handles(batch: pa.RecordBatch, position: int, handles: Sequence[str]) -> pa.RecordBatch:

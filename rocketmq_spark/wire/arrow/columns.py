@@ -7,7 +7,8 @@ the scalar decoder and are put back into their places.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import ClassVar, Final, Protocol
@@ -146,19 +147,27 @@ class ColumnDecoder:
                 check_layout(body, broker_name=self._broker_name)
             raise AssertionError("the scalar decoder finds no damage") from damage
         records = _wanted(records, wanted, self._broker_name)
-        try:
-            batch, places = self._decode_all(records, wanted, bodies_bytes)
-        except RemoteProtocolError as error:
+        decoded = self._decoded_or_problem(records, wanted, bodies_bytes)
+        if isinstance(decoded, str):
             unreadable = find_bad_messages(records, self._broker_name, has_body=BODY in self.schema.names)
             if not unreadable:
-                raise TooLargeTogetherError(str(error)) from error
+                raise TooLargeTogetherError(decoded)
             is_bad = np.isin(records.begins, list(unreadable))
-            try:
-                batch, places = self._decode_all(records.select(~is_bad), wanted, bodies_bytes)
-            except RemoteProtocolError as error:
-                raise TooLargeTogetherError(str(error)) from error
+            decoded = self._decoded_or_problem(records.select(~is_bad), wanted, bodies_bytes)
+            if isinstance(decoded, str):
+                raise TooLargeTogetherError(decoded)
             misread |= unreadable
+        batch, places = decoded
         return self._with_bad(batch, places, misread, wanted) if misread else (batch, [])
+
+    def _decoded_or_problem(
+        self, records: RecordIndex, wanted: range, bodies_bytes: Sequence[int]
+    ) -> tuple[pa.RecordBatch, Positions] | str:
+        """What ``_decode_all`` returns, or the text of its error: that itself keeps what is decoded so far."""
+        try:
+            return self._decode_all(records, wanted, bodies_bytes)
+        except RemoteProtocolError as error:
+            return str(error)
 
     def _with_bad(
         self, batch: pa.RecordBatch, places: Positions, found: Mapping[int, BadMessage], wanted: range
@@ -195,12 +204,14 @@ class ColumnDecoder:
         self, records: RecordIndex, wanted: range, bodies_bytes: Sequence[int]
     ) -> tuple[pa.RecordBatch, Positions]:
         is_alone = records.has_flags(MessageSysFlag.INNER_BATCH)
-        try:
+        batch = None
+        with suppress(DamagedBodyError):
             batch, places = self._decode_together(records.select(~is_alone))
-        except DamagedBodyError as damage:
+        if batch is None:
             is_suspect = is_alone | records.has_flags(MessageSysFlag.COMPRESSED)
-            self._decode_alone(records.select(is_suspect), wanted, bodies_bytes)
-            raise AssertionError("the scalar decoder finds no damage") from damage
+            for _ in self._each_alone(records.select(is_suspect), wanted, bodies_bytes):
+                pass
+            raise AssertionError("the scalar decoder finds no damage")
         if not is_alone.any():
             return batch, places
         messages, their_places = self._decode_alone(records.select(is_alone), wanted, bodies_bytes)
@@ -232,6 +243,16 @@ class ColumnDecoder:
         """The messages, and for each of them where its record begins."""
         messages: list[MessageExt] = []
         places: list[int] = []
+        for begin, found in self._each_alone(records, wanted, bodies_bytes):
+            kept = [message for message in found if self._keeps(message, wanted)]
+            messages += kept
+            places += [begin] * len(kept)
+        return messages, np.array(places, np.int64)
+
+    def _each_alone(
+        self, records: RecordIndex, wanted: range, bodies_bytes: Sequence[int]
+    ) -> Iterator[tuple[int, list[MessageExt]]]:
+        """Where each record begins, and the messages."""
         data, left_bytes = memoryview(records.data), DECOMPRESSED_LIMIT_BYTES
         bounds = zip(records.begins.tolist(), records.ends.tolist(), records.next_offsets.tolist(), strict=True)
         for begin, end, next_offset in bounds:
@@ -240,10 +261,7 @@ class ColumnDecoder:
             except ValueError as problem:
                 raise corrupt_message(*locate(records.data, bodies_bytes, begin), problem) from problem
             left_bytes = max(0, left_bytes - sum(map(counted_bytes, found)))
-            kept = [message for message in found if self._keeps(message, wanted)]
-            messages += kept
-            places += [begin] * len(kept)
-        return messages, np.array(places, np.int64)
+            yield begin, found
 
     def _keeps(self, message: MessageExt, wanted: range) -> bool:
         return message.queue_offset in wanted and (self._tags is None or message.tags in self._tags)
