@@ -366,7 +366,8 @@ def test_a_stuck_sender_holds_up_the_reader_no_longer_than_an_answer_may_take(mo
     stuck.start()
     stream.is_sending.wait()
     stream.theirs.sendall(QUESTION.frame(1), LONG_MS)
-    eventually(lambda: not connection.is_open, "the reader gives up")
+    eventually(lambda: stream._outgoing._ended, "the reader gives up")
+    assert not connection.is_open
     stream.freed.set()
     stuck.join()
     with pytest.raises(TransportError, match="accepted no data for 20 ms"):
