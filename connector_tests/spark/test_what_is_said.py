@@ -45,7 +45,7 @@ def test_an_outage_is_told_in_few_lines_and_in_the_progress_until_it_is_over(
         assert waited["since"] < waited["until"]
         cluster.start_broker()
         eventually(lambda: bool(job.said("Recovered after ")), "that it is over")
-        eventually(lambda: not job.progress()[-1]["waitingFor"], "a progress that waits for nothing")
+        eventually(lambda: not job.progress()[-1]["outages"], "a progress that waits for nothing")
         of_the_broker = len(job.lines())
         cluster.kill_name_server()
         eventually(lambda: bool(job.progress()[-1]["outages"]), "a progress that waits for the name server")
@@ -61,8 +61,8 @@ def test_an_outage_is_told_in_few_lines_and_in_the_progress_until_it_is_over(
     assert shapes_of(lines[of_the_broker:])[0] == "waiting"
     assert len(lines) <= 12, lines
     assert not [line for line in lines if "create" in line.lower()]
-    assert (waited["cause"], told["lag"]) == (f"not in the route or not readable; offsets are kept: {POSITIONS}", None)
-    assert ([wait["what"] for wait in without_names["waitingFor"]], without_names["lag"]) == (["the name servers"], 0)
+    assert (waited["reason"], told["lag"]) == (f"not in the route or not readable; offsets are kept: {POSITIONS}", None)
+    assert ([wait["resource"] for wait in without_names["outages"]], without_names["lag"]) == (["the name servers"], 0)
 
 
 def test_a_sink_whose_broker_is_away_says_so_and_goes_on(
