@@ -11,7 +11,8 @@ from connector_tests.support.decoders import IMPLEMENTATIONS, decoder_class
 from connector_tests.support.message_bytes import COMPRESSED, Record, pull_body
 from rocketmq_spark.model import MessageQueue, QueueRange
 from rocketmq_spark.pull.pull_request import PulledRange
-from rocketmq_spark.source.range_decoding import DecodedAhead, Promised, each_once, overlapping
+from rocketmq_spark.source import range_decoding
+from rocketmq_spark.source.range_decoding import DecodedAhead, Promised, each_once, in_parts, overlapping
 from rocketmq_spark.wire.implementation import NATIVE, PYTHON
 from rocketmq_spark.wire.message.compression import compress
 from rocketmq_spark.wire.message.sys_flag import MessageSysFlag
@@ -151,3 +152,24 @@ def test_bodies_are_let_go_of_once_they_are_decoded(implementation: str) -> None
     begun.add([PulledRange(0, 1, memoryview(memory))])
     memory.append(0)  # a BufferError if anybody still sees it
     begun.take()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ([], [[]]),
+        ([90], [[90]]),
+        ([500, 1], [[500], [1]]),
+        ([40, 40], [[40, 40]]),
+        ([40, 40, 40, 40, 500], [[40, 40], [40], [40], [500]]),
+    ],
+)
+def test_a_record_batch_is_cut_by_its_bytes(
+    sizes: list[int], expected: list[list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(range_decoding, "RECORD_BATCH_BYTES", 100)
+    batch = pa.RecordBatch.from_pydict({"body": pa.array([bytes(size) for size in sizes], pa.binary())})
+    parts = list(in_parts(batch))
+    assert [[len(body) for body in part["body"].to_pylist()] for part in parts] == expected
+    assert pa.Table.from_batches(parts).equals(pa.Table.from_batches([batch]))
+    assert len(parts) > 1 or parts[0] is batch

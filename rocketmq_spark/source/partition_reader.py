@@ -35,6 +35,7 @@ from rocketmq_spark.source.range_decoding import (
     Promised,
     bodies_and_answered,
     each_once,
+    in_parts,
     overlapping,
 )
 from rocketmq_spark.source.schema import arrow_schema, canonical_names
@@ -100,7 +101,7 @@ def read_ranges(
     batches = chain.from_iterable(reader.batches() for reader in _started_ahead(readers))
     try:
         for batch in merged(batches):
-            yield pa.RecordBatch.from_arrays(batch.columns, schema=target)
+            yield from in_parts(pa.RecordBatch.from_arrays(batch.columns, schema=target))
     finally:
         report_losses(lost, is_failure=False)
         if lost and planned_by is not None:

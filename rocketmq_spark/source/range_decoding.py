@@ -3,7 +3,7 @@ decoded before all of a batch is there."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -24,6 +24,10 @@ DECODED_AT_ONCE_BYTES: Final = 256 * 1024
 
 EXPECTED_BYTES: Final = BATCH_BYTES + 2 * DECODED_AT_ONCE_BYTES
 """What a batch has at most where no answer is larger than what a broker gives by default."""
+
+
+RECORD_BATCH_BYTES: Final = 64 * 1024 * 1024
+"""Of one Arrow record batch, unless a row has more. Spark's JVM reads a batch into direct memory at once."""
 
 
 class Promised(NamedTuple):
@@ -84,6 +88,16 @@ def each_once(batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch
     _, first = np.unique(offsets, return_index=True)
     return batch.take(pa.array(first))
+
+
+def in_parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The batch, or slices with at most ``RECORD_BATCH_BYTES`` or one row each."""
+    if batch.num_rows <= 1 or batch.nbytes <= RECORD_BATCH_BYTES:
+        yield batch
+        return
+    middle = batch.num_rows // 2
+    for half in (batch.slice(0, middle), batch.slice(middle)):
+        yield from in_parts(half)
 
 
 class DecodedAhead:

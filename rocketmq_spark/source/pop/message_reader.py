@@ -14,6 +14,7 @@ from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.handles import Form
 from rocketmq_spark.remoting.cluster_client import ClusterClient
 from rocketmq_spark.source.pop.message_tasks import Part, texts_beside_columns
+from rocketmq_spark.source.range_decoding import in_parts
 from rocketmq_spark.source.schema import arrow_schema, canonical_names
 from rocketmq_spark.source.undecodable_messages import COMMIT_LOG_OFFSET, BadSharedMessages, ClientOf
 from rocketmq_spark.wire.arrow.bad_messages import BadMessage
@@ -44,7 +45,7 @@ def read_parts(
     for part in parts:
         decode = _decode_stored if part.form is Form.STORED else _decode_received
         for batch in filter(len, decode(part, columns, tags, settling)):
-            yield pa.RecordBatch.from_arrays(batch.columns, schema=target)
+            yield from in_parts(pa.RecordBatch.from_arrays(batch.columns, schema=target))
 
 
 def _decode_stored(
