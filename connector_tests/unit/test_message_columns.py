@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import time
 import zlib
 from datetime import UTC, datetime
 from typing import Any
@@ -175,6 +176,35 @@ def test_what_comes_out_of_a_body_is_bounded(squeeze: Any, monkeypatch: pytest.M
     assert decoded(fits, columns=("body",)) == ([{"body": bytes(1_000)}], [])
     rows, unreadable = decoded(fits, too_large, columns=("body",))
     assert ([row["body"] for row in rows], len(unreadable)) == ([bytes(1_000), None], 1)
+
+
+@pytest.mark.parametrize("behind", [b"", b"xx", b"\x1f\x8b\x08", bytes(40)], ids=["nothing", "text", "magic", "zeros"])
+def test_all_members_of_a_gzip_body_are_read_and_what_follows_is_not(behind: bytes) -> None:
+    """As Java's GZIPInputStream does; only the first one was read."""
+    members = [gzip.compress(part) for part in (b"one", b"", b"two" * 30_000, b"")]
+    whole = answer(b"".join(members) + behind, body_encoding=pb.Encoding.GZIP)
+    assert decoded(whole, columns=("body",)) == ([{"body": b"one" + b"two" * 30_000}], [])
+
+
+def test_a_later_gzip_member_is_bounded_and_checked_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_columns, "DECOMPRESSED_LIMIT_BYTES", 1_000)
+    first, second = gzip.compress(bytes(600)), gzip.compress(bytes(401))
+    damaged = gzip.compress(b"x" * 100)[:-9] + bytes(9)
+    bodies = (first + second, first + gzip.compress(bytes(400)), first + second[:-1], first + damaged)
+    rows, unreadable = decoded(*(answer(one, body_encoding=pb.Encoding.GZIP) for one in bodies), columns=("body",))
+    assert [row["body"] for row in rows] == [None, bytes(1_000), None, None]
+    assert [one.problem.partition(":")[0] for one in unreadable] == [
+        "its body has more than the 1000 bytes allowed when decompressed",
+        "its body has more than the 1000 bytes allowed when decompressed",
+        "its GZIP body is damaged",
+    ]
+
+
+def test_many_empty_gzip_members_take_no_longer_each() -> None:
+    body = gzip.compress(b"") * 50_000 + gzip.compress(b"last")
+    begin = time.process_time()
+    assert decoded(answer(body, body_encoding=pb.Encoding.GZIP), columns=("body",)) == ([{"body": b"last"}], [])
+    assert time.process_time() - begin < 10
 
 
 @pytest.mark.parametrize("squeeze", [zlib.compress, gzip.compress])

@@ -35,6 +35,11 @@ _MAGIC: Final[Mapping[bytes, MessageSysFlag]] = MappingProxyType(
 )
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _GZIP_STREAM: Final = 16 + zlib.MAX_WBITS
+_GZIP_MEMBER: Final = b"\x1f\x8b\x08"
+_GZIP_MEMBER_BYTES: Final = 20
+"""The smallest member, which is empty."""
+_READ_BYTES: Final = 16 * 1024
+"""What follows a member in what was read with it is copied."""
 
 
 class Readable(NamedTuple):
@@ -127,16 +132,35 @@ def _body(message: Message, limit_bytes: int) -> bytes:
 
 
 def _gunzip(body: bytes, limit_bytes: int) -> bytes:
-    stream = zlib.decompressobj(_GZIP_STREAM)
-    try:
-        plain = stream.decompress(body, limit_bytes + 1)
-    except zlib.error as damage:
-        raise ValueError(f"its GZIP body is damaged: {damage}") from damage
-    if len(plain) > limit_bytes:
+    """All members, without what follows the last one, as Java's GZIPInputStream reads them."""
+    parts: list[bytes] = []
+    rest, left_bytes = memoryview(body), limit_bytes + 1
+    while left_bytes > 0:
+        try:
+            read_bytes, left_bytes = _gunzip_member(rest, left_bytes, parts)
+        except zlib.error as damage:
+            raise ValueError(f"its GZIP body is damaged: {damage}") from damage
+        rest = rest[read_bytes:]
+        if len(rest) < _GZIP_MEMBER_BYTES or bytes(rest[: len(_GZIP_MEMBER)]) != _GZIP_MEMBER:
+            break
+    if left_bytes <= 0:
         raise ValueError(f"its body has more than the {limit_bytes} bytes allowed when decompressed")
-    if not stream.eof:
-        raise ValueError("its GZIP body is damaged: it ends early")
-    return plain
+    return b"".join(parts)
+
+
+def _gunzip_member(data: memoryview, wanted_bytes: int, parts: list[bytes]) -> tuple[int, int]:
+    """How many bytes of ``data`` are read, and how many of ``wanted_bytes`` are left. Appends to ``parts``."""
+    stream = zlib.decompressobj(_GZIP_STREAM)
+    position = 0
+    while wanted_bytes > 0 and not stream.eof:
+        if position == len(data):
+            raise zlib.error("it ends early")
+        read = data[position : position + _READ_BYTES]
+        if part := stream.decompress(read, wanted_bytes):
+            parts.append(part)
+            wanted_bytes -= len(part)
+        position += len(read) - len(stream.unconsumed_tail) - len(stream.unused_data)
+    return position, wanted_bytes
 
 
 def _name(resource: Resource) -> str:
