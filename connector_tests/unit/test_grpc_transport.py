@@ -12,13 +12,14 @@ import pytest
 from connector_tests.support.scripted_proxy import OK, ScriptedProxy, given, of_entries, status
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.grpc_transport import GrpcTransport
-from rocketmq_spark.pop.handles import AnyHandle, Handle, OpaqueHandle
+from rocketmq_spark.pop.handles import LONGEST_INVISIBLE_MS, AnyHandle, Handle, OpaqueHandle
 from rocketmq_spark.pop.polls import Poll, Target
 from rocketmq_spark.pop.transports import transport_of
 from rocketmq_spark.wire.grpc import messaging_pb2 as pb
 
 pytestmark = pytest.mark.usefixtures("grpc_library")
 
+INVISIBLE_MS = 300_000
 HANDLE = Handle.parse("gone", "0 1795445135749 60000 3 0 broker-a 0 0")
 
 
@@ -48,49 +49,80 @@ def test_of_a_topic_that_is_gone_the_proxy_says_that_it_knows_a_message_no_more(
             assert transport.acknowledge([HANDLE]) == [False]
 
 
-TIMES = "1795445135749 60000 3"
-HANDLES: dict[str, AnyHandle] = {
-    f"0 {TIMES} 1 broker-a 7 3 99": Handle.parse("T", f"0 {TIMES} 1 broker-a 7 3"),
-    f"0 {TIMES} 1 broker-a 7 2 99": OpaqueHandle("T", "broker-a", f"0 {TIMES} 1 broker-a 7 2 99"),
-    "a gateway's": OpaqueHandle("T", "broker-a", "a gateway's"),
-    f"0 {TIMES} 0 broker-z 7 3 99": OpaqueHandle("T", "broker-a", f"0 {TIMES} 0 broker-z 7 3 99"),
-    f"0 {TIMES} 0 broker-a 8 3 99": OpaqueHandle("T", "broker-a", f"0 {TIMES} 0 broker-a 8 3 99"),
-    "a b c d 1 99": OpaqueHandle("T", "broker-a", "a b c d 1 99"),
-}
-"""Of the message at offset 3 of queue 7, by what a proxy says."""
+POP_TIME_MS = 1_795_445_135_749
+
+
+def handles(asked_ms: int) -> dict[str, AnyHandle]:
+    """Of the message at offset 3 of queue 7, by what a proxy says that was asked with this invisible duration."""
+    times = f"{POP_TIME_MS} {asked_ms} 3"
+    ours = f"0 {times} 1 broker-a 7 3"
+    others = (
+        f"0 {times} 1 broker-a 7 2 99",
+        "a gateway's",
+        f"0 {times} 0 broker-z 7 3 99",
+        f"0 {times} 0 broker-a 8 3 99",
+        f"0 {POP_TIME_MS} {INVISIBLE_MS} 3 0 broker-a 7 3 99",
+        f"0 {POP_TIME_MS} {LONGEST_INVISIBLE_MS} 999 0 broker-a 7 3 99",
+        "a b c d 1 99",
+    )
+    opaque: dict[str, AnyHandle] = {text: OpaqueHandle("T", "broker-a", text) for text in others}
+    return {f"{ours} 99": Handle.parse("T", ours)} | opaque
+
+
+def asked_ms_of(said: Any) -> int:
+    return int(said.invisible_duration.ToMilliseconds())
 
 
 def test_no_request_is_made_by_a_handle_that_a_producer_wrote(caplog: pytest.LogCaptureFixture) -> None:
     """A proxy takes it for its broker's, and fails, or changes another message. It may number others wrongly."""
     with ScriptedProxy() as proxy:
-        proxy.answers["ReceiveMessage"] = lambda _: [given(text, queue_id=7, queue_offset=3) for text in HANDLES]
+        proxy.answers["ReceiveMessage"] = lambda said: [
+            given(text, queue_id=7, queue_offset=3) for text in handles(asked_ms_of(said))
+        ]
         asks = {"endpoints": proxy.address, "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
         with closing(transport_of(ReadOptions.parse(asks))) as transport:
             transport.look()
             answers: SimpleQueue[Any] = SimpleQueue()
             for _ in range(2):
-                transport.poll(Poll(Target("T", "broker-a"), 6, 1_000), answers.put)
+                transport.poll(Poll(Target("T", "broker-a"), 8, 1_000), answers.put)
                 received = answers.get(timeout=30)
+            asked_ms = [asked_ms_of(one.request) for one in proxy.asked if one.method == "ReceiveMessage"][-1]
+            told = handles(asked_ms)
+            ours = next(iter(told))
             found = [one.handle for one in received]
             records = [pb.ReceiveMessageResponse.FromString(one.record).message for one in received]
             rows = [one.system_properties.receipt_handle for one in records]
-            assert rows == [f"0 {TIMES} 1 broker-a 7 3 99", "", "a gateway's", "", "", ""]
-            assert found == list(HANDLES.values())
-            assert transport.acknowledge(found) == [True, False, True, False, False, False]
-            unknown = [one is None for one in transport.change(found, 1, suspend=True)]
-            assert unknown == [False, True, False, True, True, True]
+            usable = [text in {ours, "a gateway's"} for text in told]
+            assert rows == [text if is_usable else "" for text, is_usable in zip(told, usable, strict=True)]
+            assert found == list(told.values())
+            assert transport.acknowledge(found) == usable
+            assert [one is not None for one in transport.change(found, 1, suspend=True)] == usable
         acks = [one.request for one in proxy.asked if one.method == "AckMessage"]
-        told = [entry.receipt_handle for ack in acks for entry in ack.entries]
-        assert told == [HANDLES[f"0 {TIMES} 1 broker-a 7 3 99"].text, "a gateway's"]
+        assert [entry.receipt_handle for ack in acks for entry in ack.entries] == [told[ours].text, "a gateway's"]
     (line,) = [one for one in caplog.messages if "acknowledged" in one]
-    assert line.startswith("RECEIPT_HANDLE_UNTRUSTED: 4 messages of topic=T broker=broker-a cannot be acknowledged")
+    assert line.startswith("RECEIPT_HANDLE_UNTRUSTED: 6 messages of topic=T broker=broker-a cannot be acknowledged")
+
+
+def test_no_two_polls_can_be_expected_to_ask_for_one_invisible_duration() -> None:
+    """Else a producer could write a handle with it."""
+    with ScriptedProxy() as proxy:
+        asks = {"endpoints": proxy.address, "consumerGroup": "g", "subscribe": "T", "loadBalance": "message"}
+        with closing(transport_of(ReadOptions.parse(asks))) as transport:
+            transport.look()
+            answers: SimpleQueue[Any] = SimpleQueue()
+            for _ in range(8):
+                transport.poll(Poll(Target("T", "broker-a"), 1, 1_000), answers.put)
+                assert answers.get(timeout=30) == []
+        asked_ms = [asked_ms_of(one.request) for one in proxy.asked if one.method == "ReceiveMessage"]
+    assert len(set(asked_ms)) > 4
+    assert min(asked_ms) >= INVISIBLE_MS
 
 
 def test_a_response_that_breaks_off_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     """What a producer wrote may make a proxy fail in the middle of one: that was not to be seen."""
 
     def break_off(_: object) -> Iterator[object]:
-        yield given(f"0 {TIMES} 0 broker-a 7 3 99", queue_id=7, queue_offset=3)
+        yield given(f"0 {POP_TIME_MS} 60000 3 0 broker-a 7 3 99", queue_id=7, queue_offset=3)
         yield pb.ReceiveMessageResponse(status=status(pb.Code.INTERNAL_SERVER_ERROR, "NumberFormatException"))
 
     now_ms = [100_000]

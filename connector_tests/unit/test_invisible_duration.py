@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from rocketmq_spark.pop.invisible_duration import ExpiredLines, Lease
+from rocketmq_spark.pop.invisible_duration import ExpiredLines, Lease, unforeseen_ms
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,26 @@ def test_what_was_tried_in_vain_is_tried_again_after_a_pause_and_ends_when_it_wo
 
 def test_its_times_are_whole_numbers() -> None:
     assert Lease.begun(0, 1_001) == Lease(1_001, 500, 1_001)
+
+
+@pytest.mark.parametrize(
+    ("invisible_ms", "least_ms", "most_ms"),
+    [
+        (1_000, 1_000, 2_000),
+        (9_999, 8_999, 9_999),
+        (10_000, 10_000, 11_000),
+        (60_000, 60_000, 63_000),
+        (300_000, 300_000, 315_000),
+        (36_000_000, 36_000_000, 36_030_000),
+        (43_200_000, 43_170_000, 43_200_000),
+    ],
+)
+def test_a_poll_asks_for_a_duration_that_nobody_can_foresee(invisible_ms: int, least_ms: int, most_ms: int) -> None:
+    """It is one that a proxy takes, if that takes ``invisible_ms``, and only then."""
+    asked = [unforeseen_ms(invisible_ms) for _ in range(2_000)]
+    assert least_ms <= min(asked) <= least_ms + (most_ms - least_ms) // 10
+    assert most_ms - (most_ms - least_ms) // 10 <= max(asked) <= most_ms
+    assert len(set(asked)) > 500
 
 
 LINE = (

@@ -12,8 +12,13 @@ from hypothesis import strategies as st
 from rocketmq_spark.pop.handles import AnyHandle, Handle, OpaqueHandle, is_made_up
 from rocketmq_spark.pop.proxied_handles import handles_of_response
 
-TIMES = "1795445135749 60000 3"
+ASKED_MS = 60_417
+TIMES = f"1795445135749 {ASKED_MS} 3"
 OLD_TIMES = "1763712000000 60000 5"
+ORDERED_TIMES = "1795445135749 43200000 999"
+"""By those a broker would set the group's offset, behind messages that nobody has read."""
+
+FORGED_TIMES = [OLD_TIMES, ORDERED_TIMES, "1999999999999 60000 3", "1795445135749 60416 3"]
 
 
 class Told(NamedTuple):
@@ -27,13 +32,13 @@ def told(place: int, offset: int, *, retry: str = "0", start: int = 0, queue_id:
     return Told(f"{start} {TIMES} {retry} broker-a {queue_id} {place} 99", queue_id, offset)
 
 
-def forged(offset: int, retry: str = "0") -> Told:
-    """With a handle of another response."""
-    return Told(f"0 {OLD_TIMES} {retry} broker-a 7 {offset} 99", 7, offset)
+def forged(offset: int, retry: str = "0", *, times: str = OLD_TIMES, names: int | None = None) -> Told:
+    """With a handle that its producer wrote, of the message at ``names``, or of itself."""
+    return Told(f"0 {times} {retry} broker-a 7 {offset if names is None else names} 99", 7, offset)
 
 
 def handles(*response: Told) -> list[AnyHandle]:
-    return handles_of_response("T", "broker-a", response)
+    return handles_of_response("T", "broker-a", response, ASKED_MS)
 
 
 def places(*response: Told) -> list[int | None]:
@@ -97,8 +102,35 @@ def test_a_handle_of_another_queue_is_a_producers() -> None:
     assert handles(Told(text, 7, 3)) == [OpaqueHandle("T", "broker-a", text)]
 
 
-def test_the_most_frequent_times_are_those_of_the_response() -> None:
-    assert places(forged(0), told(1, 1), told(2, 2)) == [None, 1, 2]
+@pytest.mark.parametrize("times", FORGED_TIMES)
+@pytest.mark.parametrize("retry", ["0", "1"])
+def test_a_forged_handle_does_not_prove_itself(times: str, retry: str) -> None:
+    """Alone in its response it was taken for the broker's: by an acknowledgement waiting messages were lost, and by a
+    change of its invisible duration an acknowledged one came again."""
+    (handle,) = handles(forged(6, retry, times=times, names=5))
+    assert is_made_up(handle)
+
+
+@pytest.mark.parametrize("times", FORGED_TIMES)
+def test_forged_handles_do_not_outvote_the_others(times: str) -> None:
+    """Honest messages beside as many forged ones were not acknowledged."""
+    assert places(told(0, 0), forged(1, times=times)) == [0, None]
+    assert (
+        places(told(0, 0), told(1, 1), *(forged(offset, times=times) for offset in range(2, 7))) == [0, 1] + [None] * 5
+    )
+    assert places(told(4, 4, retry="1"), forged(0, times=times), forged(1, times=times)) == [4, None, None]
+
+
+@pytest.mark.parametrize("times", [f"1795445135748 {ASKED_MS} 3", f"1795445135749 {ASKED_MS} 4"])
+def test_no_handle_is_certain_where_a_producer_guessed_the_duration(times: str) -> None:
+    assert places(told(0, 0), forged(1, times=times)) == [None, None]
+
+
+@pytest.mark.parametrize("revive_queue_id", [999, -1])
+def test_a_revive_queue_that_is_none_of_the_brokers_proves_a_handle_forged(revive_queue_id: int) -> None:
+    times = f"1795445135749 {ASKED_MS} {revive_queue_id}"
+    assert places(told(0, 0), forged(1, times=times)) == [0, None]
+    assert places(forged(1, times=times)) == [None]
 
 
 @pytest.mark.parametrize("number", ["99", "-1"])
@@ -122,6 +154,8 @@ class Stored(NamedTuple):
     """Its offset in the queue of a retry topic; None: it is of the topic itself."""
     forged_retry: str | None
     """In what a producer wrote as its handle; None: it wrote nothing."""
+    forged_times: str
+    forged_offset: int | None
     undelivered_before: int | None
     """Messages of an IPv6 host's flags before it; None: the broker was started again."""
 
@@ -130,6 +164,8 @@ STORED = st.builds(
     Stored,
     st.none() | st.integers(0, 8),
     st.sampled_from([None, None, None, "0", "1"]),
+    st.sampled_from(FORGED_TIMES),
+    st.none() | st.integers(0, 8),
     st.sampled_from([0, 0, 0, 1, None]),
 )
 
@@ -152,7 +188,7 @@ def answered(messages: list[Stored]) -> tuple[list[Told], list[int | None]] | No
     response: list[Told] = []
     for one, offset in zip(messages, offsets, strict=True):
         if one.forged_retry is not None:
-            response.append(forged(offset, one.forged_retry))
+            response.append(forged(offset, one.forged_retry, times=one.forged_times, names=one.forged_offset))
         elif one.redelivered is not None:
             response.append(told(offset, offset, retry="1"))
         elif numbered.index(offset) < len(places):
@@ -174,5 +210,10 @@ def test_no_message_is_acknowledged_by_the_place_of_another(messages: list[Store
     found = handles(*response)
     ours = [(one, place) for one, place in zip(found, true, strict=True) if place is not None]
     assert all(one.offset == place for one, place in ours if isinstance(one, Handle))
+    for one, stored in zip(found, messages, strict=True):
+        if stored.forged_retry is not None:
+            assert is_made_up(one), "no request is made by it"
+        elif stored.redelivered is not None:
+            assert isinstance(one, Handle), "whatever is beside it"
     if not any(one.forged_retry or one.undelivered_before is None for one in messages):
         assert all(isinstance(one, Handle) for one in found)

@@ -11,6 +11,7 @@ from typing import Final, NoReturn
 from rocketmq_spark.errors import RocketMQError, RouteError, TransportError
 from rocketmq_spark.options import ReadOptions
 from rocketmq_spark.pop.handles import AnyHandle, Form, Handle, Received, handle_of, is_made_up
+from rocketmq_spark.pop.invisible_duration import unforeseen_ms
 from rocketmq_spark.pop.polls import Poll, Target
 from rocketmq_spark.pop.proxied_handles import handles_of_response
 from rocketmq_spark.pop.transport import Acknowledged, Answer, Changed, MovedByTheServer
@@ -153,7 +154,7 @@ class GrpcTransport:
 
     def _answer(self, poll: Poll) -> Answer:
         topic, broker_name = poll.target
-        invisible_ms = self._options.invisible_duration_ms
+        invisible_ms = unforeseen_ms(self._options.invisible_duration_ms)
         try:
             given, failure = self._session_of(topic, broker_name).receive(
                 topic, broker_name, most=poll.most, invisible_ms=invisible_ms, poll_ms=poll.poll_ms
@@ -162,7 +163,7 @@ class GrpcTransport:
             return error
         if failure is not None:
             self._note_broken_off(poll.target, len(given), failure)
-        handles = handles_of_response(topic, broker_name, given)
+        handles = handles_of_response(topic, broker_name, given, invisible_ms)
         self._note_made_up(poll.target, sum(map(is_made_up, handles)))
         return [
             Received(handle, memoryview(_record(one.record, handle)), Form.ANSWERED)

@@ -1,16 +1,32 @@
-"""For how long a message is invisible to others: when it is asked for again, when it is not ours any more, and what is
-logged of those whose time was over before they were done."""
+"""For how long a message is invisible to others: what a poll asks for, when it is asked for again, when it is not ours
+any more, and what is logged of those whose time was over before they were done."""
 
 from __future__ import annotations
 
 import logging
+import secrets
 from collections import Counter
 from typing import Final, NamedTuple
 
+from rocketmq_spark.pop.handles import LONGEST_INVISIBLE_MS
 from rocketmq_spark.remoting.waits import LogLine, Throttle
 
 SHORTEST_PAUSE_MS: Final = 50
 PAUSES_IN_A_LEASE: Final = 20
+
+LEAST_SPREAD_MS: Final = 1_000
+MOST_SPREAD_MS: Final = 30_000
+SPREADS_IN_A_DURATION: Final = 20
+REFUSED_MS: Final = 9_999
+"""The longest duration that a proxy refuses as too short, unless its operator has changed that."""
+
+
+def unforeseen_ms(invisible_ms: int) -> int:
+    """A duration that nobody can foresee, from ``invisible_ms`` on, or up to what a proxy takes at most; where a proxy
+    refuses ``invisible_ms``, it refuses that too."""
+    spread = min(max(LEAST_SPREAD_MS, invisible_ms // SPREADS_IN_A_DURATION), MOST_SPREAD_MS)
+    most = REFUSED_MS if invisible_ms <= REFUSED_MS else LONGEST_INVISIBLE_MS
+    return min(invisible_ms, most - spread) + secrets.randbelow(spread + 1)
 
 
 class Lease(NamedTuple):

@@ -1,22 +1,32 @@
 """Proxied handles: what is known of the handles in one response of a proxy.
 
 A proxy takes a property ``POP_CK`` that a producer has written for the handle of its message, and then may number the
-handles of the messages beside it wrongly. A broker may also have stored a message for a later offset than its place, as
-it does behind messages that it delivers to nobody; by that offset it is not acknowledged, but another one is. So the
-number of a handle counts where the response shows that it is right. Elsewhere a handle is kept as one that no request
-is made by: the message is redelivered, and its next handle comes from the broker.
+handles of the messages beside it wrongly. What it adds, the commit log offset, proves nothing. But a broker repeats in
+its handles for how long they were asked for, to the millisecond, and each poll asks for a duration that nobody can
+foresee: a handle with another one is a producer's.
 
-Source: ``client/impl/MQClientAPIImpl.java#processPopResponse``, which the proxy uses.
+A broker may also have stored a message for a later offset than its place, as it does behind messages that it delivers
+to nobody; by that offset it is not acknowledged, but another one is. So the number of a handle counts where the
+response shows that it is right. Elsewhere a handle is kept as one that no request is made by: the message is
+redelivered.
+
+Source: ``client/impl/MQClientAPIImpl.java#processPopResponse``, which the proxy uses,
+``proxy/processor/ConsumerProcessor.java#popMessage``.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from rocketmq_spark.pop.handles import ORDINARY, AnyHandle, Handle, OpaqueHandle, handle_of
+
+ORDERED: Final = 999
+"""The revive queue in handles of messages that are in order: who acknowledges by it sets the group's offset.
+
+Source: ``common/KeyBuilder.java#POP_ORDER_REVIVE_QUEUE``.
+"""
 
 _Times: TypeAlias = tuple[int, int, int]
 _Queue: TypeAlias = tuple[str, int]
@@ -44,10 +54,11 @@ class Told(Protocol):
     def offset(self) -> int: ...
 
 
-def handles_of_response(topic: str, broker_name: str, response: Sequence[Told]) -> list[AnyHandle]:
-    """Of the messages of ``response``, in order. One that is uncertain is an ``OpaqueHandle`` that ``is_made_up``."""
+def handles_of_response(topic: str, broker_name: str, response: Sequence[Told], asked_ms: int) -> list[AnyHandle]:
+    """Of the messages of ``response``, in order, which were asked for with this invisible duration. One that is
+    uncertain is an ``OpaqueHandle`` that ``is_made_up``."""
     parsed = [handle_of(topic, broker_name, one.handle) for one in response]
-    own = _own(parsed, response)
+    own = _own(parsed, response, asked_ms)
     foreign: dict[int, list[int]] = {}
     numbered: dict[_Queue, list[_Numbered]] = {}
     for index, (handle, one) in enumerate(zip(own, response, strict=True)):
@@ -67,16 +78,22 @@ def handles_of_response(topic: str, broker_name: str, response: Sequence[Told]) 
     ]
 
 
-def _own(parsed: Sequence[AnyHandle], response: Sequence[Told]) -> list[Handle | None]:
-    """Those that the response's broker may have given; None: a producer's, or another server's. All messages of a
-    response are given out at one time."""
-    of_its_queue = [
-        handle if isinstance(handle, Handle) and handle.check_point.queue_id == one.queue_id else None
+def _own(parsed: Sequence[AnyHandle], response: Sequence[Told], asked_ms: int) -> list[Handle | None]:
+    """Those that the response's broker has given; None: a producer's, or another server's. All messages of a response
+    are given out at one time: with two times, a producer has guessed the duration."""
+    own = [
+        handle if isinstance(handle, Handle) and _answers(handle, one, asked_ms) else None
         for handle, one in zip(parsed, response, strict=True)
     ]
-    counts = Counter(_times(handle) for handle in of_its_queue if handle is not None)
-    usual = max(counts, key=lambda times: (counts[times], times), default=None)
-    return [handle if handle is not None and _times(handle) == usual else None for handle in of_its_queue]
+    times = {_times(handle) for handle in own if handle is not None}
+    return own if len(times) <= 1 else [None] * len(own)
+
+
+def _answers(handle: Handle, one: Told, asked_ms: int) -> bool:
+    """Whether it is one that a broker makes, asked for messages with this invisible duration."""
+    point = handle.check_point
+    is_in_a_revive_queue = 0 <= point.revive_queue_id != ORDERED
+    return point.invisible_ms == asked_ms and point.queue_id == one.queue_id and is_in_a_revive_queue
 
 
 def _times(handle: Handle) -> _Times:
