@@ -61,6 +61,10 @@ def again(spelled: str, offset: int = 3) -> Record:
     return Record(queue_id=7, queue_offset=offset, properties={"POP_CK": spelled})
 
 
+def ordinary(offset: int) -> Record:
+    return Record(queue_id=7, queue_offset=offset)
+
+
 @pytest.mark.parametrize("spelled", FORGED)
 def test_handles_of_a_response_are_independent_of_producer_properties(spelled: str) -> None:
     """A broker keeps a ``POP_CK`` that a producer has written, also where it would write its own."""
@@ -101,6 +105,37 @@ def test_a_skipped_message_keeps_its_handle_from_its_namesake() -> None:
     """Both have the number 3 in a queue 7."""
     handles = received("1 7 3;0 7 3", "1 7 3;0 7 3", Record(queue_id=7, queue_offset=3))
     assert handles == [Handle(CHECK_POINT._replace(start_offset=3), 3)]
+
+
+@pytest.mark.parametrize(
+    ("starts", "offsets", "records"),
+    [
+        ("1 7 100;0 7 100", "1 7 100;0 7 100,101,102", [again("x", 100), ordinary(101), ordinary(102)]),
+        ("1 7 100;0 7 100", "1 7 100;0 7 100,101,102", [again("x", 100), ordinary(102), ordinary(105)]),
+        ("1 7 102;0 7 100", "1 7 102;0 7 100,101,102", [again("x", 102), ordinary(103), ordinary(104)]),
+        ("0 7 100;1 7 103", "0 7 100,101,102;1 7 103,104", [ordinary(101), again("x", 103), ordinary(104)]),
+    ],
+)
+def test_a_skipped_handle_shifts_no_others(starts: str, offsets: str, records: list[Record]) -> None:
+    """The first message of the topic itself, which has a producer's ``POP_CK``, was taken for the skipped one, and each
+    behind it for the one before it: acknowledged for one another."""
+    assert received(starts, offsets, *records) == [Handle(CHECK_POINT, offset) for offset in (100, 101, 102)]
+
+
+def test_of_two_redelivered_messages_the_skipped_one_is_known_by_its_place() -> None:
+    records = [again("x", 5), again("x", 100), ordinary(101)]
+    assert received("1 7 3;0 7 100", "1 7 3,5,100;0 7 100", *records) == [
+        Handle(AGAIN_POINT, 5),
+        Handle(AGAIN_POINT, 100),
+        Handle(CHECK_POINT, 100),
+    ]
+
+
+def test_messages_of_the_topic_itself_are_not_skipped() -> None:
+    """A broker that did that would leave open which handle is whose."""
+    told = "2 messages came, 7 100, 7 102, that are not those of msgOffsetInfo 0 7 100;0 7 101;0 7 102"
+    with pytest.raises(RemoteProtocolError, match=told):
+        received("0 7 100", "0 7 100,101,102", ordinary(100), ordinary(102))
 
 
 @pytest.mark.parametrize(

@@ -68,18 +68,29 @@ def _is_of(handle: Handle, record: memoryview) -> bool:
     return _QUEUE_AND_OFFSET.unpack_from(record) == (handle.check_point.queue_id, handle.offset)
 
 
-def _of_those_that_came(offered: Sequence[Handle], records: Iterable[memoryview]) -> list[Handle]:
-    """A broker leaves out of the body what it could not rewrite of a retry topic. Raises what ``received_of`` does."""
-    left = iter(offered)
-    came = [next((one for one in left if _may_be_of(one, record)), None) for record in records]
-    known = [one for one in came if one is not None]
-    if len(known) != len(came):
-        raise _bad_header(f"{len(came)} messages came, of which msgOffsetInfo has {len(known)}")
-    return known
+def _of_those_that_came(offered: Sequence[Handle], records: Sequence[memoryview]) -> list[Handle]:
+    """A broker leaves out of the body what it could not rewrite of a retry topic. All of the topic itself are there, so
+    which are left out is known by what follows them. Raises what ``received_of`` does."""
+    found: list[list[Handle] | None] = [*[None] * len(records), []]  # of the records from each on, so far by no handle
+    for handle in reversed(offered):
+        is_there = handle.check_point.retry == ORDINARY
+        for index, record in enumerate(records):
+            behind = found[index + 1]
+            if behind is not None and _may_be_of(handle, record):
+                found[index] = [handle, *behind]
+            elif is_there:
+                found[index] = None
+        if is_there:
+            found[-1] = None
+    if found[0] is None:
+        came = ", ".join("{} {}".format(*_QUEUE_AND_OFFSET.unpack_from(record)) for record in records)
+        told = ";".join(f"{one.check_point.retry} {one.check_point.queue_id} {one.offset}" for one in offered)
+        raise _bad_header(f"{len(records)} messages came, {came}, that are not those of msgOffsetInfo {told}")
+    return found[0]
 
 
 def _may_be_of(handle: Handle, record: memoryview) -> bool:
-    """Whatever is rewritten has a property POP_CK; of the topic itself nothing is, and so nothing is left out."""
+    """Whatever is rewritten has a property POP_CK; so may what is of the topic itself, which its producer wrote."""
     if handle.check_point.retry == ORDINARY:
         return _is_at(handle, record)
     if not _is_of(handle, record):
