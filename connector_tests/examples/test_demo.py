@@ -66,7 +66,7 @@ def test_members_of_the_demo_share_messages_through_a_proxy(run: Run, tmp_path: 
     printed = run(sys.executable, "-m", "rocketmq_spark.cli.main", *command).splitlines()
     assert_numbers_add_up(printed[-1], at_least=80)
     assert readers_by_act(printed) == ALONE_SHARED_AND_ALONE
-    counts = r" second +batch .* received +[1-9]\d* +waiting +\d+ +acknowledged +\d+ +expired +\d+$"
+    counts = r" second +batch .* received +[1-9]\d* +prefetched +\d+ +acknowledged +\d+ +expired +\d+$"
     assert any(re.search(counts, line) for line in printed)
     assert list(tmp_path.iterdir()) == []
 

@@ -150,7 +150,7 @@ def test_a_message_that_is_damaged_on_disk_is_an_error_with_its_place(store: Sto
     told = str(raised.value)
     assert "CORRUPT_MESSAGE.QUEUE" in told
     assert str(queue_of(stored)) in told
-    place = re.search(r"pulled from offset (\d+),.*Message number (\d+) of a pull", told)
+    place = re.search(r"pulled from offset (\d+): .*message (\d+) \(from 0\) of a response", told)
     assert place is not None
     assert int(place[1]) + int(place[2]) == number
 

@@ -279,7 +279,7 @@ def test_a_name_server_that_is_a_proxy(strict: EmbeddedCluster, caplog: pytest.L
     """At either port. It was asked for messages until ``clusterTimeoutMs`` was over, and answered with a Java
     exception's text."""
     reasons = {
-        strict.proxy_addr: "its remoting port hands out no messages one by one",
+        strict.proxy_addr: "its remoting port does not support loadBalance=message",
         strict.endpoints: "it uses HTTP/2",
     }
     for address, reason in reasons.items():

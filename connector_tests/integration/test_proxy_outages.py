@@ -3,6 +3,7 @@ lost, what is waited for is said, and it goes on by itself."""
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Callable
@@ -81,6 +82,7 @@ def test_it_is_waited_for_and_nothing_is_lost(
     kill, start = (
         (cluster.kill_proxy, cluster.start_proxy) if who == "proxy" else (cluster.kill_broker, cluster.start_broker)
     )
+    caplog.set_level(logging.INFO, "rocketmq_spark")
     with closing(Desk(cluster, GRPC)) as desk:
         query = Query(desk)
         with closing(query):

@@ -273,7 +273,7 @@ def test_rows_without_keys_are_no_rows_of_a_compacted_topic(cluster: EmbeddedClu
     compaction = {"cleanup.policy": "COMPACTION"}
     topic = cluster.create_topic(unique_name("compacted"), queues=1, attributes=compaction)
     rows: list[dict[str, Any]] = [{"body": b"%d" % number, "keys": f"k{number}"} for number in range(5)]
-    with pytest.raises(LocalProtocolError, match=r"Row 5 .*has no keys, and its topic .*COMPACTION"):
+    with pytest.raises(LocalProtocolError, match=r"Invalid row 5 .*has no keys, and its topic .*COMPACTION"):
         write(cluster.namesrv_addr, topic, [arrow([*rows, {"body": b"lost"}])], Task("compacted", 0), pool)
     assert sum(ends(cluster, topic, pool).values()) == 0
     assert write(cluster.namesrv_addr, topic, [arrow(rows)], Task("compacted", 1), pool) == len(rows)

@@ -33,7 +33,8 @@ def is_refused(group: str) -> bool:
     for option, told in (("consumerGroup", as_consumer), ("producerGroup", as_producer)):
         assert told is None or told == (
             f"[ROCKETMQ_INVALID_OPTION_VALUE] Invalid value {group!r} for {option!r}. Set it to a group name "
-            "(letters, digits and %|_-), and none of RocketMQ's own, such as CID_RMQ_SYS_... or TOOLS_CONSUMER."
+            "(letters, digits and %|_-, at most 120 characters) that is no system group of RocketMQ, such as "
+            "CID_RMQ_SYS_... or TOOLS_CONSUMER."
         )
     return as_consumer is not None
 

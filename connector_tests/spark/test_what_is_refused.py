@@ -30,8 +30,8 @@ def test_a_group_of_rocketmqs_own(stream: StreamOf) -> None:
         stream(consumerGroup="CID_RMQ_SYS_TRANS").load()
     assert (
         "[ROCKETMQ_INVALID_OPTION_VALUE] Invalid value 'CID_RMQ_SYS_TRANS' for 'consumerGroup'. Set it to a "
-        "group name (letters, digits and %|_-), and none of RocketMQ's own, such as CID_RMQ_SYS_... or "
-        "TOOLS_CONSUMER."
+        "group name (letters, digits and %|_-, at most 120 characters) that is no system group of RocketMQ, such as "
+        "CID_RMQ_SYS_... or TOOLS_CONSUMER."
     ) in str(raised.value)
 
 

@@ -85,7 +85,7 @@ def test_a_sink_whose_broker_is_away_says_so_and_goes_on(
     assert set(shapes_of(lines)) - {"replaced"} == {"waiting", "still waiting", "over"}
     who = f" rocketmq_spark [producerGroup=rocketmq-spark topic={messages.name} query="
     assert all(who in line for line in lines)
-    away = f"it was on broker-a ({cluster.broker_addr()}). Bring these back"
+    away = f"Last brokers: broker-a ({cluster.broker_addr()}). Start these brokers"
     assert [line for line in lines if ": Still waiting for " in line and away not in line] == []
 
 
