@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import partial
@@ -154,7 +155,7 @@ class GrpcTransport:
 
     def _answer(self, poll: Poll) -> Answer:
         topic, broker_name = poll.target
-        invisible_ms = unforeseen_ms(self._options.invisible_duration_ms)
+        invisible_ms = unforeseen_ms(self._options.invisible_duration_ms, secrets.randbelow)
         try:
             given, failure = self._session_of(topic, broker_name).receive(
                 topic, broker_name, most=poll.most, invisible_ms=invisible_ms, poll_ms=poll.poll_ms

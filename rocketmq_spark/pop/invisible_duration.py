@@ -4,8 +4,8 @@ any more, and what is logged of those whose time was over before they were done.
 from __future__ import annotations
 
 import logging
-import secrets
 from collections import Counter
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from rocketmq_spark.pop.handles import LONGEST_INVISIBLE_MS
@@ -21,12 +21,13 @@ REFUSED_MS: Final = 9_999
 """The longest duration that a proxy refuses as too short, unless its operator has changed that."""
 
 
-def unforeseen_ms(invisible_ms: int) -> int:
-    """A duration that nobody can foresee, from ``invisible_ms`` on, or up to what a proxy takes at most; where a proxy
-    refuses ``invisible_ms``, it refuses that too."""
+def unforeseen_ms(invisible_ms: int, random_below: Callable[[int], int]) -> int:
+    """Return a duration that no producer can foresee: ``invisible_ms`` or a little more, but no more than a proxy
+    accepts. A proxy that rejects ``invisible_ms`` as too short rejects it too. ``random_below``: as
+    ``secrets.randbelow``."""
     spread = min(max(LEAST_SPREAD_MS, invisible_ms // SPREADS_IN_A_DURATION), MOST_SPREAD_MS)
     most = REFUSED_MS if invisible_ms <= REFUSED_MS else LONGEST_INVISIBLE_MS
-    return min(invisible_ms, most - spread) + secrets.randbelow(spread + 1)
+    return min(invisible_ms, most - spread) + random_below(spread + 1)
 
 
 class Lease(NamedTuple):
