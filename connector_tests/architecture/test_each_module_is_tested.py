@@ -83,7 +83,6 @@ THROUGH = {
     "remoting.send_question": ("unit/test_broker.py", "remoting.broker"),
     "remoting.settings_question": ("integration/test_broker_operations.py", "remoting.broker"),
     "remoting.tls": ("unit/test_tls.py", "remoting.tcp"),
-    "wire.arrow.columns": ("unit/test_columns.py", "wire.implementation"),
     "wire.arrow.record_columns": ("unit/test_columns.py", "wire.arrow.columns"),
 }
 """The test module that is a module's own, and the module whose names it uses, which imports it."""

@@ -45,7 +45,8 @@ COLUMNS_BY_NAME: Final = {
 }
 """The column table names them."""
 FOR_TESTS: Final = {
-    "rocketmq_spark.remoting.memory.memory_pair": "an in-memory stream; it stays beside the port that it keeps"
+    "rocketmq_spark.remoting.memory.memory_pair": "an in-memory stream; it stays beside the port that it keeps",
+    "rocketmq_spark.wire.message.batch.decode_batch": "the inverse of encode_batch; readers split a batch first",
 }
 
 PARAMETERS_FOR_USERS: Final = {

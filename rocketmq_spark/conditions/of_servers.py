@@ -120,7 +120,7 @@ OF_SERVERS: Final[Mapping[str, Condition]] = MappingProxyType(
         "LOGGED_BATCH_UNREADABLE": Condition(
             "Cannot read {range} of a batch that the checkpoint has logged. Last error: {cause}",
             "Restart the query when the broker is available: it replays the batch. If the broker is permanently lost, "
-            "restart once with 'skipRanges' set to these ranges; their messages are then lost: {give_up}",
+            "restart once with 'skipRanges' set to these ranges; their messages are then lost: {skip_ranges}",
         ),
         "NOT_A_GRPC_PROXY": Condition(
             "{address} is not the gRPC address of a RocketMQ 5 proxy: {reason}.",

@@ -73,7 +73,7 @@ class Receiver:
     """Of one query start. ``start`` begins to receive, ``stop`` releases the messages in no batch.
 
     ``watch`` is called every second, on the receiver's thread. ``most_waiting``: messages of a batch.
-    ``_news`` covers ledger, polls and failures, and is held during no request; see the module.
+    Threads: see the module. ``_news`` covers ledger, polls and failures, and is held during no request.
     """
 
     def __init__(

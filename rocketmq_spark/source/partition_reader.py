@@ -261,7 +261,7 @@ class _RangeReader:
                 "LOGGED_BATCH_UNREADABLE",
                 range=str(self._wanted),
                 cause=error.summary,
-                give_up=as_option(at_this_broker or [self._wanted]),
+                skip_ranges=as_option(at_this_broker or [self._wanted]),
             ) from error
 
     def _decoded_ahead(self) -> Iterator[pa.RecordBatch]:
