@@ -167,8 +167,7 @@ class BatchPlanner:
         return self._member.wait_for_news(self._positions, wait_ms)
 
     def _may_rest(self, start: SourceOffset) -> bool:
-        """Whether Spark may be told that there is nothing to read now. The first time, everybody must have said so: it
-        may be a ``Trigger.Once``, which does not ask again and looks like any other."""
+        """Whether to end idle. At first all brokers must have responded: ``Trigger.Once`` makes no second call."""
         if self._targets is not None:
             return self._has_ended(start, self._targets)
         if not self._has_seen_all:
