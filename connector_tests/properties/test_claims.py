@@ -39,7 +39,7 @@ from rocketmq_spark.wire.body.groups import decode_consumer_ids, decode_group_re
 from rocketmq_spark.wire.body.routes import decode_cluster_info, decode_topic_route
 from rocketmq_spark.wire.body.running_info import decode_consumer_running_info, decode_told_losses
 from rocketmq_spark.wire.body.topics import decode_consume_stats, decode_topic_settings, decode_topic_stats
-from rocketmq_spark.wire.message.batch import decode_batch
+from rocketmq_spark.wire.message.batch import decode_batch, split_batch
 from rocketmq_spark.wire.message.compression import compress, decompress
 from rocketmq_spark.wire.message.properties import decode_properties, decode_utf8
 from rocketmq_spark.wire.message.stored_message import as_stored, check_layout, decode_messages, decode_record, first_of
@@ -199,6 +199,7 @@ INPUTS: Final[dict[str, Input]] = {
     "stored messages": Input(RECORDS, lambda data: decode_messages(data, broker_name="b"), is_text=False),
     "columns": Input(RECORDS, use_columns, is_text=False),
     "inner batch": Input(inner_batch([(b"1", b"a\x01b\x02")]), unchecked(decode_batch), is_text=False),
+    "parts of an inner batch": Input(inner_batch([(b"1", b"a\x01b\x02")]), unchecked(split_batch), is_text=False),
     "spooled batch": Input(SPOOLED, unchecked(decoded_batch), is_text=False),
     "compressed body": Input(
         compress(b"plain" * 100, MessageSysFlag.ZLIB), unchecked(lambda data: decompress(data, 0)), is_text=False
@@ -247,7 +248,7 @@ USED: Final[set[Any]] = {
     as_stored, check_layout, decode, decode_batch, decode_cluster_info, decode_consume_stats, decode_consumer_ids,
     decode_consumer_running_info, decode_group_retries, decode_lock_ok, decode_messages, decode_properties,
     decode_record, decode_told_losses, decode_topic_route, decode_topic_settings, decode_topic_stats, decode_utf8,
-    decompress, first_of, parse_fastjson, read_pull,
+    decompress, first_of, parse_fastjson, read_pull, split_batch,
 }  # fmt: skip
 """Decoders that some of ``INPUTS`` reaches."""
 
